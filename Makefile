@@ -1,0 +1,112 @@
+# Every target sets up what it needs by itself. What a fresh machine must have: git, make, Python 3.11, and for the tests Java 17 and Maven.
+
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= $(or $(shell command -v python3.11),python3)
+PYTEST_ARGS ?=
+UV_VERSION := 0.13.8
+
+VENV := .venv/.installed
+BENCH_VENV := .venv-bench/.installed
+KAFKA := .cache/kafka/.installed
+UV := .cache/uv/bin/uv
+
+say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
+
+# $(call need,COMMAND THAT SUCCEEDS IF IT IS THERE,WHAT,DEBIAN PACKAGE): root gets the package, others the line to type.
+define need
+@$(1) >/dev/null 2>&1 || { \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo '==> $(2) is missing: apt-get install $(3)'; apt-get update -qq && apt-get install -qq -y --no-install-recommends $(3); \
+  else echo 'make: $(2) is missing. Type:  sudo apt-get install $(3)' >&2; exit 1; fi; }
+endef
+
+# $(call venv,DIRECTORY,LOCK): a virtual environment with exactly the locked packages, and this project editable.
+define venv
+$(call need,$(PYTHON) -c 'import ensurepip',Python with venv,python3-venv)
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or newer is needed, $(PYTHON) is " + sys.version)'
+@$(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+@touch $(1)/.installed
+endef
+
+# $(call lock,NAME,GROUPS): requirements/NAME.txt, with hashes, for every platform. The benchmarks' lock stands apart: their rival holds some packages back.
+define lock
+@echo 'requirements/$(1).txt'
+@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) \
+  --custom-compile-command 'make lock' pyproject.toml $(2) --output-file requirements/$(1).txt
+endef
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(VENV) ## Make .venv with the locked packages and slotlog itself
+	@echo 'slotlog is installed: .venv/bin/slotlog --help'
+
+.PHONY: demo
+demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
+	@.venv/bin/slotlog demo
+
+.PHONY: test
+test: $(VENV) $(KAFKA) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
+	$(call say,pytest)
+	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(VENV) ## Style, format, strict types, import directions
+	$(call say,ruff)
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	$(call say,mypy --strict)
+	@.venv/bin/mypy
+	$(call say,import directions)
+	@.venv/bin/lint-imports --cache-dir .cache/imports
+
+.PHONY: format
+format: $(VENV) ## Let ruff format the code and mend what it can
+	@.venv/bin/ruff check --fix
+	@.venv/bin/ruff format
+
+.PHONY: bench
+bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor and Quix Streams (BENCH_ARGS='--help')
+	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
+
+.PHONY: kafka
+kafka: $(KAFKA) ## Get the Kafka jars that the tests start a broker from
+
+.PHONY: lock
+lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: newest versions)
+	$(call lock,run)
+	$(call lock,dev,--group dev --constraints requirements/run.txt)
+	$(call lock,bench,--group bench)
+
+.PHONY: clean
+clean: ## Remove everything that make has brought, the demo's data too
+	@rm -rf .venv .venv-bench .cache .data build dist *.egg-info .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV): requirements/dev.txt pyproject.toml
+	$(call say,$(@D): installing the locked packages)
+	$(call venv,.venv,requirements/dev.txt)
+
+$(BENCH_VENV): requirements/bench.txt pyproject.toml
+	$(call say,$(@D): installing the locked packages of the benchmarks)
+	$(call venv,.venv-bench,requirements/bench.txt)
+
+$(KAFKA): tests/real/kafka/pom.xml
+	$(call need,java -version,Java,openjdk-17-jre-headless)
+	$(call need,mvn -version,Maven,maven)
+	$(call say,$(@D): getting the Kafka jars from Maven Central)
+	@rm -rf $(@D)
+	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+$(UV):
+	@$(PYTHON) -m venv .cache/uv
+	@.cache/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
