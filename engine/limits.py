@@ -1,0 +1,45 @@
+"""Every bound that takes part in applying an event, with its unit and its reason.
+
+These are constants on purpose: a configurable bound would let two workers decide differently about the same record.
+A change of any of them is a change of behaviour and needs a new rules number (see `engine.machine`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# One Kafka record, key and framing aside. Topics allow 9 MiB, so the record and its headers always fit.
+RECORD_BYTES_MAX: Final = 8 * 1024 * 1024
+
+# The map itself, `args`, and one command inside an EXEC: an event never needs more.
+NESTING_MAX: Final = 3
+
+# Redis' own bound on the arguments of one multi-bulk request.
+ARGUMENTS_MAX: Final = 1_048_576
+
+# Long enough for a UUID in text or a ULID with a prefix.
+ID_BYTES_MAX: Final = 64
+
+# A WATCH session names a connection; 16 bytes are a UUID.
+SESSION_BYTES: Final = 16
+
+# A version keeps the clock as 53 bits of microseconds (encodings.md, "Version").
+TIME_MS_MAX: Final = 9_007_199_254_740
+
+# Logical databases, as Redis' default `databases 16`.
+DATABASES: Final = 16
+
+# Redis' default `proto-max-bulk-len`: the longest string value.
+STRING_BYTES_MAX: Final = 512 * 1024 * 1024
+
+# An idempotency key is remembered this long, in log time.
+DEDUP_WINDOW_MS: Final = 24 * 60 * 60 * 1000
+
+# A longer reply is not kept beside its idempotency key.
+DEDUP_REPLY_BYTES_MAX: Final = 4096
+
+# A batch is written once its overlay holds this much, so that small events which build large values stay bounded.
+# Applying is the same whatever the batch, so this one could change without a new rules number.
+OVERLAY_BYTES_MAX: Final = 32 * 1024 * 1024
+
+SLOTS: Final = 16384

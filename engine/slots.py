@@ -1,0 +1,28 @@
+"""Redis Cluster slots: which of the 16,384 slots a key belongs to, and which partition holds a slot.
+
+Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Key distribution model").
+"""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+
+from engine.limits import SLOTS
+
+
+def slot(key: bytes) -> int:
+    """The slot of `key`: CRC-16/XMODEM of its hash tag, modulo 16,384.
+
+    The tag is what stands between the first `{` and the first `}` after it, when that is not empty; else the whole key.
+    """
+    start = key.find(b"{")
+    if start >= 0:
+        end = key.find(b"}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    return crc_hqx(key, 0) & (SLOTS - 1)
+
+
+def partition_of(key_slot: int, partitions: int) -> int:
+    """The partition that holds `key_slot`: contiguous ranges of slots, as Redis Cluster reports them."""
+    return key_slot * partitions // SLOTS

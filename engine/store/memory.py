@@ -1,0 +1,60 @@
+"""A store in memory, for tests and the simulation: the same contract as RocksDB, nothing kept beyond the process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+
+from engine.store.base import SHARED_CFS, Changes, Get
+
+
+class MemoryStore:
+    """One dict and one sorted list of keys per column family."""
+
+    def __init__(self, column_families: Iterable[str]) -> None:
+        self._values: dict[str, dict[bytes, bytes]] = {}
+        self._order: dict[str, list[bytes]] = {}
+        for name in (*SHARED_CFS, *column_families):
+            self._values[name] = {}
+            self._order[name] = []
+
+    def getter(self, column_family: str) -> Get:
+        """A function from key to value."""
+        return self._values[column_family].get
+
+    def scan(
+        self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records with `start <= key < end`, as they were when the scan began."""
+        values, order = self._values[column_family], self._order[column_family]
+        last = len(order) if end is None else bisect_left(order, end)
+        keys = order[bisect_left(order, start) : last]
+        if reverse:
+            keys.reverse()
+        return iter([(key, values[key]) for key in keys])
+
+    def write(self, changes: Changes) -> None:
+        """Apply the range deletes, then the puts and deletes."""
+        for name, start, end in changes.ranges:
+            order = self._order[name]
+            first, last = bisect_left(order, start), bisect_left(order, end)
+            for key in order[first:last]:
+                del self._values[name][key]
+            del order[first:last]
+        for name, records in changes.values.items():
+            self._write_column_family(name, records)
+
+    def close(self) -> None:
+        """Nothing to release: the content stays for whoever opens the partition next."""
+
+    def _write_column_family(self, name: str, records: dict[bytes, bytes | None]) -> None:
+        values, order = self._values[name], self._order[name]
+        for key, value in records.items():
+            if value is None:
+                if values.pop(key, None) is not None:
+                    del order[bisect_left(order, key)]
+            elif key in values:
+                values[key] = value
+            else:
+                values[key] = value
+                insort(order, key)

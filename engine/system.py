@@ -1,0 +1,173 @@
+"""The `system` column family: what a state directory knows of itself, written in the same batch as the data.
+
+name           value
+format         [8]          version of this table and of the shared column families, 1
+layout         text         name of the layout
+rules          [8]          rules number, 1
+partition      [8]
+partitions     [8]          of the topic
+topic          text
+next_offset    [8]          the first record that is not applied
+clock_ms       [8]          highest record time applied
+last_version   [8]          newest version taken
+fingerprint    bytes        the log's own mark of the last data record applied (ingest/log)
+count/<db>/<type code>  [8] keys with a metadata record, due ones included
+skip/<offset>  empty        an operator's decision to go past that record
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.encoding import U64, pack_u64, parse_u64
+from engine.errors import CorruptionError, StateMismatchError
+from engine.store.base import SYSTEM_CF, Changes, Store
+
+FORMAT: Final = 1
+RULES: Final = 1
+"""The newest rules that this engine knows: every command, limit and event version belongs to a rules number."""
+
+_COUNT: Final = b"count/"
+_SKIP: Final = b"skip/"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Which state a directory holds; none of it ever changes."""
+
+    topic: str
+    partition: int
+    partitions: int
+    layout: str
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a state has come. `fingerprint` is the log's own mark of the last data record applied (None: none yet).
+
+    `counts` are keys by (db, type code), `skips` the offsets that an operator has decided to go past.
+    """
+
+    next_offset: int = 0
+    clock_ms: int = 0
+    last_version: int = 0
+    rules: int = RULES
+    fingerprint: bytes | None = None
+    counts: dict[tuple[int, int], int] = field(default_factory=dict)
+    skips: frozenset[int] = frozenset()
+
+
+def read_home(store: Store) -> Home | None:
+    """Which state the store holds; None when it is empty.
+
+    Raises:
+        StateMismatchError: a newer slotlog wrote it.
+        CorruptionError: it has a format but not the rest.
+    """
+    get = store.getter(SYSTEM_CF)
+    written = get(b"format")
+    if written is None:
+        return None
+    state_format = _number(b"format", written)
+    if state_format != FORMAT:
+        message = f"the state has format {state_format}, this slotlog knows {FORMAT}; use the release that wrote it"
+        raise StateMismatchError(message)
+    names = (b"topic", b"partition", b"partitions", b"layout")
+    topic, partition, partitions, layout = (get(name) for name in names)
+    if topic is None or partition is None or partitions is None or layout is None:
+        message = "the state does not say what it is; rebuild it with `slotlog replay`"
+        raise CorruptionError(message)
+    return Home(
+        topic.decode(), _number(b"partition", partition), _number(b"partitions", partitions), layout.decode()
+    )
+
+
+def open_position(store: Store, home: Home) -> Position:
+    """The position of the state that belongs to `home`: of an empty store, the log's start.
+
+    Raises:
+        StateMismatchError: the store belongs elsewhere, or knows rules that this engine does not.
+    """
+    stored = read_home(store)
+    if stored is None:
+        return Position(skips=_read_skips(store))
+    if stored != home:
+        message = (
+            f"the state is of {stored}, but was opened as {home}; choose another --data, or set the options to match"
+        )
+        raise StateMismatchError(message)
+    position = _read_position(store)
+    if position.rules > RULES:
+        message = f"the state follows rules {position.rules}, this slotlog knows {RULES}; use a newer release"
+        raise StateMismatchError(message)
+    return position
+
+
+def _read_position(store: Store) -> Position:
+    get = store.getter(SYSTEM_CF)
+    next_offset, clock_ms, last_version, rules = (
+        _number(name, get(name)) for name in (b"next_offset", b"clock_ms", b"last_version", b"rules")
+    )
+    return Position(
+        next_offset=next_offset,
+        clock_ms=clock_ms,
+        last_version=last_version,
+        rules=rules,
+        fingerprint=get(b"fingerprint"),
+        counts={_parse_count(name): _number(name, value) for name, value in _named(store, _COUNT)},
+        skips=_read_skips(store),
+    )
+
+
+def _read_skips(store: Store) -> frozenset[int]:
+    return frozenset(int(name[len(_SKIP) :]) for name, _ in _named(store, _SKIP))
+
+
+def write_home(changes: Changes, home: Home) -> None:
+    """Add what the directory is to its first batch."""
+    changes.of(SYSTEM_CF).update(
+        {
+            b"format": pack_u64(FORMAT),
+            b"topic": home.topic.encode(),
+            b"partition": pack_u64(home.partition),
+            b"partitions": pack_u64(home.partitions),
+            b"layout": home.layout.encode(),
+        }
+    )
+
+
+def write_position(changes: Changes, position: Position) -> None:
+    """Add the position to a batch, so that data and position are written as one."""
+    system = changes.of(SYSTEM_CF)
+    system[b"next_offset"] = pack_u64(position.next_offset)
+    system[b"clock_ms"] = pack_u64(position.clock_ms)
+    system[b"last_version"] = pack_u64(position.last_version)
+    system[b"rules"] = pack_u64(position.rules)
+    if position.fingerprint is not None:
+        system[b"fingerprint"] = position.fingerprint
+    for (db, type_code), count in position.counts.items():
+        system[_COUNT + b"%d/%d" % (db, type_code)] = pack_u64(count)
+
+
+def skip_changes(offset: int) -> Changes:
+    """The batch that records an operator's decision to go past the record at `offset`."""
+    changes = Changes()
+    changes.of(SYSTEM_CF)[_SKIP + b"%d" % offset] = b""
+    return changes
+
+
+def _parse_count(name: bytes) -> tuple[int, int]:
+    db, _, type_code = name[len(_COUNT) :].partition(b"/")
+    return int(db), int(type_code)
+
+
+def _number(name: bytes, value: bytes | None) -> int:
+    if value is None or len(value) != U64.size:
+        message = f"the state has no {name.decode()}; rebuild it with `slotlog replay`"
+        raise CorruptionError(message)
+    return parse_u64(value)
+
+
+def _named(store: Store, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    return list(store.scan(SYSTEM_CF, prefix, prefix + b"\xff"))
