@@ -1,0 +1,101 @@
+"""
+Commands without a key: as events they act on the partition that they are in.
+
+Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsize/. TICK and RULES are slotlog's own.
+"""
+
+from __future__ import annotations
+
+from engine.commands.options import read_option
+from engine.errors import SYNTAX, CommandError
+from engine.numbers import parse_int
+from engine.registry import command
+from engine.replies import OK, Reply
+from engine.system import RULES
+from engine.transaction import Transaction
+
+
+def _check_flush_mode(args: list[bytes]) -> None:
+    """Redis takes one word, ASYNC or SYNC; here both are O(1) and mean the same."""
+    if len(args) > 1 or (args and read_option(args[0]) not in {b"ASYNC", b"SYNC"}):
+        raise CommandError(SYNTAX)
+
+
+@command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
+def flushall(tx: Transaction, args: list[bytes]) -> Reply:
+    """
+    Remove all keys of all databases.
+
+    > SET a "1"
+    OK
+    > FLUSHALL
+    OK
+    > EXISTS a
+    (integer) 0
+    """
+    _check_flush_mode(args)
+    for db in sorted({db for db, _ in tx.counts}):
+        tx.flush_database(db)
+    return OK
+
+
+@command("FLUSHDB [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
+def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
+    """
+    Remove all keys of the database that the command runs in.
+
+    > SET a "1"
+    OK
+    > FLUSHDB
+    OK
+    > EXISTS a
+    (integer) 0
+    """
+    _check_flush_mode(args)
+    tx.flush_database(tx.db)
+    return OK
+
+
+@command("DBSIZE", group="server", since="1.0.0", physical=True)
+def dbsize(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every handler has one signature
+    """
+    How many keys the database has, O(1). Keys that are due count until they are cleaned up.
+
+    > DBSIZE
+    (integer) 0
+    """
+    return sum(count for (db, _), count in tx.counts.items() if db == tx.db)
+
+
+@command("TICK", group="slotlog", since="slotlog 1", write=True, transactional=False)
+def tick(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every handler has one signature
+    """
+    Change nothing: the record's time moves the partition's clock, which an idle partition needs for keys to expire.
+
+    > TICK
+    OK
+    """
+    return OK
+
+
+@command("RULES number", group="slotlog", since="slotlog 1", write=True, transactional=False)
+def rules(tx: Transaction, args: list[bytes]) -> Reply:
+    """
+    Let the partition follow newer rules from this record on.
+
+    > RULES 1
+    OK
+    """
+    number = parse_int(args[0])
+    if number is None:
+        message = "ERR the rules number is not an integer"
+        raise CommandError(message)
+    if number < tx.rules:
+        message = f"ERR the partition follows rules {tx.rules} already"
+        raise CommandError(message)
+    if number > RULES:
+        # Not a CommandError: going on would apply what follows by the wrong rules.
+        message = f"the log asks for rules {number}, this slotlog knows {RULES}; use a newer release"
+        raise RuntimeError(message)
+    tx.rules = number
+    return OK
