@@ -1,0 +1,267 @@
+"""Hash commands. Source: https://valkey.io/commands/#hash. Replies give fields in the order of their bytes."""
+
+from __future__ import annotations
+
+from engine.errors import (
+    HASH_VALUE_NOT_A_FLOAT,
+    HASH_VALUE_NOT_AN_INTEGER,
+    INCREMENT_NAN,
+    INCREMENT_OVERFLOW,
+    NOT_A_FLOAT,
+    NOT_AN_INTEGER,
+    VALUE_NAN,
+    CommandError,
+    wrong_arity,
+)
+from engine.layouts.base import HASH
+from engine.numbers import (
+    INT_MAX,
+    INT_MIN,
+    ZERO,
+    add_long_doubles,
+    format_long_double,
+    parse_int,
+    parse_long_double,
+)
+from engine.registry import command
+from engine.replies import OK, Map, Reply
+from engine.transaction import Transaction
+from engine.types import hashes
+
+# ------------------------------------------------------------------ writing
+
+
+@command("HSET key field value [field value ...]", group="hash", since="2.0.0", write=True)
+def hset(tx: Transaction, args: list[bytes]) -> Reply:
+    """Set fields of a hash. Returns how many of them are new.
+
+    > HSET h name "carol" age "41"
+    (integer) 2
+    > HSET h age "42" city "Oslo"
+    (integer) 1
+    """
+    if len(args) % 2 == 0:
+        raise CommandError(wrong_arity("hset"))
+    name = args[0]
+    return hashes.put(tx, name, tx.find_typed(name, HASH), args[1:])
+
+
+@command("HMSET key field value [field value ...]", group="hash", since="2.0.0", write=True)
+def hmset(tx: Transaction, args: list[bytes]) -> Reply:
+    """Set fields of a hash, as HSET does, with another reply.
+
+    > HMSET h name "carol" age "41"
+    OK
+    """
+    if len(args) % 2 == 0:
+        raise CommandError(wrong_arity("hmset"))
+    name = args[0]
+    hashes.put(tx, name, tx.find_typed(name, HASH), args[1:])
+    return OK
+
+
+@command("HSETNX key field value", group="hash", since="2.0.0", write=True)
+def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
+    """Set a field that is not there yet. Returns 1 if it was set, 0 if it was there.
+
+    > HSETNX h name "carol"
+    (integer) 1
+    > HSETNX h name "dave"
+    (integer) 0
+    > HGET h name
+    "carol"
+    """
+    name, field, value = args
+    key = tx.find_typed(name, HASH)
+    if hashes.get(key, field) is not None:
+        return 0
+    hashes.put_one(tx, name, key, field, value, is_new=True)
+    return 1
+
+
+@command("HINCRBY key field increment", group="hash", since="2.0.0", write=True)
+def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
+    """Add to the integer that a field spells; an absent field counts as 0. Returns the sum.
+
+    > HINCRBY h visits 5
+    (integer) 5
+    > HINCRBY h visits -7
+    (integer) -2
+    > HSET h name "carol"
+    (integer) 1
+    > HINCRBY h name 1
+    (error) ERR hash value is not an integer
+    """
+    name, field, amount = args
+    increment = parse_int(amount)
+    if increment is None:
+        raise CommandError(NOT_AN_INTEGER)
+    key = tx.find_typed(name, HASH)
+    old = None if key is None else key.data.get(field)
+    number = 0 if old is None else parse_int(old)
+    if number is None:
+        raise CommandError(HASH_VALUE_NOT_AN_INTEGER)
+    number += increment
+    if not INT_MIN <= number <= INT_MAX:
+        raise CommandError(INCREMENT_OVERFLOW)
+    hashes.put_one(tx, name, key, field, b"%d" % number, is_new=old is None)
+    return number
+
+
+@command("HINCRBYFLOAT key field increment", group="hash", since="2.6.0", write=True)
+def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
+    """Add to the number that a field spells, with the precision of an 80-bit float; an absent field counts as 0.
+
+    > HINCRBYFLOAT h price 10.5
+    "10.5"
+    > HINCRBYFLOAT h price 0.1
+    "10.6"
+    > HINCRBYFLOAT h sold 2e3
+    "2000"
+    """
+    name, field, amount = args
+    increment = parse_long_double(amount)
+    if increment is None:
+        raise CommandError(NOT_A_FLOAT)
+    if increment.is_infinite:
+        raise CommandError(VALUE_NAN)
+    key = tx.find_typed(name, HASH)
+    old = hashes.get(key, field)
+    number = ZERO if old is None else parse_long_double(old)
+    if number is None:
+        raise CommandError(HASH_VALUE_NOT_A_FLOAT)
+    total = add_long_doubles(number, increment)
+    if total is None:
+        raise CommandError(INCREMENT_NAN)
+    value = format_long_double(total)
+    hashes.put_one(tx, name, key, field, value, is_new=old is None)
+    return value
+
+
+@command("HDEL key field [field ...]", group="hash", since="2.0.0", write=True)
+def hdel(tx: Transaction, args: list[bytes]) -> Reply:
+    """Delete fields. Returns how many were there.
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HDEL h a c
+    (integer) 1
+    """
+    key = tx.find_typed(args[0], HASH)
+    return 0 if key is None else hashes.remove(tx, key, args[1:])
+
+
+# ------------------------------------------------------------------ reading
+
+
+@command("HGET key field", group="hash", since="2.0.0")
+def hget(tx: Transaction, args: list[bytes]) -> Reply:
+    """The value of a field, or nil.
+
+    > HSET h name "carol"
+    (integer) 1
+    > HGET h name
+    "carol"
+    > HGET h none
+    (nil)
+    """
+    key = tx.find_typed(args[0], HASH)
+    return None if key is None else key.data.get(args[1])
+
+
+@command("HMGET key field [field ...]", group="hash", since="2.0.0")
+def hmget(tx: Transaction, args: list[bytes]) -> Reply:
+    """The values of some fields, nil for each that is not there.
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HMGET h b none a
+    1) "2"
+    2) (nil)
+    3) "1"
+    """
+    key = tx.find_typed(args[0], HASH)
+    return [hashes.get(key, field) for field in args[1:]]
+
+
+@command("HGETALL key", group="hash", since="2.0.0")
+def hgetall(tx: Transaction, args: list[bytes]) -> Reply:
+    """All fields and values.
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HGETALL h
+    1) "a"
+    2) "1"
+    3) "b"
+    4) "2"
+    """
+    key = tx.find_typed(args[0], HASH)
+    return Map() if key is None else Map(hashes.items(key))
+
+
+@command("HKEYS key", group="hash", since="2.0.0")
+def hkeys(tx: Transaction, args: list[bytes]) -> Reply:
+    """All fields.
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HKEYS h
+    1) "a"
+    2) "b"
+    """
+    key = tx.find_typed(args[0], HASH)
+    return [] if key is None else [field for field, _ in hashes.items(key)]
+
+
+@command("HVALS key", group="hash", since="2.0.0")
+def hvals(tx: Transaction, args: list[bytes]) -> Reply:
+    """All values, in the order of their fields.
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HVALS h
+    1) "1"
+    2) "2"
+    """
+    key = tx.find_typed(args[0], HASH)
+    return [] if key is None else [value for _, value in hashes.items(key)]
+
+
+@command("HLEN key", group="hash", since="2.0.0")
+def hlen(tx: Transaction, args: list[bytes]) -> Reply:
+    """How many fields there are, O(1).
+
+    > HSET h a "1" b "2"
+    (integer) 2
+    > HLEN h
+    (integer) 2
+    """
+    key = tx.find_typed(args[0], HASH)
+    return 0 if key is None else key.size
+
+
+@command("HEXISTS key field", group="hash", since="2.0.0")
+def hexists(tx: Transaction, args: list[bytes]) -> Reply:
+    """1 if the field is there, else 0.
+
+    > HSET h a "1"
+    (integer) 1
+    > HEXISTS h a
+    (integer) 1
+    > HEXISTS h b
+    (integer) 0
+    """
+    return int(hashes.get(tx.find_typed(args[0], HASH), args[1]) is not None)
+
+
+@command("HSTRLEN key field", group="hash", since="3.2.0")
+def hstrlen(tx: Transaction, args: list[bytes]) -> Reply:
+    """The length of a field's value in bytes; 0 when it is not there.
+
+    > HSET h name "carol"
+    (integer) 1
+    > HSTRLEN h name
+    (integer) 5
+    """
+    return len(hashes.get(tx.find_typed(args[0], HASH), args[1]) or b"")

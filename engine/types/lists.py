@@ -1,0 +1,126 @@
+"""Lists: `[index:8]`, big-endian, -> element in the data column family, at the indexes `head … tail - 1`.
+
+Positions count from 0 at the head; the element at a position is at the index `head + position`. So one read reaches an
+element, both ends grow without moving anything, and a range of positions is a range of bytes. There is always
+`size == tail - head`.
+
+A verb that empties a list deletes its key, as Redis does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.encoding import pack_u64
+from engine.errors import CorruptionError
+from engine.key import Key
+from engine.layouts.base import LIST
+from engine.transaction import Transaction
+
+
+def push_head(tx: Transaction, name: bytes, key: Key | None, elements: Iterable[bytes]) -> int:
+    """Put `elements` before the head of `key` (None: there is none yet), one by one: the last one ends up first.
+
+    Returns the new size. Hot path.
+    """
+    if key is None:
+        key = tx.create(name, LIST)
+    changed = key.data.changed
+    index = key.head
+    for element in elements:
+        index -= 1
+        changed[pack_u64(index)] = element
+    key.head = index
+    key.size = key.tail - index
+    key.changed = True
+    return key.size
+
+
+def push_tail(tx: Transaction, name: bytes, key: Key | None, elements: Iterable[bytes]) -> int:
+    """Put `elements` behind the tail of `key` (None: there is none yet). Returns the new size. Hot path."""
+    if key is None:
+        key = tx.create(name, LIST)
+    changed = key.data.changed
+    index = key.tail
+    for element in elements:
+        changed[pack_u64(index)] = element
+        index += 1
+    key.tail = index
+    key.size = index - key.head
+    key.changed = True
+    return key.size
+
+
+def pop_head(tx: Transaction, key: Key, count: int) -> list[bytes]:
+    """Take up to `count` elements from the head, in the list's order."""
+    popped = elements(key, 0, min(count, key.size))
+    _cut(tx, key, len(popped), key.size)
+    return popped
+
+
+def pop_tail(tx: Transaction, key: Key, count: int) -> list[bytes]:
+    """Take up to `count` elements from the tail, the last one first."""
+    popped = elements(key, max(key.size - count, 0), key.size)
+    popped.reverse()
+    _cut(tx, key, 0, key.size - len(popped))
+    return popped
+
+
+def element(key: Key, position: int) -> bytes:
+    """The element at `position`, 0 <= position < size: one read.
+
+    Raises:
+        CorruptionError: it is missing.
+    """
+    value = key.data.get(pack_u64(key.head + position))
+    if value is None:
+        raise CorruptionError(f"list {key.name[:64]!r} has no element at index {key.head + position}")
+    return value
+
+
+def elements(key: Key, start: int, stop: int) -> list[bytes]:
+    """The elements at the positions from `start` to before `stop`, 0 <= start <= stop <= size.
+
+    Raises:
+        CorruptionError: one is missing.
+    """
+    if stop - start == 1:
+        return [element(key, start)]
+    first, end = key.head + start, key.head + stop
+    values = [value for _, value in key.data.scan(pack_u64(first), pack_u64(end))]
+    if len(values) != stop - start:
+        raise CorruptionError(f"list {key.name[:64]!r} has {len(values)} elements at the indexes {first} … {end - 1}")
+    return values
+
+
+def replace(key: Key, position: int, value: bytes) -> None:
+    """Another element at `position`, 0 <= position < size. The metadata record stays as it is."""
+    key.data.changed[pack_u64(key.head + position)] = value
+
+
+def trim(tx: Transaction, key: Key, start: int, stop: int) -> None:
+    """Keep the elements at the positions from `start` to before `stop`, 0 <= start, stop <= size.
+
+    It costs one delete for each element that goes; O(1) when none is left, as for any key that is deleted.
+    """
+    if start < stop:
+        _cut(tx, key, start, stop)
+    else:
+        tx.delete(key)
+
+
+def _cut(tx: Transaction, key: Key, start: int, stop: int) -> None:
+    """Delete the elements before `start` and from `stop` on, one by one, and the key with its last element."""
+    head, tail = key.head + start, key.head + stop
+    if head == key.head and tail == key.tail:
+        return
+    changed = key.data.changed
+    for index in range(key.head, head):
+        changed[pack_u64(index)] = None
+    for index in range(tail, key.tail):
+        changed[pack_u64(index)] = None
+    key.head, key.tail = head, tail
+    key.size = tail - head
+    key.changed = True
+    if key.size == 0:
+        tx.delete(key)

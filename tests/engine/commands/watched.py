@@ -1,0 +1,61 @@
+"""A store that tells what commands asked of it: what the last batch wrote, and what was read of the data records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.store.base import Changes, Get
+from engine.store.memory import MemoryStore
+from tests.engine.harness import FAMILIES
+
+DATA_CF = "data"
+
+
+class WatchedStore(MemoryStore):
+    """A store in memory.
+
+    Attributes:
+        written: the last batch, as column family -> key -> value (None for a delete), less that of `system`.
+        ranges: the last batch's range deletes.
+        gets, scans: how many single data records were asked for, and ranges of them; the caller sets them back to 0.
+        scanned: how many data records the scans gave.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(FAMILIES)
+        self.written: dict[str, dict[bytes, bytes | None]] = {}
+        self.ranges: list[tuple[str, bytes, bytes]] = []
+        self.gets = self.scans = self.scanned = 0
+
+    def getter(self, column_family: str) -> Get:
+        """A function from key to value, counted for data records."""
+        get = super().getter(column_family)
+        if column_family != DATA_CF:
+            return get
+
+        def counted(key: bytes) -> bytes | None:
+            self.gets += 1
+            return get(key)
+
+        return counted
+
+    def scan(
+        self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records of the range; of data records, each is counted when it is taken."""
+        records = super().scan(column_family, start, end, reverse=reverse)
+        if column_family != DATA_CF:
+            return records
+        self.scans += 1
+        return self._counted(records)
+
+    def write(self, changes: Changes) -> None:
+        """Apply and remember the batch."""
+        super().write(changes)
+        self.written = {name: dict(values) for name, values in changes.values.items() if values and name != "system"}
+        self.ranges = list(changes.ranges)
+
+    def _counted(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        for record in records:
+            self.scanned += 1
+            yield record
