@@ -1,0 +1,163 @@
+"""A real Apache Kafka broker: one KRaft node on free loopback ports, its data in a directory of the test.
+
+The jars come from Maven Central by `make kafka` (tests/real/kafka/pom.xml) and lie in .cache/kafka/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from tests.real.process import Server, ServerError, free_ports
+
+JARS = Path(__file__).parents[2] / ".cache" / "kafka"
+CLUSTER_ID = "c2xvdGxvZy10ZXN0LWtyYWZ0"  # any 16 bytes in base64: one broker never meets another
+START_TIMEOUT_S = 60
+
+# Serial GC, a small heap and shared class data: a test broker has to be up soon and to leave both cores alone.
+_JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+
+_PROPERTIES = MappingProxyType(
+    {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "auto.create.topics.enable": "false",
+        "message.max.bytes": str(10 << 20),  # above the 9 MiB that slotlog's topics are created with
+        "log.segment.delete.delay.ms": "1000",
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),  # 128 MiB by default, a quarter of the heap
+        # A killed broker is let in again when its session has ended: 9 s by default.
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        # The internal topics want three brokers and 50 partitions unless told otherwise.
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+)
+
+
+class KafkaBroker:
+    """One broker that a test may start, stop, kill and restart; ports and data stay the same all along.
+
+    Calls block: from a coroutine use `await asyncio.to_thread(broker.restart)`.
+
+    Args:
+        directory: An empty directory for its data, its settings and its log (`broker.log`).
+        properties: Settings over those above, for example another `message.max.bytes`.
+    """
+
+    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
+        self._port, controller_port = free_ports(2)
+        self._directory = directory
+        self._settings = directory / "server.properties"
+        listener = f"PLAINTEXT://127.0.0.1:{self._port}"
+        settings = {
+            **_PROPERTIES,
+            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": listener,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(directory / "data"),
+            **(properties or {}),
+        }
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        command = [*_java(), "kafka.Kafka", str(self._settings)]
+        self._server = Server("Kafka", command, directory / "broker.log", self._answers, START_TIMEOUT_S)
+
+    @property
+    def bootstrap(self) -> str:
+        """Its address as HOST:PORT."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._server.running
+
+    def start(self) -> None:
+        """Start it and wait until it serves requests; the first start formats its storage.
+
+        Raises:
+            ServerError: It could not start; the message has the end of its log.
+        """
+        if not (self._directory / "data").exists():
+            self._format()
+        self._server.start()
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._server.stop()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _format(self) -> None:
+        command = [*_java(), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ServerError(f"Kafka could not format its storage\n{done.stdout}{done.stderr}")
+
+    def _answers(self) -> bool:
+        socket.create_connection(("127.0.0.1", self._port), timeout=1).close()  # before aiokafka, which logs a refusal
+        # In a thread of its own, since this one may be running an event loop.
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, lists_a_broker(self.bootstrap)).result()
+
+
+async def lists_a_broker(bootstrap: str) -> bool:
+    """Whether the metadata names a broker: it does as soon as the controller has let it in."""
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=5_000)
+    try:
+        await client.start()
+        return bool((await client.describe_cluster())["brokers"])
+    except KafkaError:
+        return False
+    finally:
+        await client.close()
+
+
+def _java() -> list[str]:
+    """The start of a command line, up to the main class.
+
+    Raises:
+        ServerError: No Java, or no jars.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        raise ServerError("no java on PATH or in JAVA_HOME: install Java 17")
+    if not any(JARS.glob("kafka_*.jar")):
+        raise ServerError(f"no Kafka jars in {JARS}: run `make kafka`")
+    return [java, *_JVM, "-cp", f"{JARS}/*"]

@@ -1,0 +1,114 @@
+"""Start a server as a child process, wait until it answers, end it: shared by the broker and the oracle."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+LOG_TAIL_BYTES = 4096
+POLL_S = 0.05
+
+# Below Linux' range of ephemeral ports (32768 and up): while a server is down between kill() and restart(),
+# no outgoing connection can take its port.
+_PORTS = range(20_000, 32_000)
+
+
+class ServerError(RuntimeError):
+    """A real server did not start or did not stop; the message carries the end of its output."""
+
+
+class Server:
+    """One server process with its output in a file.
+
+    Args:
+        name: What to call it in error messages.
+        command: Program and arguments.
+        output: File that its standard output and error are appended to.
+        answers: Called until it returns true; it may raise OSError while the server is not up.
+        start_timeout_s: How long the first answer may take.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], output: Path, answers: Callable[[], bool], start_timeout_s: float
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._output = output
+        self._answers = answers
+        self._start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it and wait for its first answer.
+
+        Raises:
+            ServerError: It is running already, has ended by itself, or gave no answer in time.
+        """
+        if self.running:
+            raise ServerError(f"{self._name} is running already")
+        with self._output.open("ab") as output:
+            # A session of its own, so that Ctrl-C in the terminal reaches pytest alone, which then stops it in order.
+            self._process = process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        deadline = time.monotonic() + self._start_timeout_s
+        while not self._answered():
+            if process.poll() is not None:
+                raise ServerError(f"{self._name} ended with {process.returncode} at start\n{self._tail()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerError(f"{self._name} gave no answer in {self._start_timeout_s} s\n{self._tail()}")
+            time.sleep(POLL_S)
+
+    def stop(self, timeout_s: float = 30) -> None:
+        """End it in order (SIGTERM). Nothing to do when it is not running.
+
+        Raises:
+            ServerError: It did not end in time; it has been killed then.
+        """
+        if not self.running or self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerError(f"{self._name} did not stop in {timeout_s} s\n{self._tail()}") from None
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a power failure would. Nothing to do when it is not running."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _answered(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self._answers()
+        return False
+
+    def _tail(self) -> str:
+        return self._output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports on the loopback address that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        ports: list[int] = []
+        while len(ports) < count:
+            listener = stack.enter_context(socket.socket())
+            port = random.choice(_PORTS)
+            with contextlib.suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
