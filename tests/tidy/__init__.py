@@ -1,0 +1,1 @@
+"""The repository tests itself: imports, docstrings, sizes, dead files, the lock."""

@@ -1,0 +1,88 @@
+"""The engine is deterministic: nothing in it can tell the time, draw a number, or see the machine."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.tidy.determinism import violations
+from tests.tidy.source import EVERYTHING, imported_names, modules
+
+# The one file that opens RocksDB: it does I/O by its nature, and decides nothing.
+STORE = "engine.store.rocks"
+STORE_IMPORTS = ("imports rocksdict", "imports pathlib")
+
+
+def test_engine_is_deterministic() -> None:
+    """No module of the engine reaches a clock, randomness, the network, threads or the environment, or walks a set."""
+    found = [
+        f"{module.place}:{violation}"
+        for module in modules("engine")
+        for violation in violations(module.tree)
+        if not (module.name == STORE and violation.endswith(STORE_IMPORTS))
+    ]
+
+    assert [] == found
+
+
+def test_one_file_opens_rocksdb() -> None:
+    """Only engine/store/rocks.py, which knows the traps of rocksdict, imports it; benchmarks of the bare store may."""
+    importers = {
+        module.name
+        for module in modules(*EVERYTHING)
+        if "rocksdict" in imported_names(module.tree) and not module.name.startswith(("benchmarks.", "tests."))
+    }
+
+    assert {STORE} == importers
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import time",
+        "from os import environ",
+        "import asyncio.events",
+        "import threading, re",
+        "def f():\n    import random",
+        "from ingest import clock",
+        "math.log(2)",
+        "from math import pow",
+        "hash(b'')",
+        "id(x)",
+        "open('f')",
+        "for x in {1, 2}: pass",
+        "[x for x in set(y)]",
+        "list(frozenset(y))",
+        "b''.join({a for a in b})",
+        "f(*{1, 2})",
+        "for x in set(a) | b: pass",
+        "a: set[bytes] = f()\nfor x in a: pass",
+        "a: Final[frozenset[bytes]] = f()\nnext(iter(a))",
+        "def f(dirty: set[bytes] | None): return list(dirty)",
+        "self.dirty = set()\nself.dirty.pop()",
+        "for x in a.union(b): pass",
+    ],
+)
+def test_planted_mistakes_are_found(planted: str) -> None:
+    """Each kind of mistake is seen: a check that finds nothing has to be one that could."""
+    assert [] != list(violations(ast.parse(planted)))
+
+
+@pytest.mark.parametrize(
+    "innocent",
+    [
+        "import struct\nfrom collections.abc import Set",
+        "from engine.errors import CommandError",
+        "math.isnan(x) or x == math.inf",
+        "for x in sorted({1, 2}): pass",
+        "len(set(y)) != len(y)",
+        "a: set[bytes] = set()\nif x in a: a.add(x)",
+        "items.pop()\nitems.pop(0)",
+        "for x in dict.fromkeys(y): pass",
+        "self.hash(b'')",
+    ],
+)
+def test_innocent_code_is_let_through(innocent: str) -> None:
+    """What does not depend on order or machine is not called a mistake."""
+    assert [] == list(violations(ast.parse(innocent)))

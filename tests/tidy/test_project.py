@@ -1,0 +1,114 @@
+"""pyproject.toml, the locks, the Makefile and the documents fit each other."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.tidy.source import EVERYTHING, PRODUCT, ROOT, imported_names, modules
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DEPENDENCIES = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+LOCKED = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+
+
+def group(name: str) -> list[Requirement]:
+    """The requirements of one dependency group, those of included groups with it."""
+    lines: list[Requirement] = []
+    for entry in PROJECT["dependency-groups"][name]:
+        lines += [Requirement(entry)] if isinstance(entry, str) else group(entry["include-group"])
+    return lines
+
+
+def locked(name: str) -> dict[str, str]:
+    """Versions in requirements/NAME.txt by package."""
+    return dict(LOCKED.findall((ROOT / "requirements" / f"{name}.txt").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("lock", "requirements"),
+    [
+        ("run", DEPENDENCIES),
+        ("dev", DEPENDENCIES + group("dev")),
+        ("bench", DEPENDENCIES + group("bench")),
+    ],
+)
+def test_locks_fit_pyproject(lock: str, requirements: list[Requirement]) -> None:
+    """Each requirement is locked at a version that it allows; `make lock` mends it."""
+    versions = locked(lock)
+    misfits = [
+        f"{requirement} is locked as {version}"
+        for requirement in requirements
+        if (version := versions.get(canonicalize_name(requirement.name))) is None
+        or version not in requirement.specifier
+    ]
+
+    assert [] == misfits
+
+
+@pytest.mark.parametrize("lock", ["run", "dev", "bench"])
+def test_locked_packages_have_hashes(lock: str) -> None:
+    """No package is installed that is not, byte for byte, the one that was locked."""
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text()
+    entries = [entry for entry in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE) if "==" in entry]
+
+    assert [] == [entry for entry in entries if "--hash=sha256:" not in entry]
+
+
+def test_development_runs_what_users_run() -> None:
+    """The locks of users and of developers agree on every package that both have."""
+    run, dev = locked("run"), locked("dev")
+
+    assert run == {name: dev.get(name) for name in run}
+
+
+@pytest.mark.parametrize(
+    ("packages", "allowed"),
+    [(PRODUCT, DEPENDENCIES), (EVERYTHING, DEPENDENCIES + group("dev") + group("bench"))],
+    ids=["product", "everything"],
+)
+def test_imports_are_declared(packages: tuple[str, ...], allowed: list[Requirement]) -> None:
+    """Whatever is imported is in pyproject.toml by name, not just there because something else needs it."""
+    names = {canonicalize_name(requirement.name) for requirement in allowed}
+    tops = {name.partition(".")[0] for module in modules(*packages) for name in imported_names(module.tree)}
+    distributions = packages_distributions()
+    undeclared = [
+        top
+        for top in sorted(tops - sys.stdlib_module_names - set(EVERYTHING))
+        if names.isdisjoint({canonicalize_name(name) for name in distributions.get(top, [top])})
+    ]
+
+    assert [] == undeclared
+
+
+@pytest.mark.parametrize("document", [".ci/run", "README.md", "CONTRIBUTING.md"])
+def test_documents_name_targets_that_exist(document: str) -> None:
+    """Every `make TARGET` that a reader is told to type is in the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`|\$ )make ([a-z-]+)", (ROOT / document).read_text(), re.MULTILINE))
+
+    assert set() != named
+    assert set() == named - targets
+
+
+def test_relative_links_lead_somewhere() -> None:
+    """Every link between the documents names a file that is there."""
+    documents = [
+        *ROOT.glob("*.md"),
+        *(path for top in ("docs", "dashboards", *EVERYTHING) for path in (ROOT / top).rglob("*.md")),
+    ]
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#\s]+)", document.read_text())
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+
+    assert [] == broken
