@@ -78,9 +78,7 @@ def read_home(store: Store) -> Home | None:
     if topic is None or partition is None or partitions is None or layout is None:
         message = "the state does not say what it is; rebuild it with `slotlog replay`"
         raise CorruptionError(message)
-    return Home(
-        topic.decode(), _number(b"partition", partition), _number(b"partitions", partitions), layout.decode()
-    )
+    return Home(topic.decode(), _number(b"partition", partition), _number(b"partitions", partitions), layout.decode())
 
 
 def open_position(store: Store, home: Home) -> Position:

@@ -85,8 +85,8 @@ class RocksStore:
         try:
             self._db = Rdict(
                 str(path),
-                _database_options(self._memory),
-                column_families={name: _column_family_options(self._memory) for name in ("default", *names)},
+                database_options(self._memory),
+                column_families={name: column_family_options(self._memory) for name in ("default", *names)},
                 access_type=access,
             )
         except Exception as error:
@@ -207,7 +207,8 @@ def _check_status(iterator: RdictIter) -> None:
         raise CorruptionError(message) from error
 
 
-def _database_options(memory: SharedMemory) -> Options:
+def database_options(memory: SharedMemory) -> Options:
+    """The options of a partition's database. Public for the benchmarks, whose floor uses the same."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -221,7 +222,8 @@ def _database_options(memory: SharedMemory) -> Options:
     return options
 
 
-def _column_family_options(memory: SharedMemory) -> Options:
+def column_family_options(memory: SharedMemory) -> Options:
+    """The options of each column family. Public as `database_options` is."""
     table = BlockBasedOptions()
     table.set_block_cache(memory.cache)
     # Most point reads of a new field or key find nothing; ten bits a key answer 99 % of them without a block.

@@ -1,0 +1,113 @@
+"""What a state directory knows of itself: it is opened as what it is, or refused with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.encoding import pack_u64
+from engine.errors import CorruptionError, StateMismatchError
+from engine.store.base import Changes
+from engine.store.memory import MemoryStore
+from engine.system import Home, Position, open_position, read_home, skip_changes
+from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store, open_machine, send
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A store with a state in it."""
+    store = new_store()
+    send(open_machine(store), "SET a 1", "HSET h f v", "EXPIRE h 10")
+    send(open_machine(store), "SET a 1", db=12)
+    return store
+
+
+def plant(store: MemoryStore, name: bytes, value: bytes | None) -> None:
+    """Change one entry of the system column family behind everybody's back."""
+    changes = Changes()
+    changes.of("system")[name] = value
+    store.write(changes)
+
+
+def test_an_empty_store_has_no_home() -> None:
+    """Before the first commit a store belongs to nobody and its position is the log's start."""
+    store = new_store()
+
+    assert read_home(store) is None
+    assert Position() == open_position(store, HOME)
+    assert Position() == open_position(store, Home("other", 3, 8, "neokv"))
+
+
+def test_the_first_commit_says_whose_state_it_is(store: MemoryStore) -> None:
+    """A store says of which topic, partition and layout it is, and how far it has come."""
+    assert HOME == read_home(store)
+    position = open_position(store, HOME)
+    assert (4, NOW_MS, FINGERPRINT) == (position.next_offset, position.clock_ms, position.fingerprint)
+    assert {(0, 1): 1, (0, 2): 1, (12, 1): 1} == position.counts
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(HOME, topic="other"),
+        replace(HOME, partition=1),
+        replace(HOME, partitions=2),
+        replace(HOME, layout="kvrocks"),
+    ],
+    ids=["topic", "partition", "partitions", "layout"],
+)
+def test_another_home_is_refused(store: MemoryStore, other: Home) -> None:
+    """Each field must fit: a state is never opened as another topic's, partition's, count's or layout's."""
+    with pytest.raises(StateMismatchError, match=r"state is of Home\(topic='topic'.* but was opened as .*--data"):
+        open_machine(store, other)
+
+
+@pytest.mark.parametrize("written", [0, 2, 1 << 63])
+def test_another_format_is_refused(store: MemoryStore, written: int) -> None:
+    """A format that this release does not know is never guessed at."""
+    plant(store, b"format", pack_u64(written))
+    with pytest.raises(StateMismatchError, match=f"has format {written}, this slotlog knows 1; use the release"):
+        open_machine(store)
+
+
+def test_newer_rules_are_refused(store: MemoryStore) -> None:
+    """A state that follows rules which this engine does not know is not opened."""
+    plant(store, b"rules", pack_u64(2))
+    with pytest.raises(StateMismatchError, match="follows rules 2, this slotlog knows 1; use a newer release"):
+        open_machine(store)
+
+
+@pytest.mark.parametrize("name", [b"topic", b"partition", b"partitions", b"layout"])
+def test_half_a_home_is_corrupt(store: MemoryStore, name: bytes) -> None:
+    """A state that has a format but does not say what it is, is damaged."""
+    plant(store, name, None)
+    with pytest.raises(CorruptionError, match="does not say what it is; rebuild it with `slotlog replay`"):
+        open_machine(store)
+
+
+@pytest.mark.parametrize("name", [b"next_offset", b"clock_ms", b"last_version", b"rules"])
+def test_a_missing_position_is_corrupt(store: MemoryStore, name: bytes) -> None:
+    """A state without one of the numbers of its position is damaged, not at the beginning."""
+    plant(store, name, None)
+    with pytest.raises(CorruptionError, match=f"has no {name.decode()}; rebuild it"):
+        open_machine(store)
+
+
+@pytest.mark.parametrize("name", [b"format", b"partition", b"next_offset", b"clock_ms", b"count/0/1"])
+def test_a_number_of_other_length_is_corrupt(store: MemoryStore, name: bytes) -> None:
+    """A number that is not eight bytes long is damage with a name."""
+    plant(store, name, b"\0\0\0")
+    with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay`"):
+        open_machine(store)
+
+
+def test_skips_are_kept(store: MemoryStore) -> None:
+    """Skipped offsets are part of the state, also one recorded before the first commit."""
+    store.write(skip_changes(17))
+    store.write(skip_changes(4))
+    empty = new_store()
+    empty.write(skip_changes(0))
+
+    assert frozenset({4, 17}) == open_machine(store).position.skips
+    assert frozenset({0}) == open_machine(empty).position.skips
