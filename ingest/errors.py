@@ -1,0 +1,67 @@
+"""What can go wrong between a service and the log.
+
+LogUnavailableError       the log cannot be reached now; nothing was appended; try again
+└─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not
+LogMismatchError          the log is not the one that the state was built from, or its settings lose events: stop
+RecordTooLargeError       an entry that no log takes; nothing was appended
+CrossSlotError            keys of one event in several slots, in cluster mode; nothing was appended
+ProducerClosedError       a producer was used after its close
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from engine.errors import CROSS_SLOT
+
+
+class LogUnavailableError(Exception):
+    """The log cannot be reached now. Nothing was appended, nothing was skipped: the same call may be tried again."""
+
+
+class AppendUncertainError(LogUnavailableError):
+    """The append failed in a way that leaves its outcome open: its events are in the log, in part, whole or not at all.
+
+    Sending them again may apply them twice, unless they carry an `id`.
+    """
+
+
+class Mismatch(StrEnum):
+    """Why a log is refused. The value is stable: it may stand in metrics and in `/readyz`."""
+
+    RECREATED = "recreated"
+    TRUNCATED = "truncated"
+    EVENTS_LOST = "events_lost"
+    PARTITIONS_CHANGED = "partitions_changed"
+    COMPACTED = "compacted"
+    RETENTION = "retention"
+    SETTINGS = "settings"
+    MISSING = "missing"
+    TOPIC = "topic"
+
+
+class LogMismatchError(Exception):
+    """The log is not the one that the state was built from, or is set up in a way that loses events.
+
+    Attributes:
+        kind: which of the causes it is; the message says what was found and what to do.
+    """
+
+    def __init__(self, kind: Mismatch, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class RecordTooLargeError(ValueError):
+    """An entry larger than any log takes (`ingest.log.base.ENTRY_BYTES_MAX`)."""
+
+
+class CrossSlotError(ValueError):
+    """In cluster mode, the keys of one event lie in several slots. The text is the one that Redis replies."""
+
+    def __init__(self) -> None:
+        super().__init__(CROSS_SLOT)
+
+
+class ProducerClosedError(RuntimeError):
+    """The producer is closed, or was closed while the event waited."""
