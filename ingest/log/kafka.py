@@ -1,0 +1,202 @@
+"""The log on Apache Kafka, through aiokafka: appends, readers, and the questions that a state asks of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
+from typing import Final, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+from aiokafka.record.util import calc_crc32c
+from structlog import get_logger
+
+from ingest.errors import LogUnavailableError
+from ingest.log.base import Entry, LogRecord, Position, check_entries
+from ingest.log.identity import Mark, check_range, check_record, mark_of
+from ingest.log.kafka_appender import KafkaAppender, Outgoing
+from ingest.log.kafka_reader import KafkaReader, open_consumer, stop_consumer
+from ingest.log.kafka_settings import KafkaSettings
+from ingest.log.kafka_topic import LOSES_EVENTS, MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
+
+_LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
+_LOOKUP_WAIT_MS: Final = 200
+_COMMIT_SECONDS: Final = 5.0
+
+T = TypeVar("T")
+
+logger = get_logger(__name__)
+
+
+class KafkaLog:
+    """A log in a Kafka topic; see `ingest.log.base.Log` for every method.
+
+    Args:
+        servers: HOST:PORT[,HOST:PORT…].
+        topic: the topic.
+        partitions: how many it has.
+        settings: how to reach the servers.
+        create: whether `start` may create the topic.
+        message_bytes_max: the largest batch that the topic must take.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        topic: str,
+        partitions: int,
+        settings: KafkaSettings | None = None,
+        create: bool = True,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+    ) -> None:
+        if "@" in servers:
+            raise ValueError(
+                "user and password do not belong into a log's address: it is shown. Use the Kafka settings"
+            )
+        self.settings = settings or KafkaSettings()
+        self.servers = servers
+        self.create = create
+        self._topics = KafkaTopics(servers, self.settings)
+        self._appender = KafkaAppender(servers, self.settings)
+        self._rules = TopicRules(topic, partitions, message_bytes_max, create_time=self.settings.create_time)
+        self._readers: list[KafkaReader] = []
+        self._asking = asyncio.Lock()
+        self._lookup: AIOKafkaConsumer | None = None
+        self._committer: AIOKafkaConsumer | None = None
+
+    @property
+    def url(self) -> str:
+        """`kafka://` and the servers."""
+        return f"kafka://{self.servers}"
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self._rules.name
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return self._rules.partitions
+
+    async def start(self) -> None:
+        """Create the topic if need be, and check its settings."""
+        try:
+            await self._topics.ensure(self._rules, create=self.create)
+        except BaseException:
+            await self._topics.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish appends, then let go of every connection."""
+        await self._appender.close()
+        await self._topics.close()
+        for reader in list(self._readers):
+            await reader.close()
+        for consumer in (self._lookup, self._committer):
+            if consumer is not None:
+                await stop_consumer(consumer)
+        self._lookup = self._committer = None
+
+    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+        """One batch per partition, acknowledged by all in-sync replicas. The broker sets the times."""
+        check_entries(entries, self.partitions)
+        return await self.send([Outgoing(entry.partition, entry.key, entry.value) for entry in entries])
+
+    async def send(self, records: Sequence[Outgoing]) -> list[Position]:
+        """`append` for records with headers and times. Not part of `Log`."""
+        return await self._appender.append(self.topic, records)
+
+    def reader(self, positions: Mapping[int, int]) -> KafkaReader:
+        """A consumer of its own, opened by its first fetch."""
+        reader = KafkaReader(self.servers, self.topic, positions, self.settings, self._readers.remove)
+        self._readers.append(reader)
+        return reader
+
+    async def begin_offset(self, partition: int) -> int:
+        """The log start offset."""
+        tp = TopicPartition(self.topic, partition)
+        begins = await self._ask(lambda consumer: consumer.beginning_offsets([tp]))
+        begin: int = begins[tp]
+        return begin
+
+    async def end_offset(self, partition: int) -> int:
+        """The last stable offset: a transaction that is still open lies behind it."""
+        tp = TopicPartition(self.topic, partition)
+        ends = await self._ask(lambda consumer: consumer.end_offsets([tp]))
+        end: int = ends[tp]
+        return end
+
+    async def offset_at(self, partition: int, time_ms: int) -> int | None:
+        """From the broker's time index."""
+        tp = TopicPartition(self.topic, partition)
+        found = await self._ask(lambda consumer: consumer.offsets_for_times({tp: time_ms}))
+        at = found[tp]
+        return None if at is None else int(at.offset)
+
+    def fingerprint(self, partition: int, last: LogRecord) -> bytes:
+        """The record's mark."""
+        return mark_of(last, calc_crc32c).pack()
+
+    async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
+        """Topic, range, and the record that the state applied last."""
+        mark = None if fingerprint is None else Mark.parse(fingerprint)
+        await self._topics.check(self._rules, LOSES_EVENTS)
+        begin, end = await self.begin_offset(partition), await self.end_offset(partition)
+        name = f"partition {partition} of the topic {self.topic}"
+        check_range(name, next_offset, begin, end)
+        if mark is not None and mark.offset >= begin:
+            record = await self._ask(lambda consumer: self._record_at(consumer, partition, mark.offset))
+            check_record(name, mark, None if record is None else mark_of(record, calc_crc32c))
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Commit to the group of the settings, which has no members."""
+        offsets = {TopicPartition(self.topic, partition): offset for partition, offset in positions.items()}
+        if not offsets:
+            return
+        try:
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                if self._committer is None:
+                    self._committer = await open_consumer(self.servers, self.settings, group=self.settings.group)
+                    self._committer.assign(list(offsets))
+                    for tp, offset in offsets.items():
+                        self._committer.seek(tp, offset)
+                    self._committer.pause(*offsets)
+                await self._committer.commit(offsets)
+        except (LogUnavailableError, KafkaError, OSError) as error:
+            logger.warning("kafka_commit_failed", topic=self.topic, error=repr(error))
+            consumer, self._committer = self._committer, None
+            if consumer is not None:
+                await stop_consumer(consumer)
+
+    async def _record_at(self, consumer: AIOKafkaConsumer, partition: int, offset: int) -> LogRecord | None:
+        """The data record at `offset`; None if the log goes on without one."""
+        tp = TopicPartition(self.topic, partition)
+        consumer.assign([tp])
+        consumer.seek(tp, offset)
+        try:
+            until = monotonic() + self.settings.request_timeout_ms / 1000
+            while monotonic() < until:
+                found = await consumer.getmany(timeout_ms=_LOOKUP_WAIT_MS, max_records=1)
+                for record in found.get(tp, ()):
+                    if record.offset == offset:
+                        return record.offset, record.timestamp, record.key, record.value
+                if await consumer.position(tp) > offset:
+                    return None
+        finally:
+            consumer.unsubscribe()
+        raise LogUnavailableError(f"Kafka at {self.servers} does not give the record at offset {offset}")
+
+    async def _ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[T]]) -> T:
+        async with self._asking:
+            if self._lookup is None:
+                self._lookup = await open_consumer(self.servers, self.settings, fetch_bytes=_LOOKUP_FETCH_BYTES)
+            try:
+                async with asyncio.timeout(self.settings.request_timeout_ms / 1000):
+                    return await question(self._lookup)
+            except (KafkaError, OSError) as error:
+                consumer, self._lookup = self._lookup, None
+                await stop_consumer(consumer)
+                raise LogUnavailableError(f"Kafka at {self.servers} cannot be asked: {error!r}") from error

@@ -1,0 +1,228 @@
+"""Reading from Kafka: a consumer outside of any group, with `assign` and `seek` alone.
+
+A group consumer fetches from the group's committed offset while the state is still being opened, and then skips events
+in silence; one with the default `auto_offset_reset` jumps to the end when its position is gone. Neither happens here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from structlog import get_logger
+
+from ingest.errors import LogUnavailableError
+from ingest.log.base import Headers, LogRecord
+from ingest.log.identity import check_range
+from ingest.log.kafka_settings import KafkaSettings
+
+_PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there is one
+_PROBE_TIMEOUT_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 5.0
+
+logger = get_logger(__name__)
+
+
+async def open_consumer(
+    servers: str, settings: KafkaSettings, *, group: str | None = None, fetch_bytes: int = 1024 * 1024
+) -> AIOKafkaConsumer:
+    """A started consumer that skips nothing by itself.
+
+    Args:
+        servers: bootstrap servers.
+        settings: how to reach them.
+        group: for commits alone.
+        fetch_bytes: how much of one partition is fetched ahead; a larger record comes all the same.
+
+    Raises:
+        LogUnavailableError: no broker answers.
+    """
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=servers,
+        group_id=group,
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=fetch_bytes,
+        **settings.client_arguments(),
+    )
+    try:
+        async with asyncio.timeout(settings.request_timeout_ms / 1000):
+            await consumer.start()
+    except (KafkaError, OSError) as error:
+        await stop_consumer(consumer)
+        raise LogUnavailableError(f"Kafka at {servers} cannot be reached: {error!r}") from error
+    except BaseException:
+        await stop_consumer(consumer)
+        raise
+    return consumer
+
+
+async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer, also when no broker answers."""
+    await asyncio.sleep(0)  # a task of its that never ran would end its stop with CancelledError
+    with contextlib.suppress(KafkaError, OSError):
+        async with asyncio.timeout(_STOP_SECONDS):
+            await consumer.stop()
+
+
+class KafkaReader:
+    """See `ingest.log.base.Reader` for every method.
+
+    A consumer of aiokafka can stay silent for ever after a broker was restarted, and says nothing of it
+    (https://github.com/aio-libs/aiokafka/issues/1154). So after some silence the end offsets are asked for. When they
+    do not come, or show records that do not come, the consumer is replaced by a new one at the same positions.
+
+    Args:
+        servers: bootstrap servers.
+        topic: the topic.
+        positions: partition -> offset.
+        settings: how to reach the servers.
+        closed: told when the reader is closed.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        positions: Mapping[int, int],
+        settings: KafkaSettings,
+        closed: Callable[[KafkaReader], None],
+    ) -> None:
+        self._servers = servers
+        self._settings = settings
+        self._topic = topic
+        self._partitions = {partition: TopicPartition(topic, partition) for partition in positions}
+        self._positions = dict(positions)
+        self._paused: dict[int, None] = {}
+        self._consumer: AIOKafkaConsumer | None = None
+        self._closed = closed
+        self._open = True
+        self._heard_at = monotonic()
+        self._stalled_at: dict[int, int] | None = None  # positions at the last probe, if records were missing then
+        self._headers: list[dict[tuple[int, int], Headers]] = [{}, {}]  # of the last two fetches
+
+    async def fetch(self, wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
+        """What the consumer has fetched ahead, or gets within `wait_ms`."""
+        consumer = await self._ready()
+        try:
+            fetched = await consumer.getmany(timeout_ms=wait_ms, max_records=records_max)
+            for partition, topic_partition in self._partitions.items():
+                self._positions[partition] = await consumer.position(topic_partition)
+        except OffsetOutOfRangeError:
+            await self._drop()
+            await self._explain()
+            return {}
+        except (KafkaError, OSError) as error:
+            await self._drop()
+            raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
+        if not fetched:
+            await self._watch(consumer)
+            return {}
+        self._heard_at = monotonic()
+        self._stalled_at = None
+        return self._take(fetched)
+
+    def position(self, partition: int) -> int:
+        """The consumer's position as of the last fetch or seek."""
+        return self._positions[partition]
+
+    def headers(self, partition: int, offset: int) -> Headers:
+        """From the side table: most records have none, so they are no part of a record."""
+        place = (partition, offset)
+        return self._headers[0].get(place) or self._headers[1].get(place) or ()
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Move the consumer, now or when it is opened."""
+        self._positions[partition] = offset
+        if self._consumer is not None:
+            self._consumer.seek(self._partitions[partition], offset)
+
+    def pause(self, partition: int) -> None:
+        """What was fetched ahead is dropped, and fetched again after `resume`."""
+        self._paused[partition] = None
+        if self._consumer is not None:
+            self._consumer.pause(self._partitions[partition])
+
+    def resume(self, partition: int) -> None:
+        """Fetch again."""
+        self._paused.pop(partition, None)
+        if self._consumer is not None:
+            self._consumer.resume(self._partitions[partition])
+
+    async def close(self) -> None:
+        """Stop the consumer."""
+        if self._open:
+            self._open = False
+            self._closed(self)
+        await self._drop()
+
+    async def _ready(self) -> AIOKafkaConsumer:
+        if not self._open:
+            raise RuntimeError("the reader is closed")
+        if self._consumer is None:
+            consumer = await open_consumer(self._servers, self._settings)
+            # No await from here to the last seek: without a position the fetcher would look for a committed one.
+            consumer.assign(list(self._partitions.values()))
+            for partition, topic_partition in self._partitions.items():
+                consumer.seek(topic_partition, self._positions[partition])
+            for partition in self._paused:
+                consumer.pause(self._partitions[partition])
+            self._consumer = consumer
+            self._heard_at = monotonic()
+        return self._consumer
+
+    async def _drop(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await stop_consumer(consumer)
+
+    def _take(self, fetched: dict[TopicPartition, list[object]]) -> dict[int, list[LogRecord]]:
+        """The fetched records as plain tuples; headers go to the side table."""
+        headers: dict[tuple[int, int], Headers] = {}
+        taken: dict[int, list[LogRecord]] = {}
+        for (_, partition), records in fetched.items():
+            taken[partition] = [(r.offset, r.timestamp, r.key, r.value) for r in records]  # type: ignore[attr-defined]
+            for record in records:
+                if record.headers:  # type: ignore[attr-defined]
+                    headers[partition, record.offset] = record.headers  # type: ignore[attr-defined]
+        self._headers = [headers, self._headers[0]]
+        return taken
+
+    async def _explain(self) -> None:
+        """A position is out of the log's range: say on which side, as LogMismatchError."""
+        consumer = await open_consumer(self._servers, self._settings)
+        try:
+            tps = list(self._partitions.values())
+            begins, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+        except (KafkaError, OSError) as error:
+            raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
+        finally:
+            await stop_consumer(consumer)
+        for partition, tp in self._partitions.items():
+            if partition not in self._paused:
+                name = f"partition {partition} of the topic {self._topic}"
+                check_range(name, self._positions[partition], begins[tp], ends[tp])
+
+    async def _watch(self, consumer: AIOKafkaConsumer) -> None:
+        """After a long silence: is the broker there, and are there records that do not come?"""
+        reading = {partition: tp for partition, tp in self._partitions.items() if partition not in self._paused}
+        if monotonic() - self._heard_at < _PROBE_SECONDS or not reading:
+            return
+        self._heard_at = monotonic()
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
+                ends = await consumer.end_offsets(list(reading.values()))
+        except (KafkaError, OSError) as error:
+            await self._drop()
+            raise LogUnavailableError(f"Kafka at {self._servers} does not answer: {error!r}") from error
+        behind = {p: self._positions[p] for p, tp in reading.items() if self._positions[p] < ends[tp]}
+        if behind and self._stalled_at is not None and behind.items() & self._stalled_at.items():
+            logger.warning("kafka_reader_replaced", topic=self._topic, positions=behind)
+            await self._drop()
+        self._stalled_at = behind

@@ -1,0 +1,248 @@
+"""The embedded log: one SQLite file, for one machine and no broker. `ingest.log.local_file` has its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+from zlib import crc32
+
+from engine.limits import TIME_MS_MAX
+from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
+from ingest.log import local_file
+from ingest.log.base import Entry, LogRecord, Position, check_entries
+from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
+from ingest.log.local_file import GROUP_BYTES_MAX, GROUP_ROWS_MAX, OFFSET_BITS, Identity, Writer, patiently, translated
+
+_TRIM_ROWS: Final = 10_000
+_ID_BYTES: Final = 16
+
+T = TypeVar("T")
+
+
+class LocalLog:
+    """A log in the file `path`; see `ingest.log.base.Log` for every method.
+
+    Args:
+        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open.
+        topic: its name, kept in the file.
+        partitions: how many; kept in the file.
+        create: whether `start` may make a new file.
+    """
+
+    def __init__(self, path: Path, *, topic: str, partitions: int, create: bool = True) -> None:
+        self._path = path
+        self._topic = topic
+        self._partitions = partitions
+        self._create = create
+        self._writer: Writer | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._readers: list[LocalReader] = []
+
+    @property
+    def url(self) -> str:
+        """`sqlite:///` and the path."""
+        return f"sqlite:///{self._path}"
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._topic
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return self._partitions
+
+    async def start(self) -> None:
+        """Open the file, or create it."""
+        if self._create:
+            _make_directory(self._path.parent)
+        connection = local_file.connect(self._path, create=self._create)
+        try:
+            if self._create:
+                self._guarded(lambda: local_file.create_tables(connection, self._topic, self._partitions))
+            identity = local_file.read_identity(connection, self._path)
+            self._check_settings(identity)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._identity = identity
+        self._writer = Writer(self._path, asyncio.get_running_loop(), self._wake_readers)
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Write what is queued, then close the file."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.stop()
+            await asyncio.to_thread(writer.join)
+        for reader in list(self._readers):
+            await reader.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+        """Append in groups of at most 1,000 rows, each atomic."""
+        check_entries(entries, self._partitions)
+        for entry in entries:
+            if entry.time_ms is not None and not 0 <= entry.time_ms <= TIME_MS_MAX:
+                raise ValueError(f"time {entry.time_ms} is outside 0 … {TIME_MS_MAX} ms")
+        writer = self._open_writer()
+        positions: list[Position] = []
+        for group in _groups(entries):  # one after the other: none overtakes one that failed
+            try:
+                positions += await writer.submit(group)
+            except LogUnavailableError as error:
+                if positions:
+                    raise AppendUncertainError(f"{len(positions)} of {len(entries)} were appended: {error}") from error
+                raise
+        return positions
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in a transaction of the writer's thread; its result is durable. Not part of `Log`."""
+        result: T = await self._open_writer().submit((), work)
+        return result
+
+    async def trim(self, partition: int, before_offset: int) -> int:
+        """Forget the records of `partition` before `before_offset`. Not part of `Log`.
+
+        Returns:
+            The offset that the partition now begins at.
+        """
+
+        def forget(connection: sqlite3.Connection) -> int:
+            first = partition << OFFSET_BITS
+            cursor = connection.execute(
+                "DELETE FROM records WHERE position IN "
+                "(SELECT position FROM records WHERE position >= ? AND position < ? LIMIT ?)",
+                (first, first + min(before_offset, OFFSET_MASK), _TRIM_ROWS),
+            )
+            return cursor.rowcount
+
+        while await self.write(forget) == _TRIM_ROWS:
+            pass
+        return await self.begin_offset(partition)
+
+    def reader(self, positions: Mapping[int, int]) -> LocalReader:
+        """A reader with a connection of its own."""
+        reader = LocalReader(self._path, positions, self._readers.remove)
+        self._readers.append(reader)
+        return reader
+
+    async def begin_offset(self, partition: int) -> int:
+        """The first record's offset, or the end when there is none."""
+        return self._query(lambda connection: range_of(connection, partition)[0])
+
+    async def end_offset(self, partition: int) -> int:
+        """The next append's offset."""
+        return self._query(lambda connection: range_of(connection, partition)[1])
+
+    async def offset_at(self, partition: int, time_ms: int) -> int | None:
+        """By bisection, as times do not go back."""
+
+        def bisect(connection: sqlite3.Connection) -> int | None:
+            low, end = range_of(connection, partition)
+            high = end
+            while low < high:
+                middle = (low + high) // 2
+                found = record_at(connection, partition, middle)
+                if found is not None and found[1] >= time_ms:
+                    high = middle
+                else:
+                    low = middle + 1
+            return low if low < end else None
+
+        return self._query(bisect)
+
+    def fingerprint(self, partition: int, last: LogRecord) -> bytes:
+        """The log's id and the record's mark."""
+        assert self._identity is not None, "not started"
+        return self._identity.id + mark_of(last, crc32).pack()
+
+    async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
+        """Read the file at the path anew: an open connection goes on reading one that was deleted."""
+        with contextlib.closing(local_file.connect(self._path)) as connection:
+            identity = local_file.read_identity(connection, self._path)
+            self._check_settings(identity)
+            begin, end = patiently(lambda: range_of(connection, partition))
+            name = f"partition {partition} of the log {self._path}"
+            if fingerprint is None:
+                check_range(name, next_offset, begin, end)
+                return
+            mark = Mark.parse(
+                fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0]
+            )
+            if fingerprint[:_ID_BYTES] != identity.id:
+                raise LogMismatchError(
+                    Mismatch.RECREATED,
+                    f"{self._path} is another log than the one that the state was built from: it was recreated. "
+                    "Bring the old one back, or replay this one into a fresh directory.",
+                )
+            check_range(name, next_offset, begin, end)
+            if mark.offset >= begin:
+                record = patiently(lambda: record_at(connection, partition, mark.offset))
+                check_record(name, mark, None if record is None else mark_of(record, crc32))
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Nothing to do: there are no lag tools for this log."""
+
+    def _check_settings(self, identity: Identity) -> None:
+        if identity.topic != self._topic:
+            raise LogMismatchError(
+                Mismatch.TOPIC, f"{self._path} holds the topic {identity.topic!r}, but was opened as {self._topic!r}"
+            )
+        if identity.partitions != self._partitions:
+            raise LogMismatchError(
+                Mismatch.PARTITIONS_CHANGED,
+                f"{self._path} has {identity.partitions} partitions, but was opened with {self._partitions}. "
+                "Another number needs a new log, filled by an export.",
+            )
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise RuntimeError(f"the log {self._path} is not open")
+        return self._writer
+
+    def _wake_readers(self) -> None:
+        for reader in self._readers:
+            reader.wake()
+
+    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError(f"the log {self._path} is not open")
+        return self._guarded(lambda: query(connection))
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        try:
+            return patiently(action)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error
+
+
+def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+    """`entries` cut into pieces that each fit into one transaction."""
+    groups: list[Sequence[Entry]] = []
+    start = size = 0
+    for at, entry in enumerate(entries):
+        size += len(entry.value)
+        if at > start and (at - start == GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
+            groups.append(entries[start:at])
+            start, size = at, len(entry.value)
+    if start < len(entries):
+        groups.append(entries[start:])
+    return groups
