@@ -1,0 +1,43 @@
+"""What a consumer tells whoever watches it: `ops` makes metrics and log lines of it. Nothing here may be slow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from engine.machine import Applied
+
+
+class Condition(StrEnum):
+    """How a partition is: the value stands in `/readyz` and in metrics."""
+
+    OPENING = "opening"
+    RUNNING = "running"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+class Observer(Protocol):
+    """Called from the consumer's loop, once a batch or less often; must return at once."""
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """One batch was written: what it did, the size of its records, and how long applying and writing took."""
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """A partition changed its condition; `reason` is empty while it runs."""
+
+    def lag(self, partition: int, events: int, seconds: float) -> None:
+        """How many offsets a partition is behind the log, and the age of its clock (0 when it is not behind)."""
+
+
+class NullObserver:
+    """Watches nothing."""
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Do nothing."""
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """Do nothing."""
+
+    def lag(self, partition: int, events: int, seconds: float) -> None:
+        """Do nothing."""

@@ -1,0 +1,243 @@
+"""One owned partition: its store, its machine, and the way of a batch from log records to one atomic write.
+
+    decode -> Machine.apply -> dead letters acknowledged -> Machine.commit
+
+A batch holds at most 1,000 records and 4 MiB, and fewer where that took more than 5 ms of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+from stamina import retry_context
+
+from engine.errors import PartitionStoppedError, StoreBusyError
+from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
+from engine.store.base import Store
+from engine.system import Home
+from ingest.dead_letters import DeadLetter, DeadLetters
+from ingest.events import decode
+from ingest.log import Headers, Log, LogRecord
+from ingest.observer import Observer
+
+BATCH_RECORDS_MAX: Final = 1000
+BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+_BATCH_RECORDS_MIN: Final = 16
+_LOOP_SECONDS_MAX: Final = 0.005
+
+OpenStore = Callable[[int], Store]
+"""Opens the store of a partition; raises CorruptionError, OSError."""
+
+HeadersOf = Callable[[int], Headers]
+
+
+def no_headers(_offset: int) -> Headers:
+    """What a record without headers has."""
+    return ()
+
+
+class Worker:
+    """Applies one partition.
+
+    Args:
+        home: which topic, partition and layout.
+        open_store: called at each `open`.
+        dead_letters: None for a replay, which sends none.
+        records_max: the largest batch; smaller ones change nothing but the time it takes.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        log: Log,
+        open_store: OpenStore,
+        dead_letters: DeadLetters | None,
+        observer: Observer,
+        *,
+        records_max: int = BATCH_RECORDS_MAX,
+        cached_keys_max: int = CACHED_KEYS_MAX,
+    ) -> None:
+        self.partition = home.partition
+        self._home = home
+        self._log = log
+        self._open_store = open_store
+        self._dead_letters = dead_letters
+        self._observer = observer
+        self._records_max = records_max
+        self._records = records_max
+        self._cached_keys_max = cached_keys_max
+        self._headers_of: HeadersOf = no_headers
+        self._store: Store | None = None
+        self._machine: Machine | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The open machine."""
+        if self._machine is None:
+            message = f"partition {self.partition} is not open"
+            raise RuntimeError(message)
+        return self._machine
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None:
+            message = f"partition {self.partition} is not open"
+            raise RuntimeError(message)
+        return self._store
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store is held."""
+        return self._store is not None
+
+    def open(self) -> None:
+        """Open store and machine, at the position that the store has.
+
+        Raises:
+            StateMismatchError, CorruptionError, OSError: as `Machine` and the store do; nothing stays open then.
+        """
+        self.close()
+        self._store = self._open_store(self.partition)
+        try:
+            self._machine = Machine(self._store, self._home, cached_keys_max=self._cached_keys_max)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the store; what was not committed is forgotten."""
+        self._machine = None
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    async def check(self) -> None:
+        """Hold the log against the committed position; LogMismatchError when they do not fit."""
+        position = self.machine.position
+        await self._log.check(self.partition, position.next_offset, position.fingerprint)
+
+    async def apply(
+        self, records: Sequence[LogRecord], from_position: int, to_position: int, headers_of: HeadersOf = no_headers
+    ) -> None:
+        """Apply what one fetch gave, in batches.
+
+        Args:
+            records: in offset order.
+            from_position: where the fetch began.
+            to_position: where the log's reader stands now: after the last record, or after markers behind it.
+            headers_of: gives the headers of a record by offset, for dead letters.
+
+        Raises:
+            PartitionStoppedError: everything before that record is applied and committed.
+            LogUnavailableError: the dead-letter store is away.
+            StoreBusyError: RocksDB has been behind with its compactions for half a minute.
+            Exception: the store failed; close it and open it again.
+        """
+        self._headers_of = headers_of
+        at = 0
+        while at < len(records):
+            began = perf_counter()
+            batch, value_bytes = self._batch(records, at)
+            end = to_position if at + len(batch) == len(records) else 0
+            at += await self._apply_batch(batch, value_bytes, from_position, end)
+            from_position = self.machine.next_offset
+            self._adapt(perf_counter() - began)
+            await asyncio.sleep(0)
+        if not records and to_position > from_position:
+            self.machine.apply([], from_position, to_position=to_position)
+            self.machine.commit(None)
+
+    def _batch(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
+        count = self._records
+        while True:
+            batch = records[at : at + count]
+            value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
+            if value_bytes <= BATCH_BYTES_MAX or count == 1:
+                return batch, value_bytes
+            count = max(1, count // 2)
+
+    def _adapt(self, seconds: float) -> None:
+        """Size the next batch so that it holds the event loop for about 5 ms at most."""
+        if seconds > _LOOP_SECONDS_MAX:
+            fitting = int(self._records * _LOOP_SECONDS_MAX / seconds)
+            self._records = min(self._records_max, max(_BATCH_RECORDS_MIN, fitting))
+        elif self._records < self._records_max:
+            self._records = min(self._records_max, self._records * 2)
+
+    async def _apply_batch(
+        self, batch: Sequence[LogRecord], value_bytes: int, from_position: int, to_position: int
+    ) -> int:
+        """One batch, applied and committed. Returns how many records it took."""
+        began = perf_counter()
+        decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
+        try:
+            applied = self.machine.apply(decoded, from_position, to_position=to_position)
+        except PartitionStoppedError as stop:
+            await self._apply_before(stop.offset, batch, decoded, from_position)
+            raise
+        seconds = perf_counter() - began
+        await self._commit(batch, applied, value_bytes, seconds)
+        return applied.records
+
+    async def _apply_before(
+        self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
+    ) -> None:
+        """Save what stands before the record that stopped the partition."""
+        count = sum(record[0] < offset for record in decoded)
+        at = 0
+        while at < count:
+            applied = self.machine.apply(decoded[at:count], from_position)
+            await self._commit(batch[at:count], applied, 0, 0.0)
+            at += applied.records
+            from_position = applied.next_offset
+
+    async def _commit(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
+        if applied.dead_letters and self._dead_letters is not None:
+            try:
+                await self._store_dead_letters(self._dead_letters, batch, applied)
+            except BaseException:
+                self.machine.rollback()
+                raise
+        began = perf_counter()
+        fingerprint = self._log.fingerprint(self.partition, batch[applied.records - 1])
+        try:
+            try:
+                self.machine.commit(fingerprint)
+            except StoreBusyError:
+                await self._commit_patiently(fingerprint)
+        except BaseException:
+            self.machine.rollback()
+            raise
+        self._observer.applied(self.partition, applied, value_bytes, seconds + perf_counter() - began)
+
+    async def _commit_patiently(self, fingerprint: bytes) -> None:
+        """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
+        async for attempt in retry_context(
+            StoreBusyError, attempts=None, timeout=30.0, wait_initial=0.01, wait_max=1.0
+        ):
+            with attempt:
+                self.machine.commit(fingerprint)
+
+    async def _store_dead_letters(
+        self, dead_letters: DeadLetters, batch: Sequence[LogRecord], applied: Applied
+    ) -> None:
+        by_offset = {record[0]: record for record in batch}
+        letters = [self._letter(by_offset[offset], reason) for offset, reason in applied.dead_letters]
+        await dead_letters.store(letters)
+
+    def _letter(self, record: LogRecord, reason: str) -> DeadLetter:
+        offset, time_ms, key, value = record
+        return DeadLetter(
+            topic=self._home.topic,
+            partition=self.partition,
+            offset=offset,
+            time_ms=time_ms,
+            key=key,
+            value=value,
+            reason=reason,
+            headers=self._headers_of(offset),
+        )
