@@ -1,0 +1,1 @@
+"""A running service: configuration, composition, metrics, health, replay, and the command line."""

@@ -1,0 +1,76 @@
+"""`slotlog dump`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
+from ops.config import Settings, load_settings
+
+
+@reports_errors
+def dump(
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: Topic = None,
+    partitions: Partitions = None,
+    raw: Annotated[bool, typer.Option("--raw", help="RocksDB's records in hex instead of keys and values.")] = False,
+    json: Json = False,
+) -> None:
+    """Print a state as JSON Lines: a key a line, or with --raw a RocksDB record a line, in key order.
+
+    Example: slotlog dump --data .data | head
+    """
+    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    for partition in settings.owned:
+        for line in _raw_lines(settings, partition) if raw else _key_lines(settings, partition):
+            print_json(line)
+
+
+def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
+    from engine.layouts import LAYOUTS
+    from engine.walk import raw_records
+    from ops.state import reading
+
+    with reading(settings, partition) as (store, _):
+        for column_family, key, value in raw_records(store, LAYOUTS[settings.layout](partition)):
+            yield {"cf": column_family, "key": key.hex(), "value": value.hex()}
+
+
+def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
+    from engine.layouts import LAYOUTS
+    from engine.layouts.base import TYPE_NAMES
+    from engine.walk import live_keys
+    from ops.cli.replies import bytes_as_json
+    from ops.state import reading
+
+    with reading(settings, partition) as (store, machine):
+        for key in live_keys(store, LAYOUTS[settings.layout](partition), machine.clock_ms):
+            yield {
+                "db": key.db,
+                "key": bytes_as_json(key.name),
+                "type": TYPE_NAMES[key.type],
+                "expire_ms": key.expire_ms or None,
+                "value": _content(key.type, list(key.content)),
+            }
+
+
+def _content(type_code: int, pieces: list[bytes]) -> Any:
+    from engine.encoding import parse_score
+    from engine.layouts.base import HASH, STRING, ZSET
+    from ops.cli.replies import as_json, bytes_as_json
+
+    if type_code == STRING:
+        return bytes_as_json(pieces[0])
+    if type_code in {HASH, ZSET}:
+        pairs = itertools.batched(pieces, 2) if hasattr(itertools, "batched") else zip(*[iter(pieces)] * 2, strict=True)
+        return [
+            [bytes_as_json(name), as_json(parse_score(value)) if type_code == ZSET else bytes_as_json(value)]
+            for name, value in pairs
+        ]
+    return [bytes_as_json(piece) for piece in pieces]

@@ -1,0 +1,118 @@
+"""`slotlog produce`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
+from ops.config import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ops.produce import Produced
+
+_INTERRUPTED: Final = "interrupted; what was being sent at that moment may be in the log as well"
+
+
+class Format(StrEnum):
+    """How the input is written."""
+
+    AUTO = "auto"
+    JSON = "json"
+    MSGPACK = "msgpack"
+
+
+@reports_errors
+def produce(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Where the events are; - is standard input.")],
+    *,
+    format: Annotated[  # noqa: A002 - the option's name
+        Format, typer.Option("--format", help="How they are written; auto tells by the first byte.")
+    ] = Format.AUTO,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: Topic = None,
+    partitions: Partitions = None,
+    json: Json = False,
+) -> None:
+    """Append events to the log: JSON Lines, or a msgpack stream of the same maps.
+
+    A line is {"cmd": "SET", "args": ["k", "v"]}, and if wanted "id", "db" and "time". Bytes that are no UTF-8 are
+    {"base64": "…"}. "time", in ms since 1970, is for the embedded log alone, where it never goes back. An event without
+    a key goes to every partition. The first line that cannot be sent ends it, with what stands before it sent.
+
+    Example: slotlog produce events.jsonl --log kafka://127.0.0.1:9092 --topic orders --partitions 8
+    """
+    from ops.logging import configure_logging
+    from ops.produce import Produced
+
+    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    configure_logging(settings.log_level)
+    produced = Produced()
+    with _opened(file) as fd:
+        try:
+            _run(settings, fd, format, produced)
+        except KeyboardInterrupt:
+            produced.failure = _INTERRUPTED
+    if json:
+        print_json(_facts(produced))
+    else:
+        _print(produced)
+    if produced.failure:
+        raise typer.Exit(1)
+
+
+def _run(settings: Settings, fd: int, format_name: str, produced: Produced) -> None:
+    from ops.produce import produce as run
+    from ops.progress import progress
+
+    status = os.fstat(fd)
+    with progress("produce", status.st_size if S_ISREG(status.st_mode) else None, "bytes") as advance:
+        asyncio.run(run(settings, fd, format_name, advance, produced))
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[int]:
+    """A descriptor: what is read from it goes past no buffer, so that waiting for it can be interrupted."""
+    if file == "-":
+        yield sys.stdin.fileno()
+        return
+    fd = os.open(Path(file), os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _facts(produced: Produced) -> dict[str, object]:
+    spans = sorted(produced.spans.items())
+    return {
+        "events": produced.events,
+        "partitions": [
+            {
+                "partition": partition,
+                "records": span.records,
+                "first_offset": span.first_offset,
+                "last_offset": span.last_offset,
+            }
+            for partition, span in spans
+        ],
+        **({"error": produced.failure} if produced.failure else {}),
+    }
+
+
+def _print(produced: Produced) -> None:
+    print(f"{produced.events} events appended")
+    for partition, span in sorted(produced.spans.items()):
+        print(f"partition {partition}: {span.records} records, offsets {span.first_offset} to {span.last_offset}")
+    if produced.failure:
+        print(f"slotlog: {produced.failure}", file=sys.stderr)

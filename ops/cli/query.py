@@ -1,0 +1,69 @@
+"""`slotlog query`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from engine.errors import CROSS_SLOT, CommandError
+from engine.registry import check_arity, find
+from engine.replies import Reply
+from engine.slots import partition_of, slot
+from ops.cli.options import Data, Database, Json, LogUrl, Partitions, Topic, print_json, reports_errors
+from ops.cli.replies import as_json, as_text
+from ops.config import Settings, load_settings
+
+
+@reports_errors
+def query(
+    command: Annotated[list[str], typer.Argument(metavar="CMD ARG…", help="A reading command.")],
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: Topic = None,
+    partitions: Partitions = None,
+    db: Database = 0,
+    json: Json = False,
+) -> None:
+    """Read from a state directory, at the state's own clock; also while a service runs on it.
+
+    Options stand before the command.
+
+    Example: slotlog query --data .data HGETALL user:1
+    """
+    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    reply = run_query(settings, [os.fsencode(word) for word in command], db)
+    if json:
+        print_json(as_json(reply))
+    else:
+        print(as_text(reply))
+
+
+def run_query(settings: Settings, command: list[bytes], db: int = 0) -> Reply:
+    """The reply of one reading command, from the partition that holds its keys.
+
+    Raises:
+        EventError, CommandError: the command is wrong, or fails.
+    """
+    from ops.state import reading
+
+    name, *args = command
+    spec = find(name)
+    check_arity(spec, args)
+    replies = []
+    for partition in _partitions_of(settings, spec.keys(args)):
+        with reading(settings, partition) as (_, machine):
+            replies.append(machine.read(name, args, db))
+    return replies[0] if len(replies) == 1 else sum(replies)
+
+
+def _partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
+    """The partition of the keys; every partition for a command without any (DBSIZE, which adds up)."""
+    slots = sorted({slot(key) for key in keys})
+    if settings.partitions == 1:
+        return [0]
+    if len(slots) > 1:
+        raise CommandError(CROSS_SLOT)
+    return [partition_of(slots[0], settings.partitions)] if slots else list(range(settings.partitions))

@@ -1,0 +1,40 @@
+"""`slotlog serve`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, reports_errors
+from ops.config import load_settings
+
+
+@reports_errors
+def serve(
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: Topic = None,
+    partitions: Partitions = None,
+    own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
+    http: Annotated[
+        str | None, typer.Option(help="Address of /metrics, /livez, /readyz.", show_default="127.0.0.1:8640")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Apply the log's events to the state until SIGTERM or Ctrl-C.
+
+    Example: slotlog serve --data /var/lib/slotlog --log kafka://127.0.0.1:9092 --topic orders --partitions 8 --own 0-3
+    """
+    from ops.logging import configure_logging
+    from ops.serve import Service
+
+    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions, own=own, http=http)
+    configure_logging(settings.log_level, json=True if json else None)
+
+    async def run() -> None:
+        await Service(settings).run()
+
+    asyncio.run(run())

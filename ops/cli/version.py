@@ -1,0 +1,29 @@
+"""`slotlog version`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version as version_of
+
+from engine.system import FORMAT, RULES
+from ops.cli.options import Json, print_json
+from ops.version import VERSION
+
+
+def version(*, json: Json = False) -> None:
+    """Print the versions of slotlog, its rules and format, and what it stands on.
+
+    Example: slotlog version --json
+    """
+    facts = {
+        "slotlog": VERSION,
+        "rules": RULES,
+        "format": FORMAT,
+        "python": platform.python_version(),
+        "rocksdict": version_of("rocksdict"),
+        "aiokafka": version_of("aiokafka"),
+    }
+    if json:
+        print_json(facts)
+    else:
+        print("\n".join(f"{name:<10} {fact}" for name, fact in facts.items()))

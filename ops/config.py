@@ -1,0 +1,166 @@
+"""Every setting, typed, in one place.
+
+In order of precedence: the command line, `SLOTLOG_*` environment variables, a TOML file (`slotlog.toml` in the working
+directory, or what `SLOTLOG_CONFIG` names), the defaults below.
+
+    SLOTLOG_LOG=kafka://broker:9092
+    SLOTLOG_KAFKA__SASL_PASSWORD=…        nested settings: two underscores, or a [kafka] table in TOML
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from engine.layouts import LAYOUTS
+from ingest.log import KafkaSettings
+
+PARTITIONS_MAX: Final = 1024
+_MIB: Final = 1024 * 1024
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names it and says what it should be."""
+
+
+class Settings(BaseSettings):
+    """What a slotlog process needs to know.
+
+    `own` is a list of partitions and ranges, such as `0-3,6`; empty means all. `http` and other addresses are
+    HOST:PORT.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLOTLOG_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,
+    )
+
+    data: Path = Field(default=Path(".data"), description="directory of the state, and of the embedded log by default")
+    log: str = Field(default="", description="sqlite:///FILE or kafka://HOST:PORT,…; empty: DATA/log.sqlite3")
+    topic: str = Field(default="slotlog", pattern=r"^[a-zA-Z0-9._-]{1,245}$", description="name of the log")
+    partitions: int = Field(default=1, ge=1, le=PARTITIONS_MAX, description="1 is a standalone Redis, more a cluster")
+    own: str = Field(default="", description="partitions that this process applies, such as 0-3; empty: all")
+    layout: str = Field(default="neokv", description="on-disk encoding")
+    http: str = Field(default="127.0.0.1:8640", description="address of /metrics, /livez and /readyz; empty: none")
+    lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
+    free_bytes_min: int = Field(default=256 * _MIB, ge=0, description="applying waits when the disk has less")
+    identity_check_seconds: float = Field(
+        default=60.0, gt=0, description="how often the log is held against the state while it is applied"
+    )
+    batch_records_max: int = Field(default=1000, ge=1, le=1000, description="records applied in one write, at most")
+    cache_bytes: int = Field(
+        default=256 * _MIB, ge=8 * _MIB, description="RocksDB block cache, all partitions together"
+    )
+    memtable_bytes: int = Field(
+        default=256 * _MIB, ge=8 * _MIB, description="RocksDB memtables, all partitions together"
+    )
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line, environment, TOML file."""
+        toml = TomlConfigSettingsSource(settings_cls, os.environ.get("SLOTLOG_CONFIG", "slotlog.toml"))
+        return init_settings, env_settings, toml, file_secret_settings
+
+    @field_validator("layout")
+    @classmethod
+    def _known_layout(cls, value: str) -> str:
+        if value not in LAYOUTS:
+            raise ValueError(f"one of {', '.join(sorted(LAYOUTS))}")
+        return value
+
+    @field_validator("http")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if value:
+            parse_address(value)
+        return value
+
+    @model_validator(mode="after")
+    def _owned(self) -> Settings:
+        parse_own(self.own, self.partitions)
+        return self
+
+    @property
+    def log_url(self) -> str:
+        """Where the log is: `log`, or the embedded one in the data directory."""
+        return self.log or f"sqlite:///{self.data / 'log.sqlite3'}"
+
+    @property
+    def owned(self) -> list[int]:
+        """The partitions that this process applies, ascending."""
+        return parse_own(self.own, self.partitions)
+
+
+def load_settings(**options: Any) -> Settings:
+    """The settings, with the given options (None: not given) before environment and file.
+
+    Raises:
+        ConfigError: names every setting that cannot be used. Values are not repeated: one may be a secret.
+    """
+    config = os.environ.get("SLOTLOG_CONFIG")
+    if config and not Path(config).is_file():
+        raise ConfigError(f"SLOTLOG_CONFIG names {config}, which is not a file")
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}" for fault in error.errors()]
+        raise ConfigError("; ".join(faults)) from None
+
+
+def parse_own(own: str, partitions: int) -> list[int]:
+    """The partitions that `own` names: `0-3,6` -> [0, 1, 2, 3, 6]; empty: all of them.
+
+    Raises:
+        ValueError: not such a list, or a partition that is not there.
+    """
+    if not own:
+        return list(range(partitions))
+    chosen: set[int] = set()
+    for part in own.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None:
+            raise ValueError(f"own: {part!r} is neither a partition nor a range such as 0-3")
+        first = int(match[1])
+        last = int(match[2] or first)
+        if first > last or last >= partitions:
+            raise ValueError(f"own: {part!r} is not within 0-{partitions - 1}")
+        chosen.update(range(first, last + 1))
+    return sorted(chosen)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """HOST and PORT of an address; IPv6 in brackets.
+
+    Raises:
+        ValueError: not HOST:PORT.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,58 @@
+"""Progress of a long job: a bar on a terminal, a log line every few seconds elsewhere. Both on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Final
+
+import structlog
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+_LINE_SECONDS: Final = 5.0
+
+logger = structlog.get_logger(__name__)
+
+Advance = Callable[[int], None]
+"""Called with how much is done in all."""
+
+
+@contextmanager
+def progress(job: str, total: int | None, unit: str) -> Iterator[Advance]:
+    """Show how far `job` is while the block runs; `total` (None: nobody knows) is in `unit`, such as events."""
+    if sys.stderr.isatty():
+        with _bar(job, total, unit) as advance:
+            yield advance
+        return
+    began = shown = monotonic()
+
+    def line(done: int) -> None:
+        nonlocal shown
+        if monotonic() - shown >= _LINE_SECONDS:
+            shown = monotonic()
+            logger.info(job, done=done, total=total, unit=unit, per_second=round(done / (shown - began)))
+
+    yield line
+
+
+@contextmanager
+def _bar(job: str, total: int | None, unit: str) -> Iterator[Advance]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    began = monotonic()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(job, total=total, rate="")
+
+        def advance(done: int) -> None:
+            bar.update(task, completed=done, rate=f"{done / max(monotonic() - began, 0.001):,.0f}/s")
+
+        yield advance

@@ -1,0 +1,140 @@
+"""The composition root: settings become a log, workers, metrics and an HTTP server, run until a signal ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ingest.consumer import Consumer
+from ingest.dead_letters import open_dead_letters
+from ingest.log import open_log
+from ingest.observer import Condition
+from ingest.worker import Worker
+from ops.config import Settings, is_loopback, parse_address
+from ops.health import PartitionHealth
+from ops.metrics import Metrics
+from ops.state import cached_keys_max, free_space_guard, home_of, prepare_data, store_opener
+from ops.version import VERSION
+
+if TYPE_CHECKING:
+    from ops.http import HttpServer
+
+_GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
+_INSIST_SECONDS: Final = 1.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Service:
+    """One slotlog process.
+
+    `run` returns after SIGTERM or SIGINT (or `stop`), with every applied event committed and every store closed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.http: HttpServer | None = None
+        self._stop = asyncio.Event()
+        self._log = open_log(
+            settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka
+        )
+        self._dead_letters = open_dead_letters(self._log)
+        self._workers = self._make_workers()
+        guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
+        self.consumer = Consumer(
+            self._log, self._workers, self.metrics, guard, identity_seconds=settings.identity_check_seconds
+        )
+
+    def stop(self) -> None:
+        """Ask `run` to end after the batch at hand."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until stopped.
+
+        Raises:
+            ConfigError, StateMismatchError, LogMismatchError, LogUnavailableError, OSError: it cannot start.
+        """
+        prepare_data(self.settings)
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.stop)
+        serving = asyncio.create_task(self._serve())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        await asyncio.wait((serving,), timeout=_GRACE_SECONDS)
+        while not serving.done():  # it waits for something that is away; each cancel ends one such wait
+            serving.cancel()
+            await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
+        if not serving.cancelled():
+            serving.result()
+
+    async def _serve(self) -> None:
+        settings = self.settings
+        try:
+            await self._log.start()
+            await self._dead_letters.start()
+            await self.consumer.open()
+            self.metrics.watch(self._workers)
+            if settings.http:
+                await self._start_http()
+            logger.info(
+                "started",
+                version=VERSION,
+                log=self._log.url,
+                topic=settings.topic,
+                own=settings.owned,
+                data=str(settings.data),
+            )
+            await self.consumer.run(self._stop)
+        finally:
+            self.consumer.close()
+            if self.http is not None:
+                await self.http.close()
+            await self._dead_letters.close()
+            await self._log.close()
+            logger.info("stopped")
+
+    def health(self) -> list[PartitionHealth]:
+        """Every owned partition: whether it is applied, and near enough to the log's end."""
+        lag_max = self.settings.lag_events_ready_max
+        result = []
+        for partition, seat in self.consumer.seats.items():
+            lag = self.metrics.lag_of(partition)
+            ready = seat.condition is Condition.RUNNING and lag is not None and lag <= lag_max
+            result.append(PartitionHealth(partition, str(seat.condition), ready, lag or 0, seat.reason))
+        return result
+
+    async def _start_http(self) -> None:
+        host, _ = parse_address(self.settings.http)
+        if not is_loopback(host):
+            logger.warning(
+                "http_is_public", address=self.settings.http, hint="metrics have no password: keep them inside"
+            )
+        from ops.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
+
+        self.http = HttpServer(self.metrics.exposition, self.health)
+        await self.http.start(self.settings.http)
+        logger.info("http", port=self.http.port)
+
+    def _make_workers(self) -> dict[int, Worker]:
+        settings = self.settings
+        open_store = store_opener(settings, settings.data)
+        return {
+            partition: Worker(
+                home_of(settings, partition),
+                self._log,
+                open_store,
+                self._dead_letters,
+                self.metrics,
+                records_max=settings.batch_records_max,
+                cached_keys_max=cached_keys_max(settings),
+            )
+            for partition in settings.owned
+        }
