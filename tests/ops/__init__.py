@@ -1,0 +1,1 @@
+"""Tests of a running service: settings, verbs, metrics, the demo."""
