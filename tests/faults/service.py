@@ -1,0 +1,89 @@
+"""`slotlog serve` as a process of its own: started, followed line by line, stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+_START_SECONDS = 60.0
+
+
+class ServiceProcess:
+    """One running `slotlog serve`; its log lines, one JSON object each, are read as they come.
+
+    Args:
+        options: the verb's options.
+        environment: SLOTLOG_* variables.
+    """
+
+    def __init__(self, options: Sequence[str], environment: dict[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ops.cli", "serve", *options],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})},
+            text=True,
+        )
+        self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.seen: list[dict[str, Any]] = []
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reading.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def wait_for(self, event: str, seconds: float = _START_SECONDS) -> dict[str, Any]:
+        """The next log line called `event`. Fails with everything that was said when the process ends without it."""
+        while True:
+            line = self._lines.get(timeout=seconds)
+            if line is None:
+                raise AssertionError(f"slotlog serve ended before {event!r}: {self.seen}")
+            self.seen.append(line)
+            if line.get("event") == event:
+                return line
+
+    def wait_for_end(self, seconds: float = _START_SECONDS) -> None:
+        """Read what is said until the process has closed its log, which it does when it ends."""
+        while (line := self._lines.get(timeout=seconds)) is not None:
+            self.seen.append(line)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self, seconds: float) -> int:
+        """SIGTERM; returns the exit code. subprocess.TimeoutExpired when it takes longer than `seconds`."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout=seconds)
+
+    def exit_code(self, seconds: float = _START_SECONDS) -> int:
+        """Wait for an end that nobody asked for."""
+        return self._process.wait(timeout=seconds)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            try:
+                self._lines.put(json.loads(line))
+            except ValueError:
+                self._lines.put({"event": "text", "text": line.rstrip()})
+        self._lines.put(None)
