@@ -1,0 +1,1 @@
+"""Tests that what the documents say is so."""
