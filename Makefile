@@ -51,7 +51,7 @@ install: $(VENV) ## Make .venv with the locked packages and slotlog itself
 
 .PHONY: demo
 demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
-	@.venv/bin/slotlog demo
+	@.venv/bin/slotlog demo --keep
 
 .PHONY: test
 test: $(VENV) $(KAFKA) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')

@@ -132,6 +132,7 @@ class Key:
         type: a type code; NONE when no record is there. A record that is due counts as there (see `Transaction.find`).
         indexed_expire_ms: the expire time under which the store's expiry index lists this key; 0 when it does not.
         changed: the metadata record must be written.
+        touched: this batch has looked at it, so it is listed among those that the batch may change.
         data, scores: subkeys of a collection; `scores` of a sorted set alone.
     """
 
@@ -147,6 +148,7 @@ class Key:
         "scores",
         "size",
         "tail",
+        "touched",
         "type",
         "value",
         "version",
@@ -168,3 +170,4 @@ class Key:
         self.tail = LIST_START
         self.value = b""
         self.changed = False
+        self.touched = False

@@ -141,7 +141,7 @@ def check_arity(spec: Spec, args: Sequence[bytes]) -> None:
 
 
 def keys_of(name: bytes, args: Sequence[bytes]) -> list[bytes]:
-    """The keys of a command, such as a producer needs for its routing. An EXEC's are those of all its commands.
+    """The keys of a command, such as a producer needs for its routing.
 
     Raises:
         EventError: unknown command or wrong number of arguments.

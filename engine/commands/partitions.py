@@ -1,5 +1,4 @@
-"""
-Commands without a key: as events they act on the partition that they are in.
+"""Commands without a key: as events they act on the partition that they are in.
 
 Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsize/. TICK and RULES are slotlog's own.
 """
@@ -23,8 +22,7 @@ def _check_flush_mode(args: list[bytes]) -> None:
 
 @command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
 def flushall(tx: Transaction, args: list[bytes]) -> Reply:
-    """
-    Remove all keys of all databases.
+    """Remove all keys of all databases.
 
     > SET a "1"
     OK
@@ -41,8 +39,7 @@ def flushall(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("FLUSHDB [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
 def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
-    """
-    Remove all keys of the database that the command runs in.
+    """Remove all keys of the database that the command runs in.
 
     > SET a "1"
     OK
@@ -57,9 +54,8 @@ def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command("DBSIZE", group="server", since="1.0.0", physical=True)
-def dbsize(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every handler has one signature
-    """
-    How many keys the database has, O(1). Keys that are due count until they are cleaned up.
+def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
+    """How many keys the database has, O(1). Keys that are due count until they are cleaned up.
 
     > DBSIZE
     (integer) 0
@@ -68,9 +64,8 @@ def dbsize(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every
 
 
 @command("TICK", group="slotlog", since="slotlog 1", write=True, transactional=False)
-def tick(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every handler has one signature
-    """
-    Change nothing: the record's time moves the partition's clock, which an idle partition needs for keys to expire.
+def tick(tx: Transaction, args: list[bytes]) -> Reply:
+    """Change nothing: the record's time moves the partition's clock, which an idle partition needs for keys to expire.
 
     > TICK
     OK
@@ -80,8 +75,7 @@ def tick(tx: Transaction, args: list[bytes]) -> Reply:  # noqa: ARG001 - every h
 
 @command("RULES number", group="slotlog", since="slotlog 1", write=True, transactional=False)
 def rules(tx: Transaction, args: list[bytes]) -> Reply:
-    """
-    Let the partition follow newer rules from this record on.
+    """Let the partition follow newer rules from this record on.
 
     > RULES 1
     OK

@@ -16,18 +16,22 @@ from engine.types import subkeys
 def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -> int:
     """Write the fields and values that alternate in `pairs` to `key`, None for a new one. Returns how many are new.
 
-    Hot path: the metadata record is written only when the size changes.
+    Hot path: the metadata record is written only when the size changes, and a single pair needs no loop.
     """
     if key is None:
         key = tx.create(name, HASH)
     data = key.data
-    get, changed = data.get, data.changed
-    added = 0
-    fields = iter(pairs)
-    for field, value in zip(fields, fields, strict=True):
-        if get(field) is None:
-            added += 1
+    changed = data.changed
+    if len(pairs) == 2:
+        field, value = pairs
+        added = 1 if data.get(field) is None else 0
         changed[field] = value
+    else:
+        added = 0
+        for field, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if data.get(field) is None:
+                added += 1
+            changed[field] = value
     if added:
         key.size += added
         key.changed = True

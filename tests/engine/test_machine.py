@@ -246,7 +246,7 @@ def test_exhaustion_stops_the_partition(machine: Machine, monkeypatch: pytest.Mo
     def exhausted(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(machine, "_run", exhausted)
+    monkeypatch.setattr(machine, "_apply_one", exhausted)
     with pytest.raises(PartitionStoppedError, match=type(error).__name__):
         apply(machine, event(0, "SET a 1"))
 

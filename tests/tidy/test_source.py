@@ -12,8 +12,8 @@ FILE_LINES_MAX = 400
 
 # Files that nothing imports, each with who runs it instead.
 ENTRY_POINTS = {
+    "engine.store.memory": "tests and the simulation: the second implementation that the Store contract is held against",
     "ops.demo.make_data": "a person who makes the demo's CSV anew",
-    "tests.conftest": "pytest",
     "tests.real.fixtures": "tests/conftest.py, by its name in a string",
 }
 
@@ -86,8 +86,8 @@ def test_entry_points_exist() -> None:
 
 
 def _runs_by_itself(module: Module) -> bool:
-    """Packages, `python -m` files and test files."""
-    return module.path.name in {"__init__.py", "__main__.py"} or module.path.name.startswith("test_")
+    """Packages, `python -m` files, test files and what pytest reads beside them."""
+    return module.path.name in {"__init__.py", "__main__.py", "conftest.py"} or module.path.name.startswith("test_")
 
 
 def _imported_for(module: Module) -> frozenset[str]:
