@@ -3,7 +3,7 @@
 Offsets come from the state, never from a consumer group. A partition that cannot go on is set aside with its reason
 while the others go on, and is tried again by itself, from what its store says:
 
-    waiting   something outside is away (dead-letter store, disk space, RocksDB behind); the store stays open
+    waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open
     stopped   a record or the store cannot be applied (a bug, damage, another log); the store is closed, so that an
               operator can work on it: `slotlog skip`, `slotlog replay`
 """
@@ -30,7 +30,7 @@ from ingest.worker import Worker
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000
 _RETRY_SECONDS_MIN: Final = 1.0
-_RETRY_SECONDS_MAX: Final = 60.0
+_RETRY_SECONDS_MAX: Final = {Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
 _LAG_SECONDS: Final = 2.0
 _COMMIT_SECONDS: Final = 5.0
 _GUARD_SECONDS: Final = 1.0
@@ -166,7 +166,9 @@ class Consumer:
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
         except LogUnavailableError as error:
-            logger.warning("log_unavailable", error=str(error))
+            for partition in running:
+                self._set_aside(partition, Condition.WAITING, str(error))
+                reader.pause(partition)
             await asyncio.sleep(_RETRY_SECONDS_MIN)
             return
         except LogMismatchError as error:
@@ -248,6 +250,7 @@ class Consumer:
                 await seat.worker.check()
             except LogUnavailableError as error:
                 self._set_aside(partition, seat.condition, str(error))
+                return  # the others would wait for the same log, one time-out after the other
             except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
                 self._set_aside(partition, Condition.STOPPED, str(error))
             else:
@@ -260,7 +263,7 @@ class Consumer:
         if condition is Condition.STOPPED:
             seat.worker.close()
         seat.retry_at = monotonic() + seat.retry_seconds
-        seat.retry_seconds = min(_RETRY_SECONDS_MAX, seat.retry_seconds * 2)
+        seat.retry_seconds = min(_RETRY_SECONDS_MAX[condition], seat.retry_seconds * 2)
         self._set(partition, condition, reason)
 
     def _set(self, partition: int, condition: Condition, reason: str) -> None:
@@ -284,15 +287,15 @@ class Consumer:
         commit_at = monotonic() + _COMMIT_SECONDS
         identity_at = monotonic() + self._identity_seconds
         while True:
+            if monotonic() >= identity_at:  # first: asking a deleted topic for its end takes a whole time-out
+                identity_at = monotonic() + self._identity_seconds
+                await self._check_identity()
             with contextlib.suppress(LogUnavailableError):
                 await self._report_lag()
             if monotonic() >= commit_at:
                 commit_at = monotonic() + _COMMIT_SECONDS
                 with contextlib.suppress(LogUnavailableError):
                     await self._log.commit(self._positions())
-            if monotonic() >= identity_at:
-                identity_at = monotonic() + self._identity_seconds
-                await self._check_identity()
             await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
 
     async def _report_lag(self) -> None:

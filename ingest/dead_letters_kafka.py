@@ -30,7 +30,6 @@ class KafkaDeadLetters:
             topic=log.topic + SUFFIX,
             partitions=1,
             settings=log.settings,
-            create=log.create,
             message_bytes_max=MESSAGE_BYTES_MAX + _OWN_BYTES_MAX,
         )
 

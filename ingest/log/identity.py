@@ -79,10 +79,10 @@ def check_range(log: str, next_offset: int, begin: int, end: int) -> None:
             "truncated or restored from an older copy. Bring the log back, or replay this one into a fresh directory.",
         )
     if begin > next_offset:
-        rest = "trimmed to nothing" if begin == end else f"begins at offset {begin}"
+        rest = "is trimmed to nothing" if begin == end else f"begins at offset {begin}"
         raise LogMismatchError(
             Mismatch.EVENTS_LOST,
-            f"{log} is {rest}, and the state has only applied everything before {next_offset}: {begin - next_offset} "
+            f"{log} {rest}, and the state has only applied everything before {next_offset}: {begin - next_offset} "
             "offsets are lost to it. Start from a snapshot that reaches the log's begin.",
         )
 

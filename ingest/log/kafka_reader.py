@@ -112,8 +112,7 @@ class KafkaReader:
         consumer = await self._ready()
         try:
             fetched = await consumer.getmany(timeout_ms=wait_ms, max_records=records_max)
-            for partition, topic_partition in self._partitions.items():
-                self._positions[partition] = await consumer.position(topic_partition)
+            positions = {partition: await consumer.position(tp) for partition, tp in self._partitions.items()}
         except OffsetOutOfRangeError:
             await self._drop()
             await self._explain()
@@ -121,6 +120,7 @@ class KafkaReader:
         except (KafkaError, OSError) as error:
             await self._drop()
             raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
+        self._positions = positions  # all or none: a position that moved alone would skip what was fetched
         if not fetched:
             await self._watch(consumer)
             return {}

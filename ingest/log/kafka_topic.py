@@ -134,7 +134,10 @@ class KafkaTopics:
         # All topics are asked for: a question about one by its name would create it, where brokers are set up so.
         topics = await self._ask(lambda client: client.describe_topics(None))
         for topic in topics:
-            if topic["topic"] == name and topic["error_code"] == 0:
+            if topic["topic"] == name:
+                if topic["error_code"] != 0:
+                    code = for_code(topic["error_code"]).__name__
+                    raise LogUnavailableError(f"the topic {name} cannot be used now: {code}")
                 return [len(partition["replicas"]) for partition in topic["partitions"]]
         return None
 
@@ -149,10 +152,12 @@ class KafkaTopics:
                 text = f"the topic {rules.name} cannot be created: {for_code(code).__name__} {said}".rstrip()
                 raise LogUnavailableError(text)
         until = monotonic() + _APPEARS_WITHIN_SECONDS
-        while await self._describe(rules.name) is None:  # brokers hear of it from the controller, a moment later
-            if monotonic() > until:
-                raise LogUnavailableError(f"the topic {rules.name} was created, but does not appear")
+        while monotonic() < until:  # brokers hear of it from the controller, a moment later
+            with contextlib.suppress(LogUnavailableError):
+                if await self._describe(rules.name) is not None:
+                    return
             await asyncio.sleep(0.05)
+        raise LogUnavailableError(f"the topic {rules.name} was created, but does not appear")
 
     async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
         async with self._asking:

@@ -15,7 +15,19 @@ from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailable
 from ingest.log import local_file
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
-from ingest.log.local_file import GROUP_BYTES_MAX, GROUP_ROWS_MAX, OFFSET_BITS, Identity, Writer, patiently, translated
+from ingest.log.local_file import (
+    GROUP_BYTES_MAX,
+    GROUP_ROWS_MAX,
+    OFFSET_BITS,
+    OFFSET_MASK,
+    Identity,
+    Writer,
+    patiently,
+    range_of,
+    record_at,
+    translated,
+)
+from ingest.log.local_reader import LocalReader
 
 _TRIM_ROWS: Final = 10_000
 _ID_BYTES: Final = 16
