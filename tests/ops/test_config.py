@@ -1,0 +1,88 @@
+"""Settings: precedence, ranges, and errors that name the setting and never repeat a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ops.config import ConfigError, load_settings, parse_address, parse_own
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_option_goes_before_environment_before_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting given three times has the value of the command line, then of the environment, then of the file."""
+    (tmp_path / "slotlog.toml").write_text('topic = "from-file"\npartitions = 2\n[kafka]\nclient_id = "from-file"\n')
+    monkeypatch.setenv("SLOTLOG_TOPIC", "from-environment")
+
+    settings = load_settings(partitions=4)
+
+    assert ("from-environment", 4) == (settings.topic, settings.partitions)
+
+
+def test_embedded_log_lies_in_the_data_directory() -> None:
+    """Without --log, the log is a SQLite file in the data directory."""
+    assert "sqlite:///here/log.sqlite3" == load_settings(data=Path("here")).log_url
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [("", [0, 1, 2, 3]), ("2", [2]), ("0-1,3", [0, 1, 3]), ("1-3,2", [1, 2, 3])]
+)
+def test_own_names_partitions_and_ranges(own: str, expected: list[int]) -> None:
+    """--own takes numbers and ranges; empty means all."""
+    assert expected == parse_own(own, 4)
+
+
+@pytest.mark.parametrize("own", ["4", "3-1", "a", "1,,2", "0-9", "-1"])
+def test_own_outside_the_partitions_is_refused(own: str) -> None:
+    """A partition that is not there is a mistake, not an empty set."""
+    with pytest.raises(ConfigError, match="own"):
+        load_settings(own=own, partitions=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("topic", "a b"), ("partitions", 0), ("layout", "unknown"), ("http", "nowhere"), ("log_level", "loud")],
+)
+def test_wrong_setting_is_named(name: str, value: object) -> None:
+    """The error says which setting is wrong."""
+    with pytest.raises(ConfigError, match=name):
+        load_settings(**{name: value})
+
+
+def test_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None:
+    """A misspelt setting is an error, not ignored."""
+    (tmp_path / "slotlog.toml").write_text("particions = 2\n")
+
+    with pytest.raises(ConfigError, match="particions"):
+        load_settings()
+
+
+def test_missing_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLOTLOG_CONFIG that names no file is an error."""
+    monkeypatch.setenv("SLOTLOG_CONFIG", "absent.toml")
+
+    with pytest.raises(ConfigError, match="absent"):
+        load_settings()
+
+
+def test_secret_is_in_no_error_and_no_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SASL password appears neither in the settings' repr nor in an error about another setting."""
+    monkeypatch.setenv("SLOTLOG_KAFKA__SASL_PASSWORD", "canary-secret")
+
+    assert "canary-secret" not in repr(load_settings())
+    with pytest.raises(ConfigError) as error:
+        load_settings(partitions=0)
+    assert "canary-secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("127.0.0.1:1", ("127.0.0.1", 1)), ("[::1]:80", ("::1", 80)), (":9", ("127.0.0.1", 9))]
+)
+def test_address_is_host_and_port(address: str, expected: tuple[str, int]) -> None:
+    """HOST:PORT, brackets around IPv6, and loopback when no host is said."""
+    assert expected == parse_address(address)
