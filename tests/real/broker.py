@@ -62,17 +62,21 @@ class KafkaBroker:
     Args:
         directory: An empty directory for its data, its settings and its log (`broker.log`).
         properties: Settings over those above, for example another `message.max.bytes`.
+        secured: Protocol of a second listener, `listener.name.secured` in the properties; none when empty.
     """
 
-    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
-        self._port, controller_port = free_ports(2)
+    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None, secured: str = "") -> None:
+        self._port, controller_port, self._secured_port = free_ports(3)
         self._directory = directory
         self._settings = directory / "server.properties"
         listener = f"PLAINTEXT://127.0.0.1:{self._port}"
+        if secured:
+            listener += f",SECURED://127.0.0.1:{self._secured_port}"
         settings = {
             **_PROPERTIES,
             "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": listener,
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:{secured or 'SSL'}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "log.dirs": str(directory / "data"),
             **(properties or {}),
@@ -85,6 +89,11 @@ class KafkaBroker:
     def bootstrap(self) -> str:
         """Its address as HOST:PORT."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def secured_bootstrap(self) -> str:
+        """The address of the secured listener."""
+        return f"127.0.0.1:{self._secured_port}"
 
     @property
     def running(self) -> bool:
