@@ -40,6 +40,12 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     > HSET h age "42" city "Oslo"
     (integer) 1
     """
+    if len(args) == 3:  # one field, as most events have it: no lists, no loop
+        name, field, value = args
+        key = tx.find_typed(name, HASH)
+        is_new = key is None or key.data.get(field) is None
+        hashes.put_one(tx, name, key, field, value, is_new=is_new)
+        return 1 if is_new else 0
     if len(args) % 2 == 0:
         raise CommandError(wrong_arity("hset"))
     name = args[0]

@@ -1,0 +1,304 @@
+"""One sequence on both sides: the engine, batch by batch, then the oracle, then replies and contents side by side.
+
+Where the two cannot be compared byte by byte:
+
+    SPOP              draws at random: what the engine drew must be members, and is removed from the oracle with SREM
+    unordered types   their replies are sorted on both sides
+    relative times    the oracle's clock is the wall's: times to live may differ by SPREAD_S
+    DBSIZE            the engine counts keys that are due and not cleaned up yet: they are subtracted
+    open replies      a negative offset in LIMIT, and BYLEX over different scores: compared in the small encodings alone
+    score -0          the oracle's large sorted sets keep its sign, its small ones and the engine do not
+    dead letters      a wrong arity has Redis' text; of an unknown command both sides must only refuse it
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from engine.commands.options import read_option
+from engine.errors import CommandError, EventError
+from engine.layouts.neokv import NeoKV
+from engine.machine import Machine, Record
+from engine.registry import SPECS
+from engine.replies import NIL_ARRAY, Reply
+from engine.store.base import Store
+from engine.system import Home
+from ingest.events import decode, encode
+from tests.consistency import problems
+from tests.differential.contents import due, of_engine, of_oracle
+from tests.differential.strategy import Command, Lapse, Step, Transaction, rendered
+from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
+from tests.differential.wire import RESP2, wire
+from tests.real.oracle import Connection, ErrorReply, MapReply, SetReply
+
+HOME: Final = Home("differential", 0, 1, "neokv")
+
+_SORTED: Final = frozenset({b"SMEMBERS", b"HKEYS", b"HVALS"})
+_SORTED_PAIRS: Final = frozenset({b"HGETALL"})
+_TIMES_MS: Final = {b"TTL": 1000, b"PTTL": 1, b"EXPIRETIME": 1000, b"PEXPIRETIME": 1}
+_MOMENTS: Final = frozenset({b"EXPIRETIME", b"PEXPIRETIME"})
+_WRONG_ARITY: Final = "ERR wrong number of arguments"
+
+Outcome = Reply | EventError
+Request = list[bytes]
+
+
+class Tally(NamedTuple):
+    """How often each command failed, found nothing, or did something."""
+
+    errors: Counter[bytes]
+    empty: Counter[bytes]
+    full: Counter[bytes]
+
+    def add(self, name: bytes, outcome: Outcome) -> None:
+        """Count one outcome."""
+        if isinstance(outcome, CommandError | EventError):
+            self.errors[name] += 1
+        elif (
+            outcome is None or outcome is NIL_ARRAY or (not isinstance(outcome, float) and outcome in (0, -2, b"", []))
+        ):
+            self.empty[name] += 1
+        else:
+            self.full[name] += 1
+
+
+def new_tally() -> Tally:
+    """Nothing counted yet."""
+    return Tally(Counter(), Counter(), Counter())
+
+
+class Oracles(NamedTuple):
+    """Two connections to one oracle."""
+
+    resp2: Connection
+    resp3: Connection
+
+
+class Pair:
+    """An empty engine and an empty oracle.
+
+    Args:
+        protocol: of the connection whose replies are compared, `wire.RESP2` or `wire.RESP3`.
+        tally: counts what became of the commands.
+        in_listpacks: the oracle holds its collections in their small encodings, else in their large ones.
+    """
+
+    def __init__(self, store: Store, oracles: Oracles, protocol: int, tally: Tally, *, in_listpacks: bool) -> None:
+        self._store = store
+        self._machine = Machine(store, HOME, verify=True, cached_keys_max=64)
+        self._oracles = oracles
+        self._protocol = protocol
+        self._in_listpacks = in_listpacks
+        self._tally = tally
+        seconds, micros = oracles.resp2.pipeline([["FLUSHALL"], _encodings(in_listpacks), ["TIME"]])[2]
+        self._now_ms = int(seconds) * 1000 + int(micros) // 1000
+        self._offset = 0
+        self._places: dict[int, int | None] = {}
+        self._pending: list[Record] = []
+        self._outcomes: dict[int, Outcome] = {}
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run `steps` on both sides.
+
+        Raises:
+            AssertionError: a reply or the contents at the end differ.
+        """
+        for place, step in enumerate(steps):
+            self._engine_step(place, step)
+        self._flush(commit=True)
+        requests = [self._requests(place, step) for place, step in enumerate(steps)]
+        oracle = self._oracles.resp2 if self._protocol == RESP2 else self._oracles.resp3
+        replies = iter(oracle.pipeline([request for group in requests for request in group]))
+        for place, (step, group) in enumerate(zip(steps, requests, strict=True)):
+            self._compare(place, step, group, [next(replies) for _ in group])
+        assert [] == problems(self._store, NeoKV(0))
+        assert of_oracle(self._oracles.resp2) == of_engine(self._store, NeoKV(0), self._machine.clock_ms)
+
+    # ------------------------------------------------------------------------------------------------------ the engine
+
+    def _engine_step(self, place: int, step: Step) -> None:
+        what = step.what
+        if isinstance(what, Lapse):
+            self._event(place, step.db, b"PEXPIREAT", [what.key, b"%d" % (self._now_ms + 1)])
+            self._now_ms += 2
+            self._event(None, step.db, b"TICK", [])
+        elif isinstance(what, Transaction):
+            commands = [[command.name, *rendered(command.args, place)] for command in what.commands]
+            self._event(place, step.db, b"EXEC", commands)
+        elif what.name.upper() in SPECS and SPECS[what.name.upper()].physical:
+            self._flush(commit=True)
+            self._outcomes[place] = self._read(what.name, rendered(what.args, place), step.db)
+        elif what.direct:
+            self._flush(commit=False)
+            self._outcomes[place] = self._read(what.name, rendered(what.args, place), step.db)
+        else:
+            self._event(place, step.db, what.name, rendered(what.args, place))
+        if step.after:
+            self._flush(commit=step.after > 1)
+
+    def _event(self, place: int | None, db: int, name: bytes, args: Sequence[Any]) -> None:
+        """Add a record to the batch; its outcome is the one of the step at `place`."""
+        self._offset += 1
+        self._places[self._offset] = place
+        self._pending.append(decode(self._offset, self._now_ms, encode(name, args, db=db)))
+
+    def _flush(self, *, commit: bool) -> None:
+        machine = self._machine
+        records, self._pending = self._pending, []
+        while records:
+            applied = machine.apply(records, machine.next_offset, waiting=self._places)
+            refused = {offset: EventError(reason) for offset, reason in applied.dead_letters}
+            for offset, outcome in {**applied.outcomes, **refused}.items():
+                place = self._places[offset]
+                if place is not None:
+                    self._outcomes[place] = outcome
+            records = records[applied.records :]
+        if commit:
+            machine.commit(b"fingerprint")
+
+    def _read(self, name: bytes, args: list[bytes], db: int) -> Outcome:
+        try:
+            reply = self._machine.read(name, args, db)
+        except (CommandError, EventError) as error:
+            return error
+        if SPECS[name.upper()].physical:
+            reply -= due(self._store, NeoKV(0), self._machine.clock_ms)[db]
+        return reply
+
+    # ------------------------------------------------------------------------------------------------------ the oracle
+
+    def _requests(self, place: int, step: Step) -> list[Request]:
+        """What to send for a step, given what the engine's outcome of it was."""
+        what = step.what
+        select: Request = [b"SELECT", b"%d" % step.db]
+        if isinstance(what, Lapse):
+            return [select, [b"DEL", what.key]]
+        outcome = self._outcomes[place]
+        if isinstance(what, Command):
+            return [select, *_of_command(what, rendered(what.args, place), outcome)]
+        inner = outcome if isinstance(outcome, list) else [None] * len(what.commands)
+        requests: list[Request] = []
+        for command, reply in zip(what.commands, inner, strict=True):
+            requests += _of_command(command, rendered(command.args, place), reply)
+        return [select, [b"MULTI"], *requests, [b"EXEC"]]
+
+    # -------------------------------------------------------------------------------------------------------- the same
+
+    def _compare(self, place: int, step: Step, requests: list[Request], replies: list[Any]) -> None:
+        what = step.what
+        outcome = self._outcomes[place]
+        if isinstance(what, Command):
+            self._compare_one(place, what, outcome, requests[1:], replies[1:])
+        elif isinstance(what, Lapse):
+            assert replies[1] == wire(outcome, self._protocol), f"{place}: {what}"
+        elif isinstance(outcome, EventError):
+            first = next(reply for reply in replies if isinstance(reply, ErrorReply))
+            _check_refusal(place, what, outcome, first)
+            assert isinstance(replies[-1], ErrorReply), f"{place}: {what}"
+        else:
+            assert isinstance(replies[-1], list), f"{place}: {what} {replies}"
+            assert isinstance(outcome, list), f"{place}: {what} {outcome}"
+            self._compare_inner(place, what, outcome, requests[2:-1], replies[-1])
+
+    def _compare_inner(
+        self, place: int, what: Transaction, outcome: list[Any], requests: list[Request], replies: list[Any]
+    ) -> None:
+        at = 0
+        for command, reply in zip(what.commands, outcome, strict=True):
+            count = len(_of_command(command, rendered(command.args, place), reply))
+            self._compare_one(place, command, reply, requests[at : at + count], replies[at : at + count])
+            at += count
+
+    def _compare_one(
+        self, place: int, command: Command, outcome: Outcome, requests: list[Request], replies: list[Any]
+    ) -> None:
+        name = command.name.upper()
+        if name in SPECS:
+            self._tally.add(name, outcome)
+        if isinstance(outcome, EventError):
+            _check_refusal(place, command, outcome, replies[0])
+            return
+        actual = wire(outcome, self._protocol)
+        where = f"{place}: {requests[0]}"
+        if len(requests) > 1:
+            _check_popped(where, outcome, replies)
+        elif name in _TIMES_MS and isinstance(actual, int) and isinstance(replies[0], int):
+            assert _same_time(name, replies[0], actual), f"{where}: {replies[0]} != {actual}"
+        else:
+            expected, actual = _ordered(name, replies[0]), _ordered(name, actual)
+            if not self._in_listpacks and name in SPECS and SPECS[name].group == "sorted-set":
+                if _is_open(requests[0]):
+                    return
+                expected, actual = _without_minus_zero(expected), _without_minus_zero(actual)
+            assert expected == actual, f"{where}\n  oracle: {expected}\n  engine: {actual}"
+
+
+def _encodings(in_listpacks: bool) -> list[bytes | str | float]:
+    """The CONFIG SET that makes the oracle hold every collection in its small encoding, or in its large one."""
+    limit = 1 << 20 if in_listpacks else 0
+    names = [f"{kind}-max-listpack-{unit}" for kind in ("hash", "set", "zset") for unit in ("entries", "value")]
+    words = [word for name in names for word in (name, limit)]
+    return ["CONFIG", "SET", *words, "list-max-listpack-size", -5 if in_listpacks else 1]
+
+
+def _of_command(command: Command, args: list[bytes], outcome: Outcome) -> list[Request]:
+    """The command itself; for a SPOP that gave members, the questions whether it may have, and their removal."""
+    members = [outcome] if isinstance(outcome, bytes) else outcome
+    if command.name.upper() == b"SPOP" and isinstance(members, list) and members:
+        key = args[0]
+        return [[b"SMISMEMBER", key, *members], [b"SCARD", key], [b"SREM", key, *members]]
+    return [[command.name, *args]]
+
+
+def _check_popped(where: str, outcome: Reply, replies: list[Any]) -> None:
+    """What SPOP gave were members, no two alike; the rest of the set is compared with the contents at the end."""
+    members = [outcome] if isinstance(outcome, bytes) else outcome
+    assert [1] * len(members) == replies[0], where
+    assert len(members) == replies[2], where
+
+
+def _check_refusal(place: int, what: Command | Transaction, outcome: EventError, reply: Any) -> None:
+    """A dead letter is an error of the oracle, in the same words where they are Redis'."""
+    assert isinstance(reply, ErrorReply), (
+        f"{place}: {what} is refused with {outcome.reason}, not by the oracle: {reply}"
+    )
+    if outcome.reason.startswith(_WRONG_ARITY) or reply.text.startswith(_WRONG_ARITY.encode()):
+        assert reply.text.decode() == outcome.reason, f"{place}: {what}"
+
+
+def _same_time(name: bytes, expected: int, actual: int) -> bool:
+    """Equal, or both relative to two clocks that are not quite the same."""
+    unit_ms = _TIMES_MS[name]
+    exact = name in _MOMENTS and EXACT_FROM_MS <= actual * unit_ms < EXACT_UNTIL_MS
+    if expected < 0 or actual < 0 or exact:
+        return expected == actual
+    return abs(expected - actual) * unit_ms <= SPREAD_S * 1000
+
+
+def _ordered(name: bytes, reply: Any) -> Any:
+    """The reply with its parts in order, where the command gives them in none."""
+    if isinstance(reply, SetReply):
+        return SetReply(sorted(reply.members))
+    if isinstance(reply, MapReply):
+        return MapReply(sorted(reply.pairs))
+    if name in _SORTED and isinstance(reply, list):
+        return sorted(reply)
+    if name in _SORTED_PAIRS and isinstance(reply, list):
+        return sorted(zip(reply[::2], reply[1::2], strict=True))
+    return reply
+
+
+def _is_open(request: Request) -> bool:
+    """Redis answers this for a large sorted set in one way and for a small one, as the engine does, in another."""
+    words = [read_option(word) for word in request]
+    by_member = any(b"LEX" in word for word in words)  # of different scores: the order is open
+    return by_member or (b"LIMIT" in words and words[words.index(b"LIMIT") :][1:2] < [b"0"])
+
+
+def _without_minus_zero(reply: Any) -> Any:
+    """The oracle's large sorted sets keep the sign of a zero score, its small ones and the engine do not."""
+    if isinstance(reply, list):
+        return [_without_minus_zero(element) for element in reply]
+    return b"0" if reply == b"-0" else reply

@@ -1,0 +1,134 @@
+"""The comparison itself: it sees differences, makes them small, and leaves no command out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from engine.errors import CommandError
+from engine.registry import SPECS
+from engine.replies import Reply
+from engine.transaction import Transaction
+from tests.differential.campaign import first_difference
+from tests.differential.grammar import Argument, Literal, Optional, arguments, parse
+from tests.differential.minimize import smallest
+from tests.differential.pair import Oracles, new_tally
+from tests.differential.strategy import GROUPS, SLOTLOGS_OWN, members_of
+from tests.differential.vocabulary import kind_of
+from tests.real.oracle import Connection
+
+Handler = Callable[[Transaction, list[bytes]], Reply]
+
+
+def _off_by_one(handler: Handler) -> Handler:
+    return lambda tx, args: handler(tx, args) + 1
+
+
+def _other_words(handler: Handler) -> Handler:
+    def changed(tx: Transaction, args: list[bytes]) -> Reply:
+        try:
+            return handler(tx, args)
+        except CommandError as error:
+            raise CommandError(error.message.replace("integer", "number")) from error
+
+    return changed
+
+
+def _forgets(handler: Handler) -> Handler:
+    """It replies as if it had done its work."""
+    return lambda tx, args: len(set(args[1:])) if tx.find(args[0]) is None else handler(tx, args)
+
+
+def _keeps_the_time_to_live(handler: Handler) -> Handler:
+    def changed(tx: Transaction, args: list[bytes]) -> Reply:
+        key = tx.find(args[0])
+        expire_ms = 0 if key is None else key.expire_ms
+        reply = handler(tx, args)
+        key = tx.find(args[0])
+        if key is not None and len(args) == 2:
+            tx.expire(key, expire_ms)
+        return reply
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "bug"),
+    [
+        ("string", b"STRLEN", _off_by_one),
+        ("hash", b"HINCRBY", _other_words),
+        ("set", b"SADD", _forgets),
+        ("string", b"SET", _keeps_the_time_to_live),
+        ("server", b"DBSIZE", _off_by_one),
+    ],
+)
+def test_planted_differences_are_found(
+    group: str, name: bytes, bug: Callable[[Handler], Handler], oracles: Oracles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong reply, error text, content or expiry in one command is found, and shown in at most four steps."""
+    spec = SPECS[name]
+    monkeypatch.setitem(SPECS, name, dataclasses.replace(spec, handler=bug(spec.handler)))
+
+    difference = first_difference(group, oracles, new_tally(), 2000, derandomize=True)
+
+    assert name.decode() in difference.upper()
+    assert difference.count("Step(") <= 4
+
+
+def test_every_command_takes_part() -> None:
+    """Each registered command belongs to one of the groups that are compared, slotlog's own two apart."""
+    assert SPECS.keys() - SLOTLOGS_OWN == {name for group in GROUPS for name in members_of(group)}
+
+
+def test_every_argument_has_values() -> None:
+    """Each word of each usage line has values to draw from: a new word is noticed here."""
+    words = [
+        (name.decode(), word)
+        for name, spec in SPECS.items()
+        for word in arguments(parse(spec.usage))
+        if name not in SLOTLOGS_OWN and word != "key"
+    ]
+
+    assert [] == [(name, word) for name, word in words if not kind_of(name, word).usual]
+
+
+def test_arity_is_the_oracles(oracle: Connection) -> None:
+    """The least number of arguments, and whether more may follow, are what the oracle's COMMAND INFO says."""
+    names = sorted(SPECS.keys() - SLOTLOGS_OWN)
+    expected = {reply[0].upper(): reply[1] for reply in oracle.call("COMMAND", "INFO", *names)}
+
+    actual = {}
+    for name in names:
+        spec = SPECS[name]
+        exact = spec.arguments_max == spec.arguments_min
+        actual[name] = spec.arguments_min + 1 if exact else -spec.arguments_min - 1
+
+    assert expected == actual
+
+
+def test_usage_lines_are_read() -> None:
+    """Optional, alternative and repeated words come out as the line has them."""
+    line = parse("ZADD key [NX|XX] [EX seconds|KEEPTTL] score member [score member ...]")
+
+    assert (
+        Argument("key"),
+        Optional(((Literal("NX"),), (Literal("XX"),))),
+        Optional(((Literal("EX"), Argument("seconds")), (Literal("KEEPTTL"),))),
+        Argument("score"),
+        Argument("member"),
+        Optional(((Argument("score"), Argument("member")),), repeats=True),
+    ) == line
+
+
+@pytest.mark.parametrize("usage", ["GET key]", "GET [key", "GET key ...", "GET a|b"])
+def test_unknown_notation_is_refused(usage: str) -> None:
+    """A usage line that is not in the notation is an error, not a guess."""
+    with pytest.raises(ValueError, match=r"bracket is not closed|cannot be read"):
+        parse(usage)
+
+
+def test_smallest_keeps_what_is_needed() -> None:
+    """Of a hundred steps the two that make the failure stay, in their order."""
+    assert [17, 80] == smallest(list(range(100)), lambda steps: {17, 80} <= set(steps))
