@@ -1,0 +1,292 @@
+"""A plain model of the state: dicts and lists, log time, and nothing of the engine's but the definition of its digest.
+
+What must hold after any crash, retry or replay is that the engine's digest is the model's, which has applied each event
+once, in order. So the model knows only the commands and options that the tests send, and only whether a command is
+rejected, not what it replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.digest import Digest, digest_of_items
+from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
+from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
+
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 63) - 1
+
+
+class RejectedError(Exception):
+    """The command changes nothing: wrong type, not a number, an overflow."""
+
+
+@dataclass
+class Entry:
+    """One key. `value`: bytes, list, set, or dict (a hash to bytes, a sorted set to float). `expire_ms` 0 is never."""
+
+    type: int
+    value: Any
+    expire_ms: int = 0
+
+
+class Model:
+    """One partition.
+
+    Attributes:
+        clock_ms: the highest time of a record so far.
+        applied, rejected, duplicates: how many commands or events were what.
+    """
+
+    def __init__(self) -> None:
+        self.clock_ms = 0
+        self.applied = 0
+        self.rejected = 0
+        self.duplicates = 0
+        self._keys: dict[tuple[int, bytes], Entry] = {}
+        self._remembered: dict[bytes, int] = {}
+        self._db = 0
+
+    def pass_by(self, time_ms: int) -> None:
+        """A record that is not applied, such as a dead letter: its time counts all the same, when it is a time."""
+        if 0 <= time_ms <= TIME_MS_MAX:
+            self.clock_ms = max(self.clock_ms, time_ms)
+
+    def apply(self, time_ms: int, name: bytes, args: Sequence[Any], db: int = 0, event_id: bytes | None = None) -> None:
+        """Apply one event; for EXEC, `args` are its commands as lists.
+
+        Raises:
+            KeyError: a command that the model does not know.
+        """
+        self.pass_by(time_ms)
+        self._db = db
+        if event_id is not None:
+            remembered_ms = self._remembered.get(event_id)
+            if remembered_ms is not None and remembered_ms + DEDUP_WINDOW_MS > self.clock_ms:
+                self.duplicates += 1
+                return
+            self._remembered[event_id] = self.clock_ms
+        for command, *words in args if name == b"EXEC" else [[name, *args]]:
+            try:
+                _COMMANDS[command](self, *words)
+            except RejectedError:
+                self.rejected += 1
+            self.applied += 1
+
+    def items(self) -> Iterator[tuple[int, bytes, int, int, Any]]:
+        """(db, name, type code, expire_ms, value) of each live key."""
+        for (db, name), entry in self._keys.items():
+            if not 0 < entry.expire_ms <= self.clock_ms:
+                yield db, name, entry.type, entry.expire_ms, entry.value
+
+    def digest(self) -> Digest:
+        """What `engine.digest` must say of a state that applied the same events."""
+        return digest_of_items(self.items())
+
+    # ---------------------------------------------------------------------------------------------------------- keys
+
+    def _find(self, name: bytes) -> Entry | None:
+        entry = self._keys.get((self._db, name))
+        return None if entry is None or 0 < entry.expire_ms <= self.clock_ms else entry
+
+    def _typed(self, name: bytes, type_code: int) -> Entry | None:
+        entry = self._find(name)
+        if entry is not None and entry.type != type_code:
+            raise RejectedError
+        return entry
+
+    def _make(self, name: bytes, type_code: int, empty: Callable[[], Any]) -> Entry:
+        """The key, made anew where it is absent. Check everything else first."""
+        entry = self._typed(name, type_code)
+        if entry is None:
+            entry = self._keys[self._db, name] = Entry(type_code, empty())
+        return entry
+
+    def _drop_if_empty(self, name: bytes) -> None:
+        if not self._keys[self._db, name].value:
+            del self._keys[self._db, name]
+
+    def _del(self, *names: bytes) -> None:
+        for name in names:
+            self._keys.pop((self._db, name), None)
+
+    def _expire(self, name: bytes, seconds: bytes) -> None:
+        self._die_at(name, self.clock_ms + int(seconds) * 1000)
+
+    def _pexpireat(self, name: bytes, at_ms: bytes) -> None:
+        self._die_at(name, int(at_ms))
+
+    def _die_at(self, name: bytes, expire_ms: int) -> None:
+        entry = self._find(name)
+        if entry is None:
+            return
+        if expire_ms <= self.clock_ms:
+            del self._keys[self._db, name]
+        else:
+            entry.expire_ms = expire_ms
+
+    def _persist(self, name: bytes) -> None:
+        entry = self._find(name)
+        if entry is not None:
+            entry.expire_ms = 0
+
+    def _flushdb(self) -> None:
+        self._keys = {key: entry for key, entry in self._keys.items() if key[0] != self._db}
+
+    def _flushall(self) -> None:
+        self._keys = {}
+
+    def _nothing(self, *_: bytes) -> None:
+        """A read, or TICK."""
+
+    # -------------------------------------------------------------------------------------------------------- strings
+
+    def _set(self, name: bytes, value: bytes, *options: bytes) -> None:
+        """SET with any of NX, XX and PX milliseconds."""
+        found = self._find(name)
+        if (b"NX" in options and found is not None) or (b"XX" in options and found is None):
+            return
+        lifetime_ms = int(options[options.index(b"PX") + 1]) if b"PX" in options else 0
+        self._keys[self._db, name] = Entry(STRING, value, lifetime_ms and self.clock_ms + lifetime_ms)
+
+    def _append(self, name: bytes, value: bytes) -> None:
+        self._make(name, STRING, bytes).value += value
+
+    def _incr(self, name: bytes) -> None:
+        self._incrby(name, b"1")
+
+    def _incrby(self, name: bytes, delta: bytes) -> None:
+        entry = self._typed(name, STRING)
+        total = _sum(b"0" if entry is None else entry.value, delta)
+        self._make(name, STRING, bytes).value = total
+
+    # ---------------------------------------------------------------------------------------------------------- lists
+
+    def _rpush(self, name: bytes, *elements: bytes) -> None:
+        self._make(name, LIST, list).value.extend(elements)
+
+    def _lpush(self, name: bytes, *elements: bytes) -> None:
+        self._make(name, LIST, list).value[:0] = elements[::-1]
+
+    def _lpop(self, name: bytes, count: bytes = b"1") -> None:
+        entry = self._typed(name, LIST)
+        if entry is not None:
+            del entry.value[: int(count)]
+            self._drop_if_empty(name)
+
+    def _rpop(self, name: bytes, count: bytes = b"1") -> None:
+        entry = self._typed(name, LIST)
+        if entry is not None:
+            entry.value = entry.value[: max(0, len(entry.value) - int(count))]
+            self._drop_if_empty(name)
+
+    def _ltrim(self, name: bytes, start: bytes, stop: bytes) -> None:
+        entry = self._typed(name, LIST)
+        if entry is not None:
+            size = len(entry.value)
+            first, last = (index + size if index < 0 else index for index in (int(start), int(stop)))
+            entry.value = entry.value[max(0, first) : max(0, last + 1)]
+            self._drop_if_empty(name)
+
+    # --------------------------------------------------------------------------------------------------------- hashes
+
+    def _hset(self, name: bytes, *pairs: bytes) -> None:
+        self._make(name, HASH, dict).value.update(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def _hdel(self, name: bytes, *fields: bytes) -> None:
+        self._remove(name, HASH, fields)
+
+    def _hincrby(self, name: bytes, field: bytes, delta: bytes) -> None:
+        entry = self._typed(name, HASH)
+        total = _sum(b"0" if entry is None else entry.value.get(field, b"0"), delta)
+        self._make(name, HASH, dict).value[field] = total
+
+    # ------------------------------------------------------------------------------------------- sets and sorted sets
+
+    def _sadd(self, name: bytes, *members: bytes) -> None:
+        self._make(name, SET, set).value.update(members)
+
+    def _srem(self, name: bytes, *members: bytes) -> None:
+        entry = self._typed(name, SET)
+        if entry is not None:
+            entry.value.difference_update(members)
+            self._drop_if_empty(name)
+
+    def _zadd(self, name: bytes, *pairs: bytes) -> None:
+        scores = self._make(name, ZSET, dict).value
+        scores.update(zip(pairs[1::2], map(float, pairs[::2]), strict=True))
+
+    def _zincrby(self, name: bytes, delta: bytes, member: bytes) -> None:
+        scores = self._make(name, ZSET, dict).value
+        scores[member] = scores.get(member, 0.0) + float(delta)
+
+    def _zrem(self, name: bytes, *members: bytes) -> None:
+        self._remove(name, ZSET, members)
+
+    def _zpopmin(self, name: bytes, count: bytes = b"1") -> None:
+        self._zpop(name, int(count), highest=False)
+
+    def _zpopmax(self, name: bytes, count: bytes = b"1") -> None:
+        self._zpop(name, int(count), highest=True)
+
+    def _zpop(self, name: bytes, count: int, *, highest: bool) -> None:
+        entry = self._typed(name, ZSET)
+        if entry is not None:
+            scores = entry.value
+            for member in sorted(scores, key=lambda member: (scores[member], member), reverse=highest)[:count]:
+                del scores[member]
+            self._drop_if_empty(name)
+
+    def _remove(self, name: bytes, type_code: int, subkeys: Sequence[bytes]) -> None:
+        entry = self._typed(name, type_code)
+        if entry is not None:
+            for subkey in subkeys:
+                entry.value.pop(subkey, None)
+            self._drop_if_empty(name)
+
+
+def _sum(text: bytes, delta: bytes) -> bytes:
+    """The sum of two integers as Redis adds them."""
+    try:
+        total = int(text) + int(delta)
+    except ValueError:
+        raise RejectedError from None
+    if b"%d" % int(text) != text or not _INT_MIN <= int(text) <= _INT_MAX or not _INT_MIN <= total <= _INT_MAX:
+        raise RejectedError
+    return b"%d" % total
+
+
+_COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
+    b"APPEND": Model._append,
+    b"DEL": Model._del,
+    b"EXPIRE": Model._expire,
+    b"FLUSHALL": Model._flushall,
+    b"FLUSHDB": Model._flushdb,
+    b"GET": Model._nothing,
+    b"HDEL": Model._hdel,
+    b"HINCRBY": Model._hincrby,
+    b"HSET": Model._hset,
+    b"INCR": Model._incr,
+    b"INCRBY": Model._incrby,
+    b"LPOP": Model._lpop,
+    b"LPUSH": Model._lpush,
+    b"LTRIM": Model._ltrim,
+    b"PERSIST": Model._persist,
+    b"PEXPIREAT": Model._pexpireat,
+    b"RPOP": Model._rpop,
+    b"RPUSH": Model._rpush,
+    b"SADD": Model._sadd,
+    b"SET": Model._set,
+    b"SREM": Model._srem,
+    b"TICK": Model._nothing,
+    b"ZADD": Model._zadd,
+    b"ZINCRBY": Model._zincrby,
+    b"ZPOPMAX": Model._zpopmax,
+    b"ZPOPMIN": Model._zpopmin,
+    b"ZREM": Model._zrem,
+}
+
+COMMANDS: Final = frozenset((*_COMMANDS, b"EXEC"))
+"""What the model can apply."""

@@ -1,0 +1,29 @@
+"""A whole slotlog in one process, without real time: `python -m tests.simulation SEED`.
+
+The real consumer, workers and machines run on a simulated event loop against a simulated log, stores and dead-letter
+store, while producers send random events and everything else goes wrong that the fault model allows. All of it follows
+from the seed.
+
+THE FAULT MODEL
+    processes    killed before or after any storage step (a write of a store, a letter stored, a fetch), or stopped and
+                 started at any moment, with other batch sizes and caches each time; clients live on
+    power        cut with a kill: each partition's store falls back to a prefix of its batches, none of them in part
+    stores       a write is refused (StoreBusyError), fails before it happened or after it happened (unknown to the
+                 writer), reads fail, opening fails; what was written is never damaged
+    dead letters away for a while; a store that fails may have kept some of the letters
+    log          away for a while; fetches give any number of records; offsets have gaps, also at the end; times go back
+                 a little and forward a lot; what was acknowledged is never lost, reordered or changed
+    appends      fail with nothing or all appended, unknown to the producer, which sends the event again with the same
+                 id; and a client sends an old event again much later
+    events       of all types, transactions, rejections, ticks, flushes; poison of every kind; one that an engine with
+                 older rules must stop at, until an operator skips it
+    disk         full for a while
+
+WHAT MUST HOLD
+    at every write   each dead letter below the written position is stored
+    between lives    now and then: contents = the plain model's at the position
+    at every stop    its reason is an injected fault
+    at the end       position = end of the log; contents = the plain model's (`tests.model`), so nothing is lost and
+                     nothing applied twice; dead letters = the poison, byte for byte; indexes and counts fit the keys
+                     (`tests.consistency`); a replay from 0 with other batches gives the same records and digest
+"""

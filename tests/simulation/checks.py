@@ -1,0 +1,156 @@
+"""What must hold when a simulated run has come to its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+from engine.digest import Digest, combine, digest
+from engine.layouts.neokv import NeoKV
+from engine.store.base import Store
+from engine.system import open_position, skip_changes
+from engine.walk import raw_records
+from ingest.consumer import Consumer
+from ingest.observer import NullObserver
+from ingest.worker import Worker
+from tests.consistency import problems
+from tests.model import Model
+from tests.simulation.disks import Disk
+from tests.simulation.events import Command, Poison, Stopper
+from tests.simulation.log import SimulatedLog
+from tests.simulation.simulation import Simulation
+
+REPLAY_BATCHES = (1, 2, 7, 100)
+
+
+def check_between_lives(simulation: Simulation) -> None:
+    """Note what does not hold while no process lives; only now and then, as it costs more than the life did."""
+    if simulation.world.random.randrange(3) == 0:
+        for problem in _of_contents(simulation):
+            simulation.world.fail(f"after life {simulation.world.life - 1}: {problem}")
+
+
+async def check(simulation: Simulation, random: Random) -> None:
+    """Note in `simulation.world.failures` what does not hold."""
+    world = simulation.world
+    for problem in (*_of_end(simulation), *_of_letters(simulation), *_of_skips(simulation), *_of_contents(simulation)):
+        world.fail(problem)
+    if not world.failures:
+        await _replay(simulation, random)
+
+
+def _of_letters(simulation: Simulation) -> Iterator[str]:
+    """The dead letters are the poison, byte for byte."""
+    expected = {position for position, intent in simulation.intents.items() if isinstance(intent, Poison)}
+    for position in sorted(expected - simulation.letters.keys()):
+        yield f"no dead letter for {simulation.intents[position]} at {position}"
+    for position, letter in sorted(simulation.letters.items()):
+        if position not in expected:
+            yield f"dead letter at {position}, but it was {simulation.intents[position]}: {letter.reason}"
+        elif simulation.data.read(*position, 1) != [(letter.offset, letter.time_ms, letter.key, letter.value)]:
+            yield f"the dead letter at {position} is not the record: {letter}"
+
+
+def _of_skips(simulation: Simulation) -> Iterator[str]:
+    """Nothing that the engine must stop at was passed by without an operator's decision."""
+    for position, intent in sorted(simulation.intents.items(), key=lambda item: item[0]):
+        if isinstance(intent, Stopper) and position not in simulation.skips:
+            yield f"the record at {position} was passed by"
+
+
+def _of_end(simulation: Simulation) -> Iterator[str]:
+    """Everything is applied."""
+    for partition, disk in enumerate(simulation.disks):
+        if disk.next_offset != simulation.data.ends[partition]:
+            yield f"partition {partition} is at {disk.next_offset} of {simulation.data.ends[partition]}"
+
+
+def _of_contents(simulation: Simulation) -> Iterator[str]:
+    """Clock, digest and inner consistency of each partition, at its position."""
+    for partition, disk in enumerate(simulation.disks):
+        layout = NeoKV(partition)
+        position = open_position(disk.live, simulation.home(partition))
+        model = model_of(simulation, partition, position.next_offset)
+        expected, actual = model.digest(), digest(disk.live, layout, position.clock_ms)
+        if model.clock_ms != position.clock_ms:
+            yield f"the clock of partition {partition} is {position.clock_ms}, not {model.clock_ms}"
+        if expected != actual:
+            yield f"the digest of partition {partition} is {actual}, the model's {expected}"
+        for problem in problems(disk.live, layout):
+            yield f"partition {partition}: {problem}"
+
+
+def model_of(simulation: Simulation, partition: int, end: int) -> Model:
+    """The plain model after every record of the log before offset `end`, each applied once."""
+    model = Model()
+    for offset, time_ms, _, _ in simulation.data.records[partition]:
+        if offset >= end:
+            break
+        intent = simulation.intents[partition, offset]
+        if isinstance(intent, Command):
+            model.apply(time_ms, intent.name, intent.args, intent.db, intent.event_id)
+        elif isinstance(intent, Poison):
+            model.pass_by(time_ms)
+    return model
+
+
+async def _replay(simulation: Simulation, random: Random) -> None:
+    """From the log's start into an empty store, by the same consumer: the same digest, the same records."""
+    replayed = [Disk() for _ in simulation.disks]
+    for partition, offset in sorted(simulation.skips):
+        replayed[partition].write(skip_changes(offset))
+    log = SimulatedLog(simulation.world, simulation.data)
+    workers = {
+        partition: Worker(
+            simulation.home(partition),
+            log,
+            lambda number: replayed[number].live,
+            None,
+            NullObserver(),
+            records_max=random.choice(REPLAY_BATCHES),
+            cached_keys_max=random.choice((0, 3, 1000)),
+        )
+        for partition in range(simulation.partitions)
+    }
+    consumer = Consumer(log, workers, NullObserver())
+    await consumer.open()
+    await consumer.run_to(dict(enumerate(simulation.data.ends)))
+    consumer.close()
+    for partition, (disk, other) in enumerate(zip(simulation.disks, replayed, strict=True)):
+        if _records(disk.live, partition) != _records(other.live, partition):
+            simulation.world.fail(
+                f"the replay of partition {partition} has other records: {_changes(disk, other, partition)}"
+            )
+
+
+def total(simulation: Simulation) -> Digest:
+    """The digest of the whole topic."""
+    return combine(
+        digest(disk.live, NeoKV(partition), open_position(disk.live, simulation.home(partition)).clock_ms)
+        for partition, disk in enumerate(simulation.disks)
+    )
+
+
+def met_of(simulation: Simulation) -> Counter[str]:
+    """How often each fault has happened, and how many events were what."""
+    models = [model_of(simulation, partition, end) for partition, end in enumerate(simulation.data.ends)]
+    return simulation.world.met + Counter(
+        {
+            "dead letter": len(simulation.letters),
+            "skip": len(simulation.skips),
+            "gap": sum(simulation.data.ends) - sum(map(len, simulation.data.records)),
+            "applied": sum(model.applied for model in models),
+            "rejected": sum(model.rejected for model in models),
+            "duplicate": sum(model.duplicates for model in models),
+        }
+    )
+
+
+def _records(store: Store, partition: int) -> list[tuple[str, bytes, bytes]]:
+    return list(raw_records(store, NeoKV(partition)))
+
+
+def _changes(first: Disk, second: Disk, partition: int) -> str:
+    mine, others = (set(_records(disk.live, partition)) for disk in (first, second))
+    return f"without {sorted(others - mine)[:3]}, with {sorted(mine - others)[:3]}"

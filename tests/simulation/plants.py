@@ -1,0 +1,129 @@
+"""Bugs to plant: the simulation is worth something only if it finds each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from engine.dedup import Deduplicator
+from engine.key import Key
+from engine.layouts.base import STRING
+from engine.machine import Machine
+from engine.store.base import SYSTEM_CF, Changes
+from engine.transaction import Transaction
+from ingest.errors import LogUnavailableError
+from ingest.worker import Worker
+from tests.simulation.disks import DiskStore
+from tests.simulation.world import InjectedError
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Run with the bug `name`; with none when it is empty."""
+    if not name:
+        yield
+        return
+    with PLANTS[name]():
+        yield
+
+
+def _lost_position() -> AbstractContextManager[Any]:
+    """Data and position are written one after the other, not as one: a crash between them applies a batch twice."""
+    write = DiskStore.write
+
+    def in_two_steps(store: DiskStore, changes: Changes) -> None:
+        position = Changes()
+        position.values[SYSTEM_CF] = changes.values.pop(SYSTEM_CF, {})
+        write(store, changes)
+        write(store, position)
+
+    return patch.object(DiskStore, "write", in_two_steps)
+
+
+def _double_apply() -> AbstractContextManager[Any]:
+    """After a failed write the worker goes on from the position that it remembers; the write may have happened."""
+    apply = Worker.apply
+
+    async def trusting(worker: Worker, *args: Any, **options: Any) -> None:
+        try:
+            await apply(worker, *args, **options)
+        except InjectedError as error:
+            raise LogUnavailableError(str(error)) from error
+
+    return patch.object(Worker, "apply", trusting)
+
+
+def _forget_expiry() -> AbstractContextManager[Any]:
+    """A key that is due lives on until something deletes it."""
+
+    def find(tx: Transaction, name: bytes) -> Key | None:
+        key = tx._keys.get(name) or tx._load(name)
+        return key if key.type else None
+
+    return patch.object(Transaction, "find", find)
+
+
+def _forget_ids() -> AbstractContextManager[Any]:
+    """An event that was sent again is applied again."""
+    return patch.object(Deduplicator, "outcome", lambda *_: None)
+
+
+def _late_letters() -> AbstractContextManager[Any]:
+    """Dead letters are stored after the position has moved past them."""
+    commit = Worker._commit
+
+    async def late(worker: Worker, batch: Any, applied: Any, value_bytes: int, seconds: float) -> None:
+        letters, applied.dead_letters = applied.dead_letters, []
+        await commit(worker, batch, applied, value_bytes, seconds)
+        applied.dead_letters = letters
+        if letters and worker._dead_letters is not None:
+            await worker._store_dead_letters(worker._dead_letters, batch, applied)
+
+    return patch.object(Worker, "_commit", late)
+
+
+def _stale_cache() -> AbstractContextManager[Any]:
+    """What a batch that was thrown away has done to the cached keys stays."""
+    reset = Transaction.reset
+
+    def forgetful(tx: Transaction, *, written: bool) -> None:
+        reset(tx, written=True)
+
+    return patch.object(Transaction, "reset", forgetful)
+
+
+def _batch_in_bytes() -> AbstractContextManager[Any]:
+    """What is on disk depends on where a batch ended: subkeys of a key that dies in its own batch are not written."""
+    bury = Transaction._bury
+
+    def tidy(tx: Transaction, key: Key) -> None:
+        if key.type > STRING and key.data.fresh:
+            key.data.changed.clear()
+        bury(tx, key)
+
+    return patch.object(Transaction, "_bury", tidy)
+
+
+def _clock_back() -> AbstractContextManager[Any]:
+    """A restart begins with the clock at zero, so that what was dead lives again until the next record."""
+    init = Machine.__init__
+
+    def young(machine: Machine, *args: Any, **options: Any) -> None:
+        init(machine, *args, **options)
+        machine._clock_ms = 0
+
+    return patch.object(Machine, "__init__", young)
+
+
+PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
+    "batch-in-bytes": _batch_in_bytes,
+    "clock-back": _clock_back,
+    "double-apply": _double_apply,
+    "forget-expiry": _forget_expiry,
+    "forget-ids": _forget_ids,
+    "late-letters": _late_letters,
+    "lost-position": _lost_position,
+    "stale-cache": _stale_cache,
+}

@@ -1,0 +1,241 @@
+"""One simulated run: producers and an operator beside a service that is killed and started until all is applied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from engine.encoding import parse_u64
+from engine.limits import DEDUP_WINDOW_MS
+from engine.store.base import SYSTEM_CF, Changes, Store
+from engine.system import Home, skip_changes
+from ingest.consumer import Consumer
+from ingest.dead_letters import DeadLetter
+from ingest.errors import AppendUncertainError, LogUnavailableError
+from ingest.observer import Condition, NullObserver
+from ingest.worker import Worker
+from tests.simulation.disks import Disk, DiskStore
+from tests.simulation.events import Event, Events, Intent, Poison, Stopper
+from tests.simulation.log import TOPIC, LogData, SimulatedLetters, SimulatedLog
+from tests.simulation.timeline import START_MS
+from tests.simulation.world import INJECTED, InjectedError, KilledError, World, random_rates
+
+LIFE_SECONDS_MAX: Final = 20.0
+CALM_SECONDS_MAX: Final = 3600.0
+OLDER_RULES: Final = "the log asks for rules"
+
+
+class Simulation:
+    """One run.
+
+    Attributes:
+        world: the faults, and what was found.
+        data: the log's records.
+        intents: (partition, offset) -> what the record there is meant to do.
+        disks: one for each partition.
+        letters: the dead letters.
+        skips: what the operator has decided to go past.
+    """
+
+    def __init__(self, random: Random, steps: int) -> None:
+        self.world = World(random, random_rates(random))
+        self.partitions = random.choice((1, 2, 4))
+        self.data = LogData(self.partitions)
+        self.intents: dict[tuple[int, int], Intent] = {}
+        self.disks = [Disk() for _ in range(self.partitions)]
+        self.letters: dict[tuple[int, int], DeadLetter] = {}
+        self.skips: set[tuple[int, int]] = set()
+        self._steps = steps
+        self._now_ms = START_MS
+        self._events = Events(random, self.partitions, lambda: self._now_ms)
+        self._sent: list[Event] = []
+
+    def home(self, partition: int) -> Home:
+        """What the state of a partition is."""
+        return Home(TOPIC, partition, self.partitions, "neokv")
+
+    async def run(self, between_lives: Callable[[], None]) -> None:
+        """Until all is applied, or something is found; `between_lives` is called while no process lives."""
+        producer = asyncio.create_task(self._produce())
+        operator = asyncio.create_task(self._operate())
+        try:
+            while not self.world.failures and not self._finished(producer):
+                await self._live(producer)
+                between_lives()
+                if operator.done():
+                    operator.result()
+                await asyncio.sleep(self.world.random.uniform(0.0, 2.0))
+        finally:
+            for task in (producer, operator):
+                task.cancel()
+            await asyncio.gather(producer, operator, return_exceptions=True)
+
+    # -------------------------------------------------------------------------------------------------- the producers
+
+    async def _produce(self) -> None:
+        random, world = self.world.random, self.world
+        for _ in range(self._steps):
+            await asyncio.sleep(random.choice((0.0, 0.0, 0.01, 0.5)))
+            self._pass_time()
+            again = self._sent and random.randrange(25) == 0
+            event = random.choice(self._sent) if again else self._events.next()
+            for partition in event.partitions:
+                await self._send(event, partition)
+            if event.resendable:
+                self._sent.append(event)
+            if random.randrange(10) == 0:
+                self.data.skip(random.randrange(self.partitions), random.randint(1, 3))
+        await asyncio.sleep(5.0)
+        world.calm = True
+        await asyncio.sleep(CALM_SECONDS_MAX)
+        world.fail(f"not finished {CALM_SECONDS_MAX:.0f} s after the last fault: {self._progress()}")
+
+    def _pass_time(self) -> None:
+        """The log's time: mostly a little later, rarely by hours, and now and then a few milliseconds back."""
+        random = self.world.random
+        kind = random.randrange(60)
+        if kind == 0:
+            self._now_ms += random.randint(DEDUP_WINDOW_MS // 3, DEDUP_WINDOW_MS)
+        elif kind < 4:
+            self._now_ms += random.randint(1_000, 100_000)
+        elif kind < 8:
+            self._now_ms -= random.randint(1, 5)
+        else:
+            self._now_ms += random.randint(0, 200)
+
+    async def _send(self, event: Event, partition: int) -> None:
+        """Append to one partition; what carries an id is sent until it is known to be there."""
+        log = SimulatedLog(self.world, self.data)
+        time_ms = self._now_ms
+        if isinstance(event.intent, Poison) and event.intent.time_ms is not None:
+            time_ms = event.intent.time_ms
+        while True:
+            offset = self.data.ends[partition]
+            try:
+                log.send(partition, time_ms, event.key, event.value)
+                known = True
+            except AppendUncertainError:
+                known = False
+            if self.data.ends[partition] > offset:
+                self.intents[partition, offset] = event.intent
+            if known or not event.resendable:
+                return
+            await asyncio.sleep(self.world.random.choice((0.0, 0.1)))
+
+    # --------------------------------------------------------------------------------------------------- the operator
+
+    async def _operate(self) -> None:
+        """Skips what the engine must stop at, as `slotlog skip` does: while the service does not hold the store."""
+        while True:
+            await asyncio.sleep(3.0)
+            for partition, disk in enumerate(self.disks):
+                for record in self.data.read(partition, disk.next_offset, 1):
+                    position = partition, record[0]
+                    if isinstance(self.intents[position], Stopper) and disk.holder != self.world.life:
+                        disk.write(skip_changes(record[0]))
+                        self.skips.add(position)
+
+    # ---------------------------------------------------------------------------------------------------- the service
+
+    async def _live(self, producer: asyncio.Task[None]) -> None:
+        """One process, from its start to its stop or death."""
+        world = self.world
+        consumer = self._consumer()
+        stop = asyncio.Event()
+        stopper = asyncio.create_task(self._stop_some_time(stop, producer))
+        life = world.life
+        try:
+            await consumer.open()
+            await consumer.run(stop)
+            consumer.close()
+        except KilledError:
+            self._bury()
+        except (InjectedError, LogUnavailableError):
+            consumer.close()
+        finally:
+            stopper.cancel()
+        if life == world.life:
+            held = [partition for partition, disk in enumerate(self.disks) if disk.holder == life]
+            if held:
+                world.fail(f"partitions {held} are still open after a clean stop")
+            world.life += 1
+
+    def _consumer(self) -> Consumer:
+        world, random = self.world, self.world.random
+        log = SimulatedLog(world, self.data)
+        letters = SimulatedLetters(world, self.letters)
+        workers = {
+            partition: Worker(
+                self.home(partition),
+                log,
+                self._open_store,
+                letters,
+                NullObserver(),
+                records_max=random.choice((1, 3, 20, 1000)),
+                cached_keys_max=random.choice((0, 2, 1000)),
+            )
+            for partition in range(self.partitions)
+        }
+        return Consumer(log, workers, _Watch(world), self._guard)
+
+    def _open_store(self, partition: int) -> Store:
+        return DiskStore(self.world, self.disks[partition], partial(self._check_written, partition))
+
+    def _guard(self) -> str:
+        return f"{INJECTED}: the disk is full" if self.world.roll("disk full", self.world.rates.disk_full) else ""
+
+    def _bury(self) -> None:
+        """The process is dead: what it held is free, and perhaps the power is gone as well."""
+        random = self.world.random
+        power_cut = self.world.roll("power cut", self.world.rates.power_cut)
+        for disk in self.disks:
+            disk.holder = 0
+            if power_cut:
+                disk.cut_power(lambda batches: random.randint(0, batches))
+
+    async def _stop_some_time(self, stop: asyncio.Event, producer: asyncio.Task[None]) -> None:
+        """A clean stop after a while, or when all is done."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (
+            CALM_SECONDS_MAX if self.world.calm else self.world.random.uniform(0.0, LIFE_SECONDS_MAX)
+        )
+        while loop.time() < until and not self.world.failures and not self._finished(producer):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)  # simulated time: this polling costs nothing
+        stop.set()
+
+    # ------------------------------------------------------------------------------------------------- what must hold
+
+    def _finished(self, producer: asyncio.Task[None]) -> bool:
+        applied = all(disk.next_offset == end for disk, end in zip(self.disks, self.data.ends, strict=True))
+        if producer.done():
+            producer.result()
+        return producer.done() or (self.world.calm and applied)
+
+    def _progress(self) -> str:
+        return ", ".join(f"{disk.next_offset} of {end}" for disk, end in zip(self.disks, self.data.ends, strict=True))
+
+    def _check_written(self, partition: int, changes: Changes) -> None:
+        """Every dead letter below the position that was just written is stored already."""
+        written = changes.of(SYSTEM_CF).get(b"next_offset")
+        if written is None:
+            return
+        for (home, offset), intent in self.intents.items():
+            if home != partition or offset >= parse_u64(written) or not isinstance(intent, Poison):
+                continue
+            if (home, offset) not in self.letters:
+                self.world.fail(f"partition {partition} went past the poison at {offset} before its letter was stored")
+
+
+class _Watch(NullObserver):
+    """Notices a partition that stops for a reason that nobody has injected."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """Each change of a partition's condition."""
+        if reason and INJECTED not in reason and OLDER_RULES not in reason:
+            self._world.fail(f"partition {partition} is {condition}: {reason}")

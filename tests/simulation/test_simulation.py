@@ -1,0 +1,82 @@
+"""The simulation holds for hundreds of seeds, is the same each time, meets every fault, and finds planted bugs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.simulation.plants import PLANTS
+from tests.simulation.run import run_seed
+from tests.tidy.source import ROOT
+
+SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "400"))
+"""How many seeds must hold; the variable asks for more of them for a night."""
+
+SEEDS_TO_FIND_A_BUG = 60
+
+FAULTS = (
+    *("kill", "power cut", "disk full", "open failed", "read failed", "scan failed"),
+    *("write refused", "write failed before", "write failed after", "log away", "letters away"),
+    *("append lost", "append unsure", "dead letter", "skip", "gap", "rejected", "duplicate"),
+)
+
+
+@pytest.mark.timeout(3600)
+def test_seeds_hold() -> None:
+    """Nothing is lost or applied twice, replays agree, dead letters are the poison; and every fault was met often."""
+    met: Counter[str] = Counter()
+    failed = {}
+    for seed in range(SEEDS):
+        verdict = run_seed(seed)
+        met += verdict.met
+        if verdict.failures:
+            failed[seed] = verdict.failures
+
+    assert {} == failed
+    assert [] == [fault for fault in FAULTS if met[fault] < SEEDS / 20]
+
+
+@pytest.mark.parametrize("plant", sorted(PLANTS))
+def test_planted_bugs_are_found(plant: str) -> None:
+    """Each planted bug fails one of the first seeds; without it that seed holds."""
+    found = next(seed for seed in range(SEEDS_TO_FIND_A_BUG) if run_seed(seed, plant=plant).failures)
+
+    assert () == run_seed(found).failures
+
+
+def test_a_seed_is_the_same_each_time() -> None:
+    """A seed alone decides everything: also in other processes, with other hash seeds."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "40", "--seeds", "5"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+
+    assert 1 == len(outputs)
+    assert 5 == outputs.pop().count("seed ")
+
+
+def test_a_failure_names_its_seed() -> None:
+    """A seed that fails is printed with what failed, and the exit code says so."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "1", "--plant", "late-letters"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 1 == result.returncode
+    assert "seed 1: " in result.stdout
+    assert re.search(r"  FAILED partition \d went past the poison at \d+ before its letter was stored", result.stdout)
