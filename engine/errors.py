@@ -51,8 +51,9 @@ class PartitionStoppedError(Exception):
         cause: what was raised.
     """
 
-    def __init__(self, offset: int, cause: BaseException) -> None:
-        super().__init__(f"offset {offset} cannot be applied: {type(cause).__name__}: {cause}")
+    def __init__(self, offset: int, name: bytes, cause: BaseException) -> None:
+        command = name.decode(errors="backslashreplace")
+        super().__init__(f"offset {offset} ({command}) cannot be applied: {type(cause).__name__}: {cause}")
         self.offset = offset
         self.cause = cause
 
@@ -77,7 +78,14 @@ MIN_MAX_NOT_A_STRING_RANGE = "ERR min or max not valid string range item"
 SCORE_NAN = "ERR resulting score is not a number (NaN)"
 EXPIRE_CONDITIONS_NX = "ERR NX and XX, GT or LT options at the same time are not compatible"
 EXPIRE_CONDITIONS_GT_LT = "ERR GT and LT options at the same time are not compatible"
+EXEC_TOO_LARGE = "ERR the transaction has written too much already (64 MiB of string values)"
 CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot"
+
+
+def unknown_command(name: bytes) -> str:
+    """The text for a command that is not there. Redis repeats its arguments as well; they may be secrets."""
+    shown = name.partition(b"\0")[0][:128].decode(errors="backslashreplace")
+    return f"ERR unknown command '{shown}'".replace("\r", " ").replace("\n", " ")
 
 
 def wrong_arity(name: str) -> str:

@@ -62,8 +62,9 @@ class Subkeys:
     def written(self) -> None:
         """The changes are in the store now."""
         if self.changed:
-            self.changed = {}
-            self._order = []
+            self.changed.clear()  # the same dict again: a new one for each key and batch costs 0.1 us
+            if self._order:
+                self._order = []
         self.fresh = False
 
     def scan(self, start: bytes = b"", end: bytes | None = None, *, reverse: bool = False) -> Records:

@@ -23,7 +23,7 @@ ID_BYTES_MAX: Final = 64
 # A WATCH session names a connection; 16 bytes are a UUID.
 SESSION_BYTES: Final = 16
 
-# A version keeps the clock as 53 bits of microseconds (encodings.md, "Version").
+# A version keeps the clock as 53 bits of microseconds (engine/FORMAT.md, "Type codes").
 TIME_MS_MAX: Final = 9_007_199_254_740
 
 # Logical databases, as Redis' default `databases 16`.
@@ -41,5 +41,9 @@ DEDUP_REPLY_BYTES_MAX: Final = 4096
 # A batch is written once its overlay holds this much, so that small events which build large values stay bounded.
 # Applying is the same whatever the batch, so this one could change without a new rules number.
 OVERLAY_BYTES_MAX: Final = 32 * 1024 * 1024
+
+# Once a transaction has written this much in string values, its further commands are refused: SETRANGE makes 512 MiB of
+# a few bytes, and a transaction is one batch, which is held in memory.
+EXEC_VALUE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 SLOTS: Final = 16384

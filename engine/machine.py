@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
 from engine.dedup import Deduplicator
-from engine.errors import CROSS_SLOT, CommandError, EventError, PartitionStoppedError
+from engine.errors import CROSS_SLOT, EXEC_TOO_LARGE, CommandError, CorruptionError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
-from engine.limits import DATABASES, OVERLAY_BYTES_MAX, TIME_MS_MAX
+from engine.limits import DATABASES, EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, TIME_MS_MAX
 from engine.registry import SPECS, Spec, check_arity, find
 from engine.replies import Reply
 from engine.slots import partition_of, slot
-from engine.store.base import Store
+from engine.store.base import Store, is_damage
 from engine.system import Home, Position, open_position, read_home, write_home, write_position
 from engine.transaction import Transaction
 
@@ -43,6 +43,7 @@ class Applied:
         records: how many it took.
         outcomes: offset -> reply, for the offsets that somebody waits for.
         dead_letters: (offset, reason), to be stored before the commit.
+        rejected_commands: command name -> how many of them were rejected.
         rejections: the first few (offset, command, message), for logs; `rejected` counts all.
         commands: command name -> how many were applied, those of transactions included.
     """
@@ -55,6 +56,7 @@ class Applied:
         "outcomes",
         "records",
         "rejected",
+        "rejected_commands",
         "rejections",
         "skipped",
     )
@@ -67,6 +69,7 @@ class Applied:
         self.skipped = 0
         self.outcomes: dict[int, Reply] = {}
         self.dead_letters: list[tuple[int, str]] = []
+        self.rejected_commands: dict[bytes, int] = {}
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
 
@@ -105,6 +108,7 @@ class Machine:
         self._next_offset = self.position.next_offset
         self._clock_ms = self.position.clock_ms
         self._fresh = read_home(store) is None
+        self._waiting: Container[int] = frozenset()
         self._verify = verify
 
     @property
@@ -140,14 +144,16 @@ class Machine:
         Raises:
             PartitionStoppedError: a record hit a bug of ours or a newer rule. Everything since the last commit is
                 forgotten; apply the records before it again and stop there.
+            CorruptionError: stored bytes are damaged. Everything since the last commit is forgotten.
         """
         if from_position != self._next_offset or (records and records[0][0] < from_position):
             message = f"records from offset {from_position}, but the next one to apply is {self._next_offset}"
             raise ValueError(message)
         applied = Applied(from_position)
         tx, skips = self._tx, self.position.skips
-        offset = from_position - 1
+        offset, name = from_position - 1, b""
         taken = 0
+        self._waiting = waiting
         try:
             for offset, time_ms, name, args, db, event_id, _ in records:
                 taken += 1
@@ -169,7 +175,10 @@ class Machine:
                     break
         except Exception as error:
             self.rollback()
-            raise PartitionStoppedError(offset, error) from error
+            if is_damage(error):  # no fault of the record: skipping it would lose an event
+                message = f"the state is damaged ({error}); rebuild it with `slotlog replay`"
+                raise CorruptionError(message) from error
+            raise PartitionStoppedError(offset, name, error) from error
         applied.records = taken
         self._next_offset = offset + 1
         if taken == len(records):
@@ -270,6 +279,7 @@ class Machine:
     def _reject(self, spec: Spec, error: CommandError, offset: int, applied: Applied) -> CommandError:
         """Count and note a command that refused to run; its error is its reply."""
         applied.rejected += 1
+        applied.rejected_commands[spec.name] = applied.rejected_commands.get(spec.name, 0) + 1
         if len(applied.rejections) < _REJECTIONS_KEPT:
             applied.rejections.append((offset, spec.name.decode(), error.message))
         return error
@@ -289,6 +299,8 @@ class Machine:
         """One command of a transaction."""
         applied.commands[spec.name] += 1
         try:
+            if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
+                raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
             return spec.handler(self._tx, args) if not self._verify else self._verified(spec, args)
         except CommandError as error:
             return self._reject(spec, error, offset, applied)
@@ -309,7 +321,13 @@ class Machine:
         if first is not None:
             applied.duplicates += 1
             return first[0]
-        reply = [self._run(spec, step, offset, applied) for spec, step in steps]
+        wanted = event_id is not None or offset in self._waiting
+        reply = []
+        for spec, step in steps:
+            if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
+                outcome = self._run(spec, step, offset, applied)
+                if wanted:
+                    reply.append(outcome)
         if event_id is not None:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply
@@ -326,10 +344,12 @@ class Machine:
             if spec.keyless and (self._clustered or not spec.transactional):
                 message = f"{spec.name.decode()} cannot be part of a transaction"
                 raise EventError(message)
-            self._check_place(spec, args, db)
-            names.extend(spec.keys(args))
+            if spec.physical or db or self._clustered:
+                self._check_place(spec, args, db)
+            if self._clustered:
+                names += spec.keys(args)
             checked.append((spec, args))
-        if self._clustered and len({slot(key) for key in names}) > 1:
+        if len({slot(key) for key in names}) > 1:
             raise EventError(CROSS_SLOT)
         return checked
 

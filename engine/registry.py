@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.errors import EventError, wrong_arity
+from engine.errors import EventError, unknown_command, wrong_arity
 from engine.replies import Reply
 from engine.transaction import Transaction
 
@@ -37,7 +37,7 @@ class Spec:
         arguments_min, arguments_max: how many arguments may follow the name.
         first_key, key_step: index of the first key among the arguments (-1: none) and the distance to the next one.
         many_keys: keys go on to the last argument; else there is one.
-        physical: its reply counts records that are due as well, so no event may contain it (design.md, "Applying").
+        physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC (of commands without keys: those of Redis alone).
     """
 
@@ -125,8 +125,7 @@ def find(name: bytes) -> Spec:
     """
     spec = SPECS.get(name) or SPECS.get(name.upper())
     if spec is None:
-        message = f"unknown command {name[:64]!r}"
-        raise EventError(message)
+        raise EventError(unknown_command(name))
     return spec
 
 

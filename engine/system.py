@@ -91,15 +91,24 @@ def open_position(store: Store, home: Home) -> Position:
     if stored is None:
         return Position(skips=_read_skips(store))
     if stored != home:
-        message = (
-            f"the state is of {stored}, but was opened as {home}; choose another --data, or set the options to match"
-        )
-        raise StateMismatchError(message)
+        raise StateMismatchError(_difference(stored, home))
     position = _read_position(store)
     if position.rules > RULES:
         message = f"the state follows rules {position.rules}, this slotlog knows {RULES}; use a newer release"
         raise StateMismatchError(message)
     return position
+
+
+def _difference(stored: Home, home: Home) -> str:
+    """What of `stored` is not as `home` says."""
+    said = (
+        ("its topic is {}, not {}", stored.topic, home.topic),
+        ("its topic has {} partitions, not {}", stored.partitions, home.partitions),
+        ("it is of partition {}, not {}", stored.partition, home.partition),
+        ("its layout is {}, not {}", stored.layout, home.layout),
+    )
+    differing = ", ".join(text.format(found, asked) for text, found, asked in said if found != asked)
+    return f"the state is another one: {differing}; choose another --data, or the --topic and --partitions of the state"
 
 
 def _read_position(store: Store) -> Position:

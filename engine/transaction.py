@@ -7,6 +7,7 @@ fail before its first change, so there are no savepoints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -21,8 +22,9 @@ from engine.splitmix import SplitMix64
 from engine.store.base import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 
 _COUNTER_BITS: Final = 11
+_ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
 _HINTS_MAX: Final = 10_000
-_CACHED_VALUE_BYTES_MAX: Final = 1024
+_CACHED_BYTES_MAX: Final = 1024
 
 
 class Transaction:
@@ -34,9 +36,10 @@ class Transaction:
         rules: the rules number that the partition follows.
         counts: (db, type) -> keys that have a metadata record, due ones included.
         value_bytes: size of the string values that this batch has loaded or written, to bound it.
+        written_bytes: size of the string values that the record at hand has written: the same at every replay.
         floors, ceilings: version of a sorted set -> score key below (at or above) which nothing is left, known from
         pops.
-            A hint: a scan that starts there crosses no tombstones of what was popped (0.12 us each, libraries.md B11).
+            A hint: a scan that starts there crosses no tombstones of what was popped (0.12 us each).
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Transaction:
         self.counts = counts
         self.rules = rules
         self.value_bytes = 0
+        self.written_bytes = 0
         self._layout = layout
         self._partition = partition
         self._store = store
@@ -84,6 +88,7 @@ class Transaction:
         """Turn to the record at `offset`: its time, its database, its own sequence of random draws."""
         self._offset = offset
         self._draws = 0
+        self.written_bytes = 0
         self.now_ms = now_ms
         if db != self._db:
             self._db = db
@@ -147,6 +152,7 @@ class Transaction:
         key.expire_ms = expire_ms
         key.changed = True
         self.value_bytes += len(value)
+        self.written_bytes += len(value)
 
     def delete(self, key: Key) -> None:
         """Remove a key that `find` gave. Its subkeys stay behind as orphans: O(1)."""
@@ -158,24 +164,34 @@ class Transaction:
         key.expire_ms = expire_ms
         key.changed = True
 
-    def flush_database(self, db: int) -> None:
-        """Remove every key of `db`: range deletes, and one delete for each key with a time to live.
+    def flush(self, databases: Sequence[int]) -> None:
+        """Remove every key of these databases: by range deletes alone, when no other database has keys left.
 
-        The expiry index is ordered by time, so its entries of one database have no range of their own.
+        The expiry index is ordered by time, so one database's entries have no range of their own: if others have keys,
+        the index is walked once a batch, and each of the database's entries deleted.
         """
-        start, end = self._layout.database_range(db)
+        new = [db for db in databases if db not in self._flushed]
+        for db in databases:
+            self._flush_records(*self._layout.database_range(db))
+            for counted in self.counts:
+                if counted[0] == db:
+                    self.counts[counted] = 0
+            self._flushed.add(db)
+            self._databases.setdefault(db, {}).clear()
+        self._touched = [key for key in self._touched if key.db not in databases]
+        if not any(self.counts.values()):
+            self._changes.ranges.append((EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
+            for key in self._touched:  # deleted in this batch: their entries go with the rest
+                key.indexed_expire_ms = 0
+        elif new:
+            self._forget_expiry([self._layout.database_range(db) for db in new])
+
+    def _flush_records(self, start: bytes, end: bytes) -> None:
         for column_family in (self._layout.metadata_cf, self._layout.data_cf, self._layout.score_cf):
             self._changes.ranges.append((column_family, start, end))
             records = self._changes.of(column_family)
             for record in [record for record in records if start <= record < end]:
                 del records[record]
-        self._forget_expiry(start, end)
-        for counted in self.counts:
-            if counted[0] == db:
-                self.counts[counted] = 0
-        self._flushed.add(db)
-        self._databases.setdefault(db, {}).clear()
-        self._touched = [key for key in self._touched if key.db != db]
 
     # ------------------------------------------------------------------ randomness
 
@@ -199,7 +215,10 @@ class Transaction:
                 if key.indexed_expire_ms != key.expire_ms:
                     _write_expiry(key, expiry)
             if key.type > STRING:
-                _write_subkeys(key, data, scores)
+                if key.data.changed:
+                    _write_subkeys(key.data, data)
+                if key.type == ZSET and key.scores.changed:
+                    _write_subkeys(key.scores, scores)
         return changes
 
     def reset(self, *, written: bool) -> None:
@@ -273,7 +292,7 @@ class Transaction:
                 key.data.written()
                 if key.type == ZSET:
                     key.scores.written()
-            elif len(key.value) > _CACHED_VALUE_BYTES_MAX:
+            if len(key.name) + len(key.value) > _CACHED_BYTES_MAX:
                 self._databases[key.db].pop(key.name, None)
         surplus = sum(map(len, self._databases.values())) - self._cached_keys_max
         if surplus > 0:  # the oldest go, a quarter more than needed so that this is seldom
@@ -291,7 +310,7 @@ class Transaction:
             key.scores = Subkeys(prefix, self._get_score, self._scan_score, fresh=fresh)
 
     def _next_version(self) -> int:
-        """The version of a new collection: from the log's time, never twice (encodings.md, "Version")."""
+        """The version of a new collection: from the log's time, never twice (engine/FORMAT.md, "Type codes")."""
         self.last_version = max(self.last_version + 1, self.now_ms * 1000 << _COUNTER_BITS)
         return self.last_version
 
@@ -302,8 +321,9 @@ class Transaction:
         if key.type > STRING:
             # Its unwritten subkeys are written all the same: with smaller batches they would have been, and the bytes
             # on disk must not depend on where a batch ended.
-            changes = self._changes
-            _write_subkeys(key, changes.of(self._layout.data_cf), changes.of(self._layout.score_cf))
+            _write_subkeys(key.data, self._changes.of(self._layout.data_cf))
+            if key.type == ZSET:
+                _write_subkeys(key.scores, self._changes.of(self._layout.score_cf))
             if key.size:
                 grave, content = pack_grave(self.now_ms, key)
                 self._changes.of(GRAVEYARD_CF)[grave] = content
@@ -316,10 +336,10 @@ class Transaction:
         counted = key.db, key.type
         self.counts[counted] = self.counts.get(counted, 0) + 1
 
-    def _forget_expiry(self, start: bytes, end: bytes) -> None:
+    def _forget_expiry(self, ranges: list[tuple[bytes, bytes]]) -> None:
         entries = self._changes.of(EXPIRY_CF)
         for entry, _ in self._store.scan(EXPIRY_CF, b"", None):
-            if start <= entry[8:] < end:
+            if any(start <= entry[8:] < end for start, end in ranges):
                 entries[entry] = None
 
 
@@ -335,12 +355,8 @@ def _write_expiry(key: Key, expiry: dict[bytes, bytes | None]) -> None:
         expiry[pack_u64(key.expire_ms) + key.metadata_key] = b""
 
 
-def _write_subkeys(key: Key, data: dict[bytes, bytes | None], scores: dict[bytes, bytes | None]) -> None:
+def _write_subkeys(subkeys: Subkeys, records: dict[bytes, bytes | None]) -> None:
     """Hot: once for each collection and batch, and most have changed one subkey, so no comprehension."""
-    prefix = key.data.prefix
-    for subkey, value in key.data.changed.items():
-        data[prefix + subkey] = value
-    if key.type == ZSET:
-        prefix = key.scores.prefix
-        for subkey, value in key.scores.changed.items():
-            scores[prefix + subkey] = value
+    prefix = subkeys.prefix
+    for subkey, value in subkeys.changed.items():
+        records[prefix + subkey] = value

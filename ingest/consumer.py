@@ -21,6 +21,7 @@ from typing import Final
 import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
+from engine.system import Position
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
@@ -43,13 +44,25 @@ Guard = Callable[[], str]
 
 @dataclass(slots=True)
 class Seat:
-    """One owned partition and how it is. `retry_at` is on the monotonic clock."""
+    """One owned partition and how it is.
+
+    Attributes:
+        stopped_by_record: why it is not running is a record, not its store or its log.
+        on_trial: open again after a record stopped it; it counts as stopped until a batch is committed.
+        position: the committed one, also while the worker is closed; None before it was open.
+        caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
+        retry_at: on the monotonic clock.
+    """
 
     worker: Worker
     condition: Condition = Condition.OPENING
     reason: str = ""
+    on_trial: bool = False
+    position: Position | None = None
+    caught_up_ms: int = 0
     retry_at: float = 0.0
     retry_seconds: float = field(default=_RETRY_SECONDS_MIN)
+    stopped_by_record: bool = False
 
 
 class Consumer:
@@ -98,6 +111,7 @@ class Consumer:
                     self._set_aside(partition, Condition.STOPPED, str(error))
                     continue
                 await seat.worker.check()
+                seat.position = seat.worker.machine.position
                 self._set(partition, Condition.RUNNING, "")
         except BaseException:
             self.close()
@@ -105,8 +119,8 @@ class Consumer:
 
     def close(self) -> None:
         """Close every store."""
-        for seat in self.seats.values():
-            seat.worker.close()
+        for partition, seat in self.seats.items():
+            self._close_worker(partition, seat)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Apply until `stop` is set, after `open`. Ends between two batches, with everything applied committed."""
@@ -133,15 +147,15 @@ class Consumer:
             turned: called after each turn, to show progress.
 
         Raises:
-            RuntimeError: a partition was set aside; its reason is the message.
+            RuntimeError: a partition stopped; its reason is in the message. What is away is waited for.
         """
         reader = self._reader()
         try:
             while any(self.seats[p].worker.machine.next_offset < end for p, end in ends.items()):
                 await self._turn(reader, ends)
                 for partition, seat in self.seats.items():
-                    if seat.condition is not Condition.RUNNING:
-                        message = f"partition {partition} {seat.condition}: {seat.reason}"
+                    if seat.condition is Condition.STOPPED:
+                        message = f"partition {partition} stopped: {seat.reason}"
                         raise RuntimeError(message)
                 turned()
         finally:
@@ -161,11 +175,13 @@ class Consumer:
         self._ask_guard(reader)
         self._stop_mismatched(reader)
         await self._try_again(reader)
-        running = [p for p, seat in self.seats.items() if seat.condition is Condition.RUNNING]
+        running = [p for p, seat in self.seats.items() if seat.condition is Condition.RUNNING or seat.on_trial]
         before = {partition: reader.position(partition) for partition in running}
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
         except LogUnavailableError as error:
+            if running:
+                logger.warning("log_unavailable", error=str(error))
             for partition in running:
                 self._set_aside(partition, Condition.WAITING, str(error))
                 reader.pause(partition)
@@ -189,12 +205,18 @@ class Consumer:
             await seat.worker.apply(records, start, end, partial(reader.headers, partition))
         except (LogUnavailableError, StoreBusyError) as error:
             self._set_aside(partition, Condition.WAITING, str(error))
-        except (PartitionStoppedError, CorruptionError) as error:
+        except CorruptionError as error:
             self._set_aside(partition, Condition.STOPPED, str(error))
-        except Exception as error:  # noqa: BLE001 - rocksdict raises bare exceptions; whatever it is, this partition alone stops
-            self._set_aside(partition, Condition.STOPPED, f"{type(error).__name__}: {error}")
+        except Exception as error:
+            seat.stopped_by_record = isinstance(error, PartitionStoppedError)
+            reason = str(error) if seat.stopped_by_record else f"{type(error).__name__}: {error}"
+            if reason != seat.reason:
+                logger.exception("partition_failed", partition=partition, exc_info=error)
+            self._set_aside(partition, Condition.STOPPED, reason)
         else:
             seat.retry_seconds = _RETRY_SECONDS_MIN
+            seat.on_trial = seat.stopped_by_record = False
+            self._set(partition, Condition.RUNNING, "")
             return
         reader.pause(partition)
 
@@ -213,7 +235,10 @@ class Consumer:
             except LogUnavailableError:
                 found = True
         if not found:
-            raise error
+            for partition, seat in self.seats.items():
+                if seat.condition is Condition.RUNNING:
+                    self._set_aside(partition, Condition.STOPPED, str(error))
+                    reader.pause(partition)
 
     # ------------------------------------------------------------------ partitions set aside
 
@@ -221,13 +246,19 @@ class Consumer:
         if self._guard is None or monotonic() < self._guard_at:
             return
         self._guard_at = monotonic() + _GUARD_SECONDS
-        reason = self._guard()
+        reason = self._reason_to_wait()
         if not reason:
             return
         for partition, seat in self.seats.items():
             if seat.condition is Condition.RUNNING:
                 self._set_aside(partition, Condition.WAITING, reason)
                 reader.pause(partition)
+
+    def _reason_to_wait(self) -> str:
+        try:
+            return "" if self._guard is None else self._guard()
+        except OSError as error:  # such as the data directory's disk, gone
+            return str(error)
 
     def _stop_mismatched(self, reader: Reader) -> None:
         """Stop what the watch found to be another log, here between two batches."""
@@ -238,9 +269,9 @@ class Consumer:
 
     async def _try_again(self, reader: Reader) -> None:
         for partition, seat in self.seats.items():
-            if seat.condition is Condition.RUNNING or monotonic() < seat.retry_at:
+            if seat.condition is Condition.RUNNING or seat.on_trial or monotonic() < seat.retry_at:
                 continue
-            reason = self._guard() if self._guard is not None else ""
+            reason = self._reason_to_wait()
             if reason:
                 self._set_aside(partition, seat.condition, reason)
                 continue
@@ -256,12 +287,19 @@ class Consumer:
             else:
                 reader.seek(partition, seat.worker.machine.next_offset)
                 reader.resume(partition)
-                self._set(partition, Condition.RUNNING, "")
+                seat.position = seat.worker.machine.position
+                if seat.stopped_by_record:
+                    seat.on_trial = True
+                else:
+                    self._set(partition, Condition.RUNNING, "")
 
     def _set_aside(self, partition: int, condition: Condition, reason: str) -> None:
         seat = self.seats[partition]
+        seat.on_trial = False
+        if seat.worker.is_open:
+            seat.position = seat.worker.machine.position
         if condition is Condition.STOPPED:
-            seat.worker.close()
+            self._close_worker(partition, seat)
         seat.retry_at = monotonic() + seat.retry_seconds
         seat.retry_seconds = min(_RETRY_SECONDS_MAX[condition], seat.retry_seconds * 2)
         self._set(partition, condition, reason)
@@ -271,6 +309,13 @@ class Consumer:
         if (seat.condition, seat.reason) != (condition, reason):
             seat.condition, seat.reason = condition, reason
             self._observer.condition(partition, condition, reason)
+
+    def _close_worker(self, partition: int, seat: Seat) -> None:
+        """Close a store; one that cannot be closed well, as after a failed write, takes no other partition along."""
+        try:
+            seat.worker.close()
+        except OSError as error:
+            logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
 
     def _positions(self) -> dict[int, int]:
         """The committed position of every partition that is open."""
@@ -287,27 +332,31 @@ class Consumer:
         commit_at = monotonic() + _COMMIT_SECONDS
         identity_at = monotonic() + self._identity_seconds
         while True:
-            if monotonic() >= identity_at:  # first: asking a deleted topic for its end takes a whole time-out
-                identity_at = monotonic() + self._identity_seconds
-                await self._check_identity()
-            with contextlib.suppress(LogUnavailableError):
+            try:
+                if monotonic() >= identity_at:  # first: asking a deleted topic for its end takes a whole time-out
+                    identity_at = monotonic() + self._identity_seconds
+                    await self._check_identity()
                 await self._report_lag()
-            if monotonic() >= commit_at:
-                commit_at = monotonic() + _COMMIT_SECONDS
-                with contextlib.suppress(LogUnavailableError):
+                if monotonic() >= commit_at:
+                    commit_at = monotonic() + _COMMIT_SECONDS
                     await self._log.commit(self._positions())
+            except LogUnavailableError:
+                pass  # the loop finds out as well, and says so
+            except Exception as error:
+                logger.exception("watch_failed", exc_info=error)
             await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
 
     async def _report_lag(self) -> None:
         for partition, seat in self.seats.items():
-            if not seat.worker.is_open:
-                continue
-            machine = seat.worker.machine  # kept: the worker may be closed while the log is asked
             end = await self._log.end_offset(partition)
-            position = machine.position
+            position = seat.worker.machine.position if seat.worker.is_open else seat.position
+            if position is None:
+                continue
             events = max(0, end - position.next_offset)
-            seconds = max(0.0, (now_ms() - position.clock_ms) / 1000) if events else 0.0
-            self._observer.lag(partition, events, seconds)
+            if not events:
+                seat.caught_up_ms = now_ms()
+            since_ms = max(position.clock_ms, seat.caught_up_ms)
+            self._observer.lag(partition, events, max(0.0, (now_ms() - since_ms) / 1000) if events else 0.0)
 
     async def _check_identity(self) -> None:
         for partition, seat in self.seats.items():

@@ -27,7 +27,7 @@ class Observer(Protocol):
         """A partition changed its condition; `reason` is empty while it runs."""
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
-        """How many offsets a partition is behind the log, and the age of its clock (0 when it is not behind)."""
+        """How many offsets a partition is behind the log, and for how long, in seconds (0 when it is not)."""
 
 
 class NullObserver:

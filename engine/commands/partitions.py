@@ -32,8 +32,7 @@ def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 0
     """
     _check_flush_mode(args)
-    for db in sorted({db for db, _ in tx.counts}):
-        tx.flush_database(db)
+    tx.flush(sorted({db for db, _ in tx.counts}))
     return OK
 
 
@@ -49,7 +48,7 @@ def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 0
     """
     _check_flush_mode(args)
-    tx.flush_database(tx.db)
+    tx.flush([tx.db])
     return OK
 
 

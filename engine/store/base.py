@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+from engine.errors import CorruptionError
+
 Get = Callable[[bytes], bytes | None]
 
 SYSTEM_CF: Final = "system"
@@ -18,6 +20,11 @@ LOCAL_CF: Final = "local"
 
 SHARED_CFS: Final = (SYSTEM_CF, EXPIRY_CF, GRAVEYARD_CF, DEDUP_CF, LOCAL_CF)
 """The column families that every state has beside those of its layout (engine/FORMAT.md)."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether a store's exception says that stored bytes are damaged: RocksDB's status text begins so."""
+    return isinstance(error, CorruptionError) or str(error).startswith("Corruption")
 
 
 class Changes:

@@ -8,7 +8,8 @@ one is a flush). `tests/engine/test_rocksdict_traps.py` guards each of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,9 +28,10 @@ from rocksdict import (
 )
 
 from engine.errors import CorruptionError, StoreBusyError
-from engine.store.base import SHARED_CFS, Changes, Get
+from engine.store.base import SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
+_OPEN_ATTEMPTS: Final = 20
 _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
 
 
@@ -76,19 +78,19 @@ class RocksStore:
         self.path = path
         self._memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
-        access = AccessType.read_only(error_if_log_file_exist=False) if read_only else AccessType.read_write()
         if not read_only:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         elif not (path / "CURRENT").exists():  # RocksDB would leave a directory with its own log behind
             message = f"{path} cannot be opened: no state is there"
             raise FileNotFoundError(message)
+        open_database = partial(
+            Rdict,
+            str(path),
+            database_options(self._memory),
+            column_families={name: column_family_options(self._memory) for name in ("default", *names)},
+        )
         try:
-            self._db = Rdict(
-                str(path),
-                database_options(self._memory),
-                column_families={name: column_family_options(self._memory) for name in ("default", *names)},
-                access_type=access,
-            )
+            self._db = _open_beside(path, open_database) if read_only else open_database()
         except Exception as error:
             raise _open_error(path, error) from error
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in names}
@@ -103,7 +105,7 @@ class RocksStore:
     def getter(self, column_family: str) -> Get:
         """A function from key to value: rocksdict's own `get`, so that the hot path makes one call."""
         get: Get = self._families[column_family].get
-        return get
+        return get if column_family != SYSTEM_CF else partial(_get_checked, get)
 
     def scan(
         self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
@@ -146,20 +148,34 @@ class RocksStore:
         self._db.flush_wal(sync=True)
 
     def disk_bytes(self) -> dict[str, int]:
-        """Bytes of live SST files by column family."""
+        """Bytes of SST files by column family; what is not flushed yet is in the write-ahead log alone."""
         return {
             name: family.property_int_value("rocksdb.total-sst-files-size") or 0
             for name, family in self._families.items()
         }
 
+    def wal_bytes(self) -> int:
+        """Bytes of the write-ahead logs."""
+        return sum(log.stat().st_size for log in self.path.glob("*.log"))
+
     def close(self) -> None:
-        """Close every handle; iterators that scans still hold keep the lock until they are gone."""
+        """Close every handle; iterators that scans still hold keep the lock until they are gone.
+
+        Raises:
+            OSError: one could not be closed, as after a failed write; all the others are closed.
+        """
         self._idle = {}
         self._handles = {}
-        for family in self._families.values():
-            family.close()
+        failures = []
+        for handle in (*self._families.values(), self._db):
+            try:
+                handle.close()
+            except Exception as error:  # noqa: BLE001 - rocksdict raises nothing else
+                failures.append(str(error))
         self._families = {}
-        self._db.close()
+        if failures:
+            message = f"{self.path} was not closed well: {failures[0]}"
+            raise OSError(message)
 
     def _lent(
         self, column_family: str, idle: list[RdictIter], iterator: RdictIter, records: Iterator[tuple[bytes, bytes]]
@@ -170,6 +186,17 @@ class RocksStore:
         finally:
             if self._idle.get(column_family) is idle:
                 idle.append(iterator)
+
+
+def _get_checked(get: Get, key: bytes) -> bytes | None:
+    """A point read that names damage. The hot column families do without: there `Machine` tells it by the text."""
+    try:
+        return get(key)
+    except Exception as error:
+        if is_damage(error):
+            message = f"the state is damaged ({error}); rebuild it with `slotlog replay`"
+            raise CorruptionError(message) from error
+        raise
 
 
 def _forward(iterator: RdictIter, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -239,6 +266,29 @@ def column_family_options(memory: SharedMemory) -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
     return options
+
+
+def _open_beside(path: Path, open_database: Callable[..., Rdict]) -> Rdict:
+    """Open read-only while another process may be writing.
+
+    RocksDB reads the manifest, then the write-ahead logs that it finds. When the writer flushes in between, a file that
+    the manifest names is gone, which is no damage; or a log is gone whose records are in a table that the manifest did
+    not know yet, and the state has a hole. So it counts only when no log vanished meanwhile; else it is done again.
+    """
+    read_only = AccessType.read_only(error_if_log_file_exist=False)
+    for attempt in range(_OPEN_ATTEMPTS):
+        logs = {log.name for log in path.glob("*.log")}
+        try:
+            database = open_database(access_type=read_only)
+        except Exception as error:
+            if "No such file" not in str(error) or attempt == _OPEN_ATTEMPTS - 1:
+                raise
+            continue
+        if logs <= {log.name for log in path.glob("*.log")}:
+            return database
+        database.close()
+    message = "its writer replaces files faster than they can be opened; try again"
+    raise OSError(message)
 
 
 def _open_error(path: Path, error: Exception) -> Exception:

@@ -16,22 +16,16 @@ from engine.types import subkeys
 def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -> int:
     """Write the fields and values that alternate in `pairs` to `key`, None for a new one. Returns how many are new.
 
-    Hot path: the metadata record is written only when the size changes, and a single pair needs no loop.
+    The metadata record is written only when the size changes.
     """
     if key is None:
         key = tx.create(name, HASH)
-    data = key.data
-    changed = data.changed
-    if len(pairs) == 2:
-        field, value = pairs
-        added = 1 if data.get(field) is None else 0
+    get, changed = key.data.get, key.data.changed
+    added = 0
+    for field, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if get(field) is None:
+            added += 1
         changed[field] = value
-    else:
-        added = 0
-        for field, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if data.get(field) is None:
-                added += 1
-            changed[field] = value
     if added:
         key.size += added
         key.changed = True
@@ -39,7 +33,10 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
 
 
 def put_one(tx: Transaction, name: bytes, key: Key | None, field: bytes, value: bytes, *, is_new: bool) -> None:
-    """Write one field to `key` (None: there is none yet) where the caller has already seen whether it `is_new`."""
+    """Write one field to `key` (None: there is none yet) where the caller has already seen whether it `is_new`.
+
+    Hot path.
+    """
     if key is None:
         key = tx.create(name, HASH)
     key.data.changed[field] = value

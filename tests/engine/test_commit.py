@@ -140,7 +140,7 @@ def test_reads_change_nothing(store: WatchedStore, machine: Machine) -> None:
     [
         (b"SET", [b"a", b"1"], "SET writes: send it as an event"),
         (b"GET", [], "wrong number of arguments for 'get'"),
-        (b"NOSUCH", [], "unknown command b'NOSUCH'"),
+        (b"NOSUCH", [], "ERR unknown command 'NOSUCH'"),
     ],
 )
 def test_what_is_no_read_is_refused(machine: Machine, name: bytes, args: list[bytes], reason: str) -> None:

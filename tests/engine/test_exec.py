@@ -47,9 +47,9 @@ def test_a_failed_command_does_not_stop_the_others(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("NOSUCH a", "unknown command b'NOSUCH'"),
+        ("NOSUCH a", "ERR unknown command 'NOSUCH'"),
         ("GET", "ERR wrong number of arguments for 'get' command"),
-        ("EXEC", "unknown command b'EXEC'"),
+        ("EXEC", "ERR unknown command 'EXEC'"),
         ("TICK", "TICK cannot be part of a transaction"),
         ("RULES 1", "RULES cannot be part of a transaction"),
         ("DBSIZE", "DBSIZE counts keys that are due as well: it cannot be an event"),

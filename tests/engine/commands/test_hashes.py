@@ -19,7 +19,7 @@ def metadata(size: int) -> bytes:
 
 
 def test_a_hash_is_one_metadata_record_and_one_record_for_each_field() -> None:
-    """The records are those of encodings.md, byte for byte; empty fields and empty values are like others."""
+    """The records are those of engine/FORMAT.md, byte for byte; empty fields and empty values are like others."""
     store = new_store()
 
     replies = send(open_machine(store), [[b"HSET", b"h", b"name", b"carol", b"", b"\x00", b"z", b""]])

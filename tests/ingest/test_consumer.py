@@ -1,0 +1,175 @@
+"""The consumer: one partition's trouble stays its own, and is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from engine.layouts.neokv import NeoKV
+from engine.machine import Applied
+from engine.slots import partition_of, slot
+from engine.store.base import Changes
+from engine.store.memory import MemoryStore
+from engine.system import Home
+from ingest.consumer import Consumer
+from ingest.events import encode
+from ingest.log import Entry, Log, open_log
+from ingest.observer import Condition, NullObserver
+from ingest.worker import Worker
+
+FAMILIES = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+PARTITIONS = 2
+
+
+class Recorder(NullObserver):
+    """Keeps what the consumer says."""
+
+    def __init__(self) -> None:
+        self.conditions: list[tuple[int, str]] = []
+        self.lags: dict[int, int] = {}
+        self.records = 0
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Count."""
+        self.records += applied.records
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """Keep."""
+        self.conditions.append((partition, str(condition)))
+
+    def lag(self, partition: int, events: int, seconds: float) -> None:
+        """Keep."""
+        self.lags[partition] = events
+
+
+class Store(MemoryStore):
+    """A memory store whose close fails when told to."""
+
+    close_fails = False
+
+    def close(self) -> None:
+        """Fail as RocksDB does after a failed write."""
+        if self.close_fails:
+            raise OSError("not closed well")
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[Log]:
+    """An embedded log of two partitions."""
+    log = open_log(f"sqlite:///{tmp_path / 'log.sqlite3'}", topic="topic", partitions=PARTITIONS)
+    await log.start()
+    yield log
+    await log.close()
+
+
+def key_of(partition: int) -> bytes:
+    """Some key of that partition."""
+    return next(key for key in (b"%d" % n for n in range(99)) if partition_of(slot(key), PARTITIONS) == partition)
+
+
+def entry(partition: int, command: str, *args: str | bytes) -> Entry:
+    """An event for `partition`."""
+    return Entry(partition, b"\0\0", encode(command, list(args)))
+
+
+class Running:
+    """A consumer of both partitions that runs in the background."""
+
+    def __init__(self, log: Log, observer: Recorder, guard: Callable[[], str] | None = None) -> None:
+        self.stores = {partition: Store(FAMILIES) for partition in range(PARTITIONS)}
+        workers = {
+            partition: Worker(
+                Home("topic", partition, PARTITIONS, "neokv"), log, self.stores.__getitem__, None, observer
+            )
+            for partition in self.stores
+        }
+        self.consumer = Consumer(log, workers, observer, guard)
+        self._stop = asyncio.Event()
+
+    async def __aenter__(self) -> Consumer:
+        await self.consumer.open()
+        self._task = asyncio.create_task(self.consumer.run(self._stop))
+        return self.consumer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        await self._task
+        self.consumer.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; the test's time limit ends a vain wait."""
+    while not holds():  # noqa: ASYNC110 - what is waited for is told to nobody
+        await asyncio.sleep(0.01)
+
+
+async def test_a_store_that_cannot_be_closed_takes_no_other_partition_along(log: Log) -> None:
+    """When a stopped partition's store fails to close as well, the other partition goes on."""
+    observer = Recorder()
+    running = Running(log, observer)
+    running.stores[0].close_fails = True
+    async with running:
+        await log.append([entry(0, "RULES", "2")])
+        await until(lambda: (0, "stopped") in observer.conditions)
+        await log.append([entry(1, "INCR", key_of(1))])
+        await until(lambda: observer.records == 1)
+
+
+async def test_a_stopped_partition_goes_on_reporting_its_lag(log: Log) -> None:
+    """What waits behind the record that stopped a partition is counted as its lag, so that an alert can fire."""
+    observer = Recorder()
+    async with Running(log, observer):
+        await log.append([entry(0, "RULES", "2"), *(entry(0, "INCR", key_of(0)) for _ in range(9))])
+        await until(lambda: (0, "stopped") in observer.conditions)
+        await until(lambda: observer.lags.get(0) == 10)
+
+
+async def test_a_record_that_stops_a_partition_stops_it_once(log: Log) -> None:
+    """A new try is no recovery: the partition counts as stopped until the record is behind it."""
+    observer = Recorder()
+    async with Running(log, observer) as consumer:
+        await log.append([entry(0, "RULES", "2")])
+        await until(lambda: (0, "stopped") in observer.conditions)
+        seat = consumer.seats[0]
+        tried_at = seat.retry_at
+        await until(lambda: seat.retry_at > tried_at)
+
+    assert [(0, "running"), (1, "running"), (0, "stopped")] == observer.conditions
+
+
+async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
+    """A data directory whose disk is gone is a reason to wait, not to end."""
+    observer = Recorder()
+
+    def guard() -> str:
+        raise OSError("no such disk")
+
+    async with Running(log, observer, guard) as consumer:
+        await until(lambda: (0, "waiting") in observer.conditions)
+
+        assert "no such disk" == consumer.seats[0].reason
+
+
+async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed write the position is read again from the store: the event counts once, written or not."""
+    observer = Recorder()
+    running = Running(log, observer)
+    store = running.stores[0]
+    write = store.write
+
+    def write_and_fail(changes: Changes) -> None:
+        monkeypatch.setattr(store, "write", write)
+        write(changes)
+        raise OSError("EIO")
+
+    monkeypatch.setattr(store, "write", write_and_fail)
+    async with running as consumer:
+        await log.append([entry(0, "INCR", key_of(0))])
+        await until(lambda: observer.conditions.count((0, "running")) == 2)
+
+        assert b"1" == consumer.seats[0].worker.machine.read(b"GET", [key_of(0)])
