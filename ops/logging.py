@@ -16,6 +16,9 @@ import structlog
 
 _SECRET: Final = re.compile(r"passw|secret|token|sasl_plain|credential", re.IGNORECASE)
 
+# Local variables hold customers' values, and settings with passwords in clear: no traceback may show them.
+_WITHOUT_LOCALS: Final = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
 
 def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Replace the value of any field whose name looks like a secret's."""
@@ -41,9 +44,9 @@ def configure_logging(level: str = "info", *, json: bool | None = None) -> None:
         hide_secrets,
     ]
     renderers: list[Any] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [structlog.processors.ExceptionRenderer(_WITHOUT_LOCALS), structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer()]
+        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     )
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -61,7 +64,6 @@ def configure_logging(level: str = "info", *, json: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # aiokafka tells of every fetch that a broker's restart breaks; the consumer reports that once, as its own
-    # condition.
-    logging.getLogger("aiokafka").setLevel(logging.ERROR)
+    # With its broker away, aiokafka writes a hundred errors a second; the consumer reports it once, as its condition.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ingest.consumer import Consumer
+from ingest.consumer import Consumer, Seat
 from ingest.dead_letters import open_dead_letters
 from ingest.log import open_log
 from ingest.observer import Condition
 from ingest.worker import Worker
-from ops.config import Settings, is_loopback, parse_address
+from ops.config import ConfigError, Settings, is_loopback, parse_address
 from ops.health import PartitionHealth
 from ops.metrics import Metrics
-from ops.state import cached_keys_max, free_space_guard, home_of, prepare_data, store_opener
+from ops.state import cached_keys_max, free_space_guard, has_state, home_of, prepare_data, store_opener
 from ops.version import VERSION
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ class Service:
         self.http: HttpServer | None = None
         self._stop = asyncio.Event()
         self._log = open_log(
-            settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka
+            settings.log_url,
+            topic=settings.topic,
+            partitions=settings.partitions,
+            kafka=settings.kafka,
+            create=not has_state(settings),  # a state without its log is a loss, which a new log would only hide
         )
         self._dead_letters = open_dead_letters(self._log)
         self._workers = self._make_workers()
@@ -72,18 +76,18 @@ class Service:
         while not serving.done():  # it waits for something that is away; each cancel ends one such wait
             serving.cancel()
             await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
-        if not serving.cancelled():
+        if not (serving.cancelled() and self._stop.is_set()):
             serving.result()
 
     async def _serve(self) -> None:
         settings = self.settings
         try:
+            self.metrics.watch(self._workers)
+            if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
+                await self._start_http()
             await self._log.start()
             await self._dead_letters.start()
             await self.consumer.open()
-            self.metrics.watch(self._workers)
-            if settings.http:
-                await self._start_http()
             logger.info(
                 "started",
                 version=VERSION,
@@ -103,13 +107,17 @@ class Service:
 
     def health(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
-        lag_max = self.settings.lag_events_ready_max
-        result = []
-        for partition, seat in self.consumer.seats.items():
-            lag = self.metrics.lag_of(partition)
-            ready = seat.condition is Condition.RUNNING and lag is not None and lag <= lag_max
-            result.append(PartitionHealth(partition, str(seat.condition), ready, lag or 0, seat.reason))
-        return result
+        return [self._health(partition, seat) for partition, seat in self.consumer.seats.items()]
+
+    def _health(self, partition: int, seat: Seat) -> PartitionHealth:
+        lag, lag_max = self.metrics.lag_of(partition), self.settings.lag_events_ready_max
+        reason = seat.reason
+        if seat.condition is Condition.RUNNING and lag is None:
+            reason = "how far it is behind is not known yet"
+        elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
+            reason = f"{lag} events behind the log, more than {lag_max}"
+        ready = seat.condition is Condition.RUNNING and not reason
+        return PartitionHealth(partition, str(seat.condition), ready, lag or 0, reason)
 
     async def _start_http(self) -> None:
         host, _ = parse_address(self.settings.http)
@@ -120,7 +128,10 @@ class Service:
         from ops.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
         self.http = HttpServer(self.metrics.exposition, self.health)
-        await self.http.start(self.settings.http)
+        try:
+            await self.http.start(self.settings.http)
+        except OSError as error:
+            raise ConfigError(f"--http {self.settings.http} cannot be listened on: {error.strerror}") from error
         logger.info("http", port=self.http.port)
 
     def _make_workers(self) -> dict[int, Worker]:
