@@ -80,6 +80,10 @@ bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor and Quix Streams (BEN
 .PHONY: kafka
 kafka: $(KAFKA) ## Get the Kafka jars that the tests start a broker from
 
+.PHONY: docs
+docs: $(VENV) ## Write the pages that come from the code anew: docs/commands.md, docs/settings.md
+	@.venv/bin/python -m tests.docs
+
 .PHONY: lock
 lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: newest versions)
 	$(call lock,run)
@@ -87,8 +91,8 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: new
 	$(call lock,bench,--group bench)
 
 .PHONY: clean
-clean: ## Remove everything that make has brought, the demo's data too
-	@rm -rf .venv .venv-bench .cache .data build dist *.egg-info .hypothesis
+clean: ## Remove everything that make has brought, the demo's data too; not what else lies in .data
+	@rm -rf .venv .venv-bench .cache .data/demo build dist *.egg-info .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): requirements/dev.txt pyproject.toml

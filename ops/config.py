@@ -63,8 +63,10 @@ class Settings(BaseSettings):
     memtable_bytes: int = Field(
         default=256 * _MIB, ge=8 * _MIB, description="RocksDB memtables, all partitions together"
     )
-    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
-    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error"
+    )
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings, description="how to reach Kafka")
 
     @classmethod
     def settings_customise_sources(

@@ -27,6 +27,9 @@ STATE: Final = "state"
 REPLAYED: Final = "replayed"
 """The two directories that the demo makes; the log lies in the first."""
 
+EARLIER: Final = "then"
+"""Where the demo suggests to replay to, up to an earlier moment; the next demo removes it with the others."""
+
 _SHOWN_EVERY: Final = 1000
 
 

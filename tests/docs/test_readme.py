@@ -7,22 +7,28 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
+from uuid import uuid4
 
 PAGE: Final = (Path(__file__).parents[2] / "README.md").read_text()
 PATIENCE_SECONDS: Final = 60
 
 
-def steps() -> list[tuple[str, str]]:
-    """Each command of the console blocks with the output that stands below it."""
+EMBEDDED, _, KAFKA = PAGE.partition("## With Kafka\n")
+
+
+def steps(text: str) -> list[tuple[str, str]]:
+    """Each command of the console blocks of `text` with the output that stands below it."""
     found = []
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE):
-        for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            heredoc = re.match(r"[^\n]*<<'END'\n.*?^END\n", text, re.DOTALL | re.MULTILINE)
-            command = heredoc[0] if heredoc else text.partition("\n")[0]
-            found.append((command.strip(), text[len(command) :].strip()))
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            heredoc = re.match(r"[^\n]*<<'END'\n.*?^END\n", step, re.DOTALL | re.MULTILINE)
+            command = heredoc[0] if heredoc else step.partition("\n")[0]
+            found.append((command.strip(), step[len(command) :].strip()))
     return found
 
 
@@ -47,47 +53,73 @@ def typed(command: str, directory: Path, environment: dict[str, str]) -> str:
 
 
 def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
-    """Return once the service has applied the four events of the page."""
+    """Return once the services have applied the four events of the page, which leave three keys."""
     deadline = monotonic() + PATIENCE_SECONDS
     digest = ["slotlog", "digest"]
     while True:
         done = subprocess.run(digest, cwd=directory, env=environment, capture_output=True, text=True, check=False)
-        if "next offset 4," in done.stdout:
+        offsets = [int(offset) for offset in re.findall(r"next offset (\d+),", done.stdout)]
+        if sum(offsets) == 4:
             return
         assert monotonic() < deadline, done.stderr
         sleep(0.2)
 
 
+@contextmanager
+def serving(command: str, directory: Path, environment: dict[str, str]) -> Iterator[None]:
+    """The services that a command of the page starts, on any HTTP port: the page's may be taken."""
+    without_port = re.sub(r" --http \S+", "", command.removesuffix(" &"))
+    service = subprocess.Popen([*without_port.split(), "--http", "127.0.0.1:0"], cwd=directory, env=environment)
+    try:
+        yield
+    finally:
+        service.terminate()
+        assert service.wait(PATIENCE_SECONDS) == 0
+
+
+def follow(text: str, directory: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
+    """Type the page's commands; returns those that print something else than the page shows, with what they print."""
+    wrong = []
+    with ExitStack() as services:
+        for command, shown in steps(text):
+            if command.startswith("slotlog serve"):
+                services.enter_context(serving(command, directory, environment))
+                continue
+            if command.startswith("slotlog query"):
+                wait_until_applied(directory, environment)
+            printed = typed(command, directory, environment)
+            if not agrees(printed, shown):
+                wrong.append((command, printed))
+    return wrong
+
+
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     """A reader who types every command of the page, in order, sees what it shows."""
-    environment = environment_of_a_reader()
-    service: subprocess.Popen[bytes] | None = None
-    seen = []
-    try:
-        for command, _ in steps():
-            if command == "slotlog serve":
-                options = ["--http", "127.0.0.1:0"]  # the page's port may be taken
-                service = subprocess.Popen([*command.split(), *options], cwd=tmp_path, env=environment)
-                wait_until_applied(tmp_path, environment)
-                seen.append((command, ""))
-            else:
-                seen.append((command, typed(command, tmp_path, environment)))
-    finally:
-        if service is not None:
-            service.terminate()
-            assert service.wait(PATIENCE_SECONDS) == 0
+    assert "slotlog serve" in [command for command, _ in steps(EMBEDDED)]
 
-    assert service is not None
-    assert [step for step, shown in zip(seen, steps(), strict=True) if not agrees(step[1], shown[1])] == []
+    assert [] == follow(EMBEDDED, tmp_path, environment_of_a_reader())
 
 
-def test_python_example(tmp_path: Path) -> None:
-    """The page's producer appends its three events to a log that is not there yet."""
-    code = PAGE.partition("```python\n")[2].partition("```")[0]
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+def test_commands_with_kafka_print_what_the_page_shows(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """The walk through Kafka works as it stands, on another broker: two services, one data directory, all read."""
+    events, _ = steps(EMBEDDED)[0]
+    export, *rest, kill = KAFKA.partition("```console\n$ ")[2].partition("```")[0].split("\n$ ")
+    settings = dict(word.split("=", 1) for word in export.split()[1:])
+    settings |= {"SLOTLOG_LOG": f"kafka://{kafka_bootstrap}", "SLOTLOG_TOPIC": f"readme-{uuid4().hex}"}
+    typed(events, tmp_path, environment_of_a_reader())
+
+    assert kill.strip() == "kill %1 %2"
+    walk = "".join(f"$ {step}\n" for step in rest)
+    assert [] == follow(f"```console\n{walk}```\n", tmp_path, environment_of_a_reader() | settings)
+
+
+def test_python_examples(tmp_path: Path) -> None:
+    """The page's producers append their three events and their two to a log that is not there yet."""
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE):
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     lines = typed("slotlog replay --to state --json", tmp_path, environment_of_a_reader())
 
-    assert json.loads(lines)[0]["next_offset"] == 3
+    assert 5 == json.loads(lines)["partitions"][0]["next_offset"]
 
 
 def test_verbs_are_all_in_the_table() -> None:

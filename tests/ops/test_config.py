@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.config import ConfigError, load_settings, parse_address, parse_own
+from ops.config import ConfigError, is_loopback, load_settings, parse_address, parse_own
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,13 @@ def test_option_goes_before_environment_before_file(tmp_path: Path, monkeypatch:
 def test_embedded_log_lies_in_the_data_directory() -> None:
     """Without --log, the log is a SQLite file in the data directory."""
     assert "sqlite:///here/log.sqlite3" == load_settings(data=Path("here")).log_url
+
+
+def test_http_is_on_loopback_unless_told_otherwise() -> None:
+    """Metrics and health have no password, so by default only this machine reaches them."""
+    assert is_loopback(parse_address(load_settings().http)[0])
+    assert [True, True, True] == [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost")]
+    assert [False, False, False] == [is_loopback(host) for host in ("192.0.2.1", "::", "example.org")]
 
 
 @pytest.mark.parametrize(

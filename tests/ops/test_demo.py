@@ -15,7 +15,7 @@ from ops.cli import app
 from ops.config import load_settings
 from ops.demo import flights as demo_flights
 from ops.demo.flights import Flight, read_flights
-from ops.demo.run import REPLAYED, STATE, Report, demo_settings, run
+from ops.demo.run import EARLIER, REPLAYED, STATE, Report, demo_settings, run
 
 FLIGHTS = 500
 
@@ -85,6 +85,19 @@ def test_verb_keeps_what_it_made(tmp_path: Path) -> None:
     assert "  equal\n" in result.stdout
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == sorted([STATE, REPLAYED])
     assert runner.invoke(app, ["query", "--data", str(state), "GET", "departed:UA"]).stdout.startswith('"')
+
+
+@pytest.mark.usefixtures("few_flights")
+def test_suggested_replay_works_after_every_demo(tmp_path: Path) -> None:
+    """The replay that the demo suggests can be typed as it stands, and again after the next demo."""
+    runner = CliRunner()
+    for _ in range(2):
+        printed = runner.invoke(app, ["demo", "--keep", "--data", str(tmp_path)]).stdout
+        (suggested,) = [line.split() for line in printed.splitlines() if " replay " in line]
+        result = runner.invoke(app, suggested[1:])
+
+        assert (0, None) == (result.exit_code, result.exception)
+    assert sorted([STATE, REPLAYED, EARLIER]) == sorted(path.name for path in (tmp_path / "demo").iterdir())
 
 
 @pytest.mark.usefixtures("few_flights")

@@ -1,0 +1,55 @@
+"""The pages that come from the code in part are what the code says now; the samples beside those parts work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.registry import SPECS
+from ingest.log import KafkaSettings
+from ops.config import Settings, load_settings
+from tests.docs.generated import DOCS, PAGES, renewed
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_page_is_current(name: str) -> None:
+    """The page's generated part is what the code gives; `make docs` mends it."""
+    assert renewed(name) == (DOCS / name).read_text()
+
+
+def test_every_command_is_shown() -> None:
+    """The page has each command of the registry, with a summary, and EXEC, which is none of them."""
+    page = (DOCS / "commands.md").read_text()
+    rows = [line.replace(r"\|", "|") for line in page.splitlines()]
+    shown = [spec for spec in SPECS.values() if any(row.startswith(f"| `{spec.usage}` |") for row in rows)]
+
+    assert list(SPECS.values()) == shown
+    assert [] == [spec.name for spec in shown if not spec.summary]
+    assert "- `EXEC` is" in page
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    """No setting is without a description."""
+    fields = {**Settings.model_fields, **KafkaSettings.model_fields}
+
+    assert [] == [name for name, field in fields.items() if not field.description]
+
+
+def test_sample_file_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's slotlog.toml is taken whole, with the password from the environment."""
+    sample = (DOCS / "settings.md").read_text().partition("```toml\n")[2].partition("```")[0]
+    (tmp_path / "slotlog.toml").write_text(sample)
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("SLOTLOG_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("SLOTLOG_KAFKA__SASL_PASSWORD", "from-the-environment")
+
+    settings = load_settings()
+
+    assert ("kafka://b1.example:9093,b2.example:9093", "SASL_SSL") == (settings.log, settings.kafka.security_protocol)
+    assert settings.kafka.sasl_password is not None
+    assert "from-the-environment" == settings.kafka.sasl_password.get_secret_value()
+    assert [0, 1, 2, 3] == settings.owned
