@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Final
@@ -21,48 +20,22 @@ from typing import Final
 import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
-from engine.system import Position
-from ingest.clock import now_ms
-from ingest.errors import LogMismatchError, LogUnavailableError
+from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
+from ingest.seat import RETRY_SECONDS_MIN, Seat
+from ingest.watch import Watch
 from ingest.worker import Worker
 
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000
-_RETRY_SECONDS_MIN: Final = 1.0
 _RETRY_SECONDS_MAX: Final = {Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
-_LAG_SECONDS: Final = 2.0
-_COMMIT_SECONDS: Final = 5.0
 _GUARD_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)
 
 Guard = Callable[[], str]
 """Says why nothing may be written now, such as a full disk; empty when it may."""
-
-
-@dataclass(slots=True)
-class Seat:
-    """One owned partition and how it is.
-
-    Attributes:
-        stopped_by_record: why it is not running is a record, not its store or its log.
-        on_trial: open again after a record stopped it; it counts as stopped until a batch is committed.
-        position: the committed one, also while the worker is closed; None before it was open.
-        caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
-        retry_at: on the monotonic clock.
-    """
-
-    worker: Worker
-    condition: Condition = Condition.OPENING
-    reason: str = ""
-    on_trial: bool = False
-    position: Position | None = None
-    caught_up_ms: int = 0
-    retry_at: float = 0.0
-    retry_seconds: float = field(default=_RETRY_SECONDS_MIN)
-    stopped_by_record: bool = False
 
 
 class Consumer:
@@ -89,8 +62,7 @@ class Consumer:
         self._observer = observer
         self._guard = guard
         self._guard_at = 0.0
-        self._identity_seconds = identity_seconds
-        self._mismatches: dict[int, str] = {}
+        self._watch = Watch(log, self.seats, observer, identity_seconds)
 
     # ------------------------------------------------------------------ life
 
@@ -125,7 +97,7 @@ class Consumer:
     async def run(self, stop: asyncio.Event) -> None:
         """Apply until `stop` is set, after `open`. Ends between two batches, with everything applied committed."""
         reader = self._reader()
-        watch = asyncio.create_task(self._watch())
+        watch = asyncio.create_task(self._watch.run())
         try:
             while not stop.is_set():
                 await self._turn(reader)
@@ -137,7 +109,7 @@ class Consumer:
                 await watch
             await reader.close()
             with contextlib.suppress(LogUnavailableError):
-                await self._log.commit(self._positions())
+                await self._watch.commit()
 
     async def run_to(self, ends: Mapping[int, int], turned: Callable[[], None] = lambda: None) -> None:
         """Apply until each partition in `ends` has reached its offset there, after `open`. For replays and demos.
@@ -163,7 +135,8 @@ class Consumer:
 
     def _reader(self) -> Reader:
         """A reader of all owned partitions; those that could not be opened are paused until they can."""
-        reader = self._log.reader({**dict.fromkeys(self.seats, 0), **self._positions()})
+        positions = {partition: seat.committed for partition, seat in self.seats.items()}
+        reader = self._log.reader({partition: at.next_offset if at else 0 for partition, at in positions.items()})
         for partition, seat in self.seats.items():
             if seat.condition is not Condition.RUNNING:
                 reader.pause(partition)
@@ -179,13 +152,18 @@ class Consumer:
         before = {partition: reader.position(partition) for partition in running}
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
+        except LogRecordError as error:
+            self.seats[error.partition].unreadable_offset = error.offset
+            self._set_aside(error.partition, Condition.STOPPED, str(error))
+            reader.pause(error.partition)
+            return
         except LogUnavailableError as error:
             if running:
                 logger.warning("log_unavailable", error=str(error))
             for partition in running:
                 self._set_aside(partition, Condition.WAITING, str(error))
                 reader.pause(partition)
-            await asyncio.sleep(_RETRY_SECONDS_MIN)
+            await asyncio.sleep(RETRY_SECONDS_MIN)
             return
         except LogMismatchError as error:
             await self._find_mismatch(reader, error)
@@ -214,7 +192,7 @@ class Consumer:
                 logger.exception("partition_failed", partition=partition, exc_info=error)
             self._set_aside(partition, Condition.STOPPED, reason)
         else:
-            seat.retry_seconds = _RETRY_SECONDS_MIN
+            seat.retry_seconds = RETRY_SECONDS_MIN
             seat.on_trial = seat.stopped_by_record = False
             self._set(partition, Condition.RUNNING, "")
             return
@@ -262,10 +240,11 @@ class Consumer:
 
     def _stop_mismatched(self, reader: Reader) -> None:
         """Stop what the watch found to be another log, here between two batches."""
-        while self._mismatches:
-            partition, reason = self._mismatches.popitem()
-            self._set_aside(partition, Condition.STOPPED, reason)
-            reader.pause(partition)
+        while self._watch.mismatches:
+            partition, reason = self._watch.mismatches.popitem()
+            if self.seats[partition].condition is Condition.RUNNING:  # else the loop has found out by itself
+                self._set_aside(partition, Condition.STOPPED, reason)
+                reader.pause(partition)
 
     async def _try_again(self, reader: Reader) -> None:
         for partition, seat in self.seats.items():
@@ -278,6 +257,7 @@ class Consumer:
             try:
                 if not seat.worker.is_open:
                     seat.worker.open()
+                _pass_by_unreadable(seat)
                 await seat.worker.check()
             except LogUnavailableError as error:
                 self._set_aside(partition, seat.condition, str(error))
@@ -317,54 +297,11 @@ class Consumer:
         except OSError as error:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
 
-    def _positions(self) -> dict[int, int]:
-        """The committed position of every partition that is open."""
-        return {
-            partition: seat.worker.machine.position.next_offset
-            for partition, seat in self.seats.items()
-            if seat.worker.is_open
-        }
 
-    # ------------------------------------------------------------------ beside the loop
-
-    async def _watch(self) -> None:
-        """Lag every 2 s, offsets for lag tools every 5 s, the log's identity every minute."""
-        commit_at = monotonic() + _COMMIT_SECONDS
-        identity_at = monotonic() + self._identity_seconds
-        while True:
-            try:
-                if monotonic() >= identity_at:  # first: asking a deleted topic for its end takes a whole time-out
-                    identity_at = monotonic() + self._identity_seconds
-                    await self._check_identity()
-                await self._report_lag()
-                if monotonic() >= commit_at:
-                    commit_at = monotonic() + _COMMIT_SECONDS
-                    await self._log.commit(self._positions())
-            except LogUnavailableError:
-                pass  # the loop finds out as well, and says so
-            except Exception as error:
-                logger.exception("watch_failed", exc_info=error)
-            await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
-
-    async def _report_lag(self) -> None:
-        for partition, seat in self.seats.items():
-            end = await self._log.end_offset(partition)
-            position = seat.worker.machine.position if seat.worker.is_open else seat.position
-            if position is None:
-                continue
-            events = max(0, end - position.next_offset)
-            if not events:
-                seat.caught_up_ms = now_ms()
-            since_ms = max(position.clock_ms, seat.caught_up_ms)
-            self._observer.lag(partition, events, max(0.0, (now_ms() - since_ms) / 1000) if events else 0.0)
-
-    async def _check_identity(self) -> None:
-        for partition, seat in self.seats.items():
-            if seat.condition is not Condition.RUNNING:
-                continue
-            try:
-                await seat.worker.check()
-            except LogUnavailableError:
-                return
-            except LogMismatchError as error:
-                self._mismatches[partition] = str(error)
+def _pass_by_unreadable(seat: Seat) -> None:
+    """Go past a record that the log cannot give, if an operator has decided so: it is never fetched to be skipped."""
+    machine, offset = seat.worker.machine, seat.unreadable_offset
+    if offset is not None and offset == machine.next_offset and offset in machine.position.skips:
+        machine.apply([], offset, to_position=offset + 1)
+        machine.commit(None)
+        seat.unreadable_offset = None

@@ -2,6 +2,7 @@
 
     Kafka     the topic `<topic>.dlq`: original key, value and headers, and after these, as texts, the headers
               slotlog.error, slotlog.topic, slotlog.partition, slotlog.offset, slotlog.time
+              (one that is larger than the topic takes is cut, which slotlog.truncated says)
     embedded  the table `dead_letters` of the log's file
 
 Storing is at least once: a crash between it and the commit of the state stores a letter again. The table keeps one row
@@ -35,7 +36,7 @@ class DeadLetter(NamedTuple):
     Attributes:
         topic, partition, offset, time_ms: where and when it stands in its log.
         reason: why it cannot be applied.
-        key, value, headers: what it was, byte for byte.
+        key, value, headers: what it was, byte for byte (header names that are not UTF-8: escaped).
     """
 
     topic: str

@@ -1,7 +1,8 @@
 """What can go wrong between a service and the log.
 
 LogUnavailableError       the log cannot be reached now; nothing was appended; try again
-└─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not
+├─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not
+└─ LogRecordError         the log gives a record that cannot be read: the partition cannot go on, others can
 LogMismatchError          the log is not the one that the state was built from, or its settings lose events: stop
 RecordTooLargeError       an entry that no log takes; nothing was appended
 CrossSlotError            keys of one event in several slots, in cluster mode; nothing was appended
@@ -24,6 +25,23 @@ class AppendUncertainError(LogUnavailableError):
 
     Sending them again may apply them twice, unless they carry an `id`.
     """
+
+
+class LogRecordError(LogUnavailableError):
+    """The bytes that the log gives for a record cannot be decoded: damaged in the log or on the way, or unknown to us.
+
+    The partition's position stands before it; the reader stays usable, and gives the other partitions' records.
+
+    Attributes:
+        partition, offset: where; the offset is the first that cannot be read.
+        reason: what is wrong.
+    """
+
+    def __init__(self, partition: int, offset: int, reason: str) -> None:
+        super().__init__(f"partition {partition}: the record at offset {offset} cannot be read: {reason}")
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
 
 
 class Mismatch(StrEnum):

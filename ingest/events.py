@@ -23,16 +23,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgpack import UnpackException, packb, unpackb
 
 from engine.errors import EventError
 from engine.limits import ARGUMENTS_MAX, DATABASES, ID_BYTES_MAX, NESTING_MAX, RECORD_BYTES_MAX, SESSION_BYTES
+from engine.machine import Record
 from engine.numbers import format_double
-
-Record: TypeAlias = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
-"""(offset, time_ms, name, args, db, event_id, session); name b"" and args [reason] for what cannot be decoded."""
 
 VERSION: Final = 1
 _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"meta"})
@@ -42,6 +40,7 @@ _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"m
 _WALKED_ABOVE_BYTES: Final = 1024
 
 _TOO_DEEP: Final = f"arrays and maps nested deeper than {NESTING_MAX}"
+_NO_MAP: Final = "the value is not a map"
 _CUT_SHORT: Final = "the value is not msgpack: it is cut short"
 _KINDS: Final = {bool: "a bool", type(None): "nil", list: "an array", dict: "a map"}
 _MAP_16: Final = 0xDE
@@ -121,10 +120,12 @@ def decode(offset: int, time_ms: int, value: bytes | None) -> Record:
             _check_headers(value)
         event = unpackb(value, raw=True)
         get = event.get
-        name, args, event_id, db, session = get(b"cmd"), get(b"args"), get(b"id"), get(b"db"), get(b"session")
+        name, args = get(b"cmd"), get(b"args")
+        event_id = db = session = None
         usual = len(event) == 3 and get(b"v") is VERSION
         if not usual or not name or name.__class__ is not bytes or args.__class__ is not list:
             _check_fields(event)
+            event_id, db, session = get(b"id"), get(b"db"), get(b"session")
         if value[0] != 0x80 + len(event):  # a map of n fields begins with 0x80 + n, and one given twice counts in n
             _check_field_count(value, len(event))
         name = name.upper()
@@ -142,14 +143,6 @@ def decode(offset: int, time_ms: int, value: bytes | None) -> Record:
     else:
         return (offset, time_ms, name, args, db or 0, event_id, session)
     return (offset, time_ms, b"", [reason.encode()], 0, None, None)
-
-
-def meta_of(value: bytes | None) -> dict[bytes, Any] | None:
-    """The `meta` of an event, for people to look at; None if it has none or cannot be decoded."""
-    if value is None or decode(0, 0, value)[2] == b"":
-        return None
-    meta: dict[bytes, Any] | None = unpackb(value, raw=True).get(b"meta")
-    return meta
 
 
 def _check_fields(event: dict[bytes, Any]) -> None:
@@ -228,7 +221,7 @@ def _argument(argument: Any) -> bytes:
 def _malformed(error: Exception) -> str:
     """The reason for what unpackb, or the lack of a `get`, says about the bytes."""
     if isinstance(error, AttributeError):
-        return "the value is not a map"
+        return _NO_MAP
     return f"the value is not msgpack: {error}" if str(error) else f"the value is not msgpack: {type(error).__name__}"
 
 
@@ -264,9 +257,13 @@ def _check_headers(value: bytes) -> None:
             if not per_element:
                 position += count
                 continue
+            if open_containers:
+                values += count * per_element
+            elif per_element == 1:
+                raise EventError(_NO_MAP)
+            elif count > len(_FIELDS):  # the names of so few are checked later
+                raise EventError(f"more than {len(_FIELDS)} fields")
             count *= per_element
-            if open_containers:  # the fields of the event itself are few and checked by name
-                values += count
             if len(open_containers) == NESTING_MAX:
                 raise EventError(_TOO_DEEP)
             if values > ARGUMENTS_MAX:

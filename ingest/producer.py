@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from engine.errors import EventError
+from engine.registry import find
 from ingest.errors import ProducerClosedError
 from ingest.events import decode, encode
 from ingest.log.base import Entry, Log, Position
@@ -56,15 +57,32 @@ def prepare(
     """The log entries of an event: one, or one for each partition when it has no keys.
 
     Raises:
-        EventError: it could never be applied: unknown command, wrong number of arguments, a limit or type broken.
+        EventError: it could never be applied: unknown command, wrong number of arguments, a limit or type broken, a
+            command that cannot be an event or part of a transaction. Or it is RULES, which no service may send.
         CrossSlotError: in cluster mode, its keys lie in several slots.
     """
     value = encode(cmd, args, id=id, db=db, meta=meta)
     _, _, name, arguments, *_ = decode(0, 0, value)
     if not name:
         raise EventError(arguments[0].decode())
+    _check_commands(name, arguments, partitions)
     targets, key = route(name, arguments, partitions, db)
     return [Entry(partition, key, value, time_ms) for partition in targets]
+
+
+def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
+    """Refuse commands that no event may have, as the engine would, and what makes no sense for a service to send."""
+    if name == b"RULES":
+        raise EventError("RULES moves a partition on to other rules: it is for operators alone")
+    if name == b"EXEC" and not arguments:
+        raise EventError("an EXEC without commands")
+    for command in arguments if name == b"EXEC" else [[name]]:
+        spec = find(command[0])
+        text = spec.name.decode()
+        if spec.physical:
+            raise EventError(f"{text} counts keys that are due as well: it cannot be an event")
+        if name == b"EXEC" and spec.keyless and (partitions > 1 or not spec.transactional):
+            raise EventError(f"{text} cannot be part of a transaction")
 
 
 class Producer:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ingest.consumer import Consumer, Seat
+from ingest.consumer import Consumer
 from ingest.dead_letters import open_dead_letters
 from ingest.log import open_log
 from ingest.observer import Condition
+from ingest.seat import Seat
 from ingest.worker import Worker
 from ops.config import ConfigError, Settings, is_loopback, parse_address
 from ops.health import PartitionHealth
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ops.http import HttpServer
 
 _GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
+_HELD_UP_SECONDS: Final = 10.0
 _INSIST_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)
@@ -116,6 +119,8 @@ class Service:
             reason = "how far it is behind is not known yet"
         elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
             reason = f"{lag} events behind the log, more than {lag_max}"
+        elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
+            reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
         ready = seat.condition is Condition.RUNNING and not reason
         return PartitionHealth(partition, str(seat.condition), ready, lag or 0, reason)
 

@@ -57,7 +57,9 @@ class Reader(Protocol):
         Only durable and, in Kafka, committed records are given. At most `records_max` in all.
 
         Raises:
-            LogUnavailableError: the log cannot be reached; the positions stand, so call again.
+            LogUnavailableError: the log cannot be reached, or may be another one than before; the positions stand.
+                Hold the state against the log again (`Log.check`), seek, and call again.
+            LogRecordError: a record of one partition cannot be decoded; pause that partition, and call again.
             LogMismatchError: a position lies outside the log (truncated, or its begin moved on).
         """
         ...
@@ -142,6 +144,13 @@ class Log(Protocol):
 
     async def end_offset(self, partition: int) -> int:
         """The offset after the last one that can be read now (Kafka: the last stable offset)."""
+        ...
+
+    async def high_watermark(self, partition: int) -> int:
+        """The offset after the last one that is written.
+
+        Kafka: beyond `end_offset` as long as a transaction is open, whose records, and all behind, wait for it.
+        """
         ...
 
     async def offset_at(self, partition: int, time_ms: int) -> int | None:

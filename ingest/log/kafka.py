@@ -17,6 +17,7 @@ from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import Mark, check_range, check_record, mark_of
 from ingest.log.kafka_appender import KafkaAppender, Outgoing
 from ingest.log.kafka_reader import KafkaReader, open_consumer, stop_consumer
+from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
 from ingest.log.kafka_topic import LOSES_EVENTS, MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
 
@@ -62,6 +63,7 @@ class KafkaLog:
         self._appender = KafkaAppender(servers, self.settings)
         self._rules = TopicRules(topic, partitions, message_bytes_max, create_time=self.settings.create_time)
         self._readers: list[KafkaReader] = []
+        self._checked: dict[int, Incarnation | None] = {}
         self._asking = asyncio.Lock()
         self._lookup: AIOKafkaConsumer | None = None
         self._committer: AIOKafkaConsumer | None = None
@@ -111,7 +113,7 @@ class KafkaLog:
 
     def reader(self, positions: Mapping[int, int]) -> KafkaReader:
         """A consumer of its own, opened by its first fetch."""
-        reader = KafkaReader(self.servers, self.topic, positions, self.settings, self._readers.remove)
+        reader = KafkaReader(self.servers, self.topic, positions, self.settings, self._checked, self._readers.remove)
         self._readers.append(reader)
         return reader
 
@@ -129,6 +131,13 @@ class KafkaLog:
         end: int = ends[tp]
         return end
 
+    async def high_watermark(self, partition: int) -> int:
+        """From an empty fetch at the end."""
+        tp = TopicPartition(self.topic, partition)
+        end = await self.end_offset(partition)
+        fetched = await self._ask(lambda consumer: fetch_once(consumer, tp, end, fetch_bytes=1))
+        return fetched.high_watermark
+
     async def offset_at(self, partition: int, time_ms: int) -> int | None:
         """From the broker's time index."""
         tp = TopicPartition(self.topic, partition)
@@ -144,12 +153,17 @@ class KafkaLog:
         """Topic, range, and the record that the state applied last."""
         mark = None if fingerprint is None else Mark.parse(fingerprint)
         await self._topics.check(self._rules, LOSES_EVENTS)
-        begin, end = await self.begin_offset(partition), await self.end_offset(partition)
+        tp = TopicPartition(self.topic, partition)
+        begin = await self.begin_offset(partition)
+        # Before the record is read: if the topic is exchanged in between, this is the old one, and readers will notice.
+        found = await self._ask(lambda consumer: incarnations(consumer, [tp]))
+        end = await self.end_offset(partition)
         name = f"partition {partition} of the topic {self.topic}"
         check_range(name, next_offset, begin, end)
         if mark is not None and mark.offset >= begin:
             record = await self._ask(lambda consumer: self._record_at(consumer, partition, mark.offset))
             check_record(name, mark, None if record is None else mark_of(record, calc_crc32c))
+        self._checked[partition] = found[partition]
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Commit to the group of the settings, which has no members."""
@@ -174,19 +188,14 @@ class KafkaLog:
     async def _record_at(self, consumer: AIOKafkaConsumer, partition: int, offset: int) -> LogRecord | None:
         """The data record at `offset`; None if the log goes on without one."""
         tp = TopicPartition(self.topic, partition)
-        consumer.assign([tp])
-        consumer.seek(tp, offset)
-        try:
-            until = monotonic() + self.settings.request_timeout_ms / 1000
-            while monotonic() < until:
-                found = await consumer.getmany(timeout_ms=_LOOKUP_WAIT_MS, max_records=1)
-                for record in found.get(tp, ()):
-                    if record.offset == offset:
-                        return record.offset, record.timestamp, record.key, record.value
-                if await consumer.position(tp) > offset:
-                    return None
-        finally:
-            consumer.unsubscribe()
+        until = monotonic() + self.settings.request_timeout_ms / 1000
+        while monotonic() < until:
+            fetched = await fetch_once(consumer, tp, offset, fetch_bytes=_LOOKUP_FETCH_BYTES, wait_ms=_LOOKUP_WAIT_MS)
+            for record in fetched.records:
+                if record.offset == offset:
+                    return record.offset, record.timestamp, record.key, record.value
+            if fetched.next_offset > offset:
+                return None
         raise LogUnavailableError(f"Kafka at {self.servers} does not give the record at offset {offset}")
 
     async def _ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[T]]) -> T:

@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import ClusterAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+)
 
 from ingest.clock import now_ms
-from ingest.errors import AppendUncertainError, LogUnavailableError
+from ingest.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
 from ingest.log.base import Headers, Position
 from ingest.log.kafka_settings import KafkaSettings
 
@@ -67,6 +72,7 @@ class KafkaAppender:
 
         Raises:
             LogUnavailableError: nothing was appended.
+            RecordTooLargeError: the topic does not take the one batch that this was; nothing was appended.
             AppendUncertainError: some, all or none of them were, or will be.
         """
         if not records:
@@ -132,6 +138,8 @@ class KafkaAppender:
             if error is not None:
                 # The sequence numbers of that partition have a hole now: only a producer with a new id can go on.
                 self._retire()
+                if len(sent) == 1 and isinstance(error, MessageSizeTooLargeError):
+                    raise RecordTooLargeError(f"Kafka: {error!r}") from error
                 refused = len(sent) == 1 and isinstance(error, _REFUSALS)
                 raise (LogUnavailableError if refused else AppendUncertainError)(f"Kafka: {error!r}") from error
             base = future.result().offset

@@ -10,20 +10,24 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError, UnsupportedCodecError
 from structlog import get_logger
 
-from ingest.errors import LogUnavailableError
+from ingest.errors import LogRecordError, LogUnavailableError
 from ingest.log.base import Headers, LogRecord
 from ingest.log.identity import check_range
+from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
 
 _PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there is one
 _PROBE_TIMEOUT_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 5.0
+
+_Fetched: TypeAlias = dict[TopicPartition, list[Any]]
+"""aiokafka's `ConsumerRecord`s by partition."""
 
 logger = get_logger(__name__)
 
@@ -64,11 +68,22 @@ async def open_consumer(
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer, also when no broker answers."""
-    await asyncio.sleep(0)  # a task of its that never ran would end its stop with CancelledError
-    with contextlib.suppress(KafkaError, OSError):
-        async with asyncio.timeout(_STOP_SECONDS):
-            await consumer.stop()
+    """Stop a consumer, also when no broker answers.
+
+    aiokafka awaits fetches that it has cancelled, so its `stop` may end as cancelled itself, half done. It gets a task
+    of its own, lest that be taken for a cancellation of ours, and what it left is done here.
+    """
+    stopping = asyncio.create_task(consumer.stop())
+    try:
+        await asyncio.wait((stopping,), timeout=_STOP_SECONDS)
+    finally:
+        whole = stopping.done() and not stopping.cancelled() and stopping.exception() is None
+        stopping.cancel()
+    if not whole:
+        for fetch in list(consumer._fetcher._pending_tasks if consumer._fetcher else ()):  # noqa: SLF001 - as above
+            fetch.cancel()
+        with contextlib.suppress(KafkaError, OSError):
+            await consumer._client.close()  # noqa: SLF001 - as above
 
 
 class KafkaReader:
@@ -78,11 +93,18 @@ class KafkaReader:
     (https://github.com/aio-libs/aiokafka/issues/1154). So after some silence the end offsets are asked for. When they
     do not come, or show records that do not come, the consumer is replaced by a new one at the same positions.
 
+    Nor does it say when the topic was deleted and created again: it reads on in the new one, if that is long enough.
+    So after every fetch the leaders are asked for topic id and leader epoch, about 1 ms each time. Where these are not
+    those of the last `Log.check` (or fetch), the records are thrown away and LogUnavailableError is raised, once: the
+    caller checks the log again, seeks and reads on. No window remains, but for brokers before Kafka 2.8, which have no
+    topic ids: there a new topic is noticed by the next check of the last applied record alone.
+
     Args:
         servers: bootstrap servers.
         topic: the topic.
         positions: partition -> offset.
         settings: how to reach the servers.
+        checked: partition -> what the log was when it was last held against a state; read at each fetch.
         closed: told when the reader is closed.
     """
 
@@ -92,6 +114,7 @@ class KafkaReader:
         topic: str,
         positions: Mapping[int, int],
         settings: KafkaSettings,
+        checked: Mapping[int, Incarnation | None],
         closed: Callable[[KafkaReader], None],
     ) -> None:
         self._servers = servers
@@ -101,6 +124,8 @@ class KafkaReader:
         self._positions = dict(positions)
         self._paused: dict[int, None] = {}
         self._consumer: AIOKafkaConsumer | None = None
+        self._checked = checked
+        self._given: dict[int, Incarnation | None] = {}  # what gave the records since the last seek
         self._closed = closed
         self._open = True
         self._heard_at = monotonic()
@@ -111,12 +136,16 @@ class KafkaReader:
         """What the consumer has fetched ahead, or gets within `wait_ms`."""
         consumer = await self._ready()
         try:
-            fetched = await consumer.getmany(timeout_ms=wait_ms, max_records=records_max)
-            positions = {partition: await consumer.position(tp) for partition, tp in self._partitions.items()}
+            fetched, positions = await self._get(consumer, wait_ms, records_max)
+            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
+                await self._verify(consumer, [p for p, offset in positions.items() if offset != self._positions[p]])
         except OffsetOutOfRangeError:
             await self._drop()
             await self._explain()
             return {}
+        except LogUnavailableError:
+            await self._drop()  # and with it what was fetched: the next consumer begins at the positions that stand
+            raise
         except (KafkaError, OSError) as error:
             await self._drop()
             raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
@@ -138,8 +167,9 @@ class KafkaReader:
         return self._headers[0].get(place) or self._headers[1].get(place) or ()
 
     def seek(self, partition: int, offset: int) -> None:
-        """Move the consumer, now or when it is opened."""
+        """Move the consumer, now or when it is opened. From here on the last check says which log is the right one."""
         self._positions[partition] = offset
+        self._given.pop(partition, None)
         if self._consumer is not None:
             self._consumer.seek(self._partitions[partition], offset)
 
@@ -182,15 +212,78 @@ class KafkaReader:
         if consumer is not None:
             await stop_consumer(consumer)
 
-    def _take(self, fetched: dict[TopicPartition, list[object]]) -> dict[int, list[LogRecord]]:
+    async def _get(self, consumer: AIOKafkaConsumer, wait_ms: int, records_max: int) -> tuple[_Fetched, dict[int, int]]:
+        """Records and the positions behind them."""
+        try:
+            fetched = await consumer.getmany(timeout_ms=wait_ms, max_records=records_max)
+        except (CorruptRecordException, UnsupportedCodecError) as error:
+            return await self._get_leniently(consumer, records_max, error)
+        except (KafkaError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - header names that are not UTF-8, and whatever else a decoder raises
+            return await self._get_leniently(consumer, records_max, error)
+        return fetched, {partition: await consumer.position(tp) for partition, tp in self._partitions.items()}
+
+    async def _get_leniently(
+        self, consumer: AIOKafkaConsumer, records_max: int, cause: Exception
+    ) -> tuple[_Fetched, dict[int, int]]:
+        """After a record that aiokafka cannot decode, which it says without a position: one fetch by other means.
+
+        Raises:
+            LogRecordError: it cannot be decoded by these either, and no other partition has records.
+            LogUnavailableError: there is no record at all, so it was something else that failed.
+        """
+        logger.warning("kafka_records_read_leniently", topic=self._topic, error=repr(cause))
+        fetched: _Fetched = {}
+        positions = dict(self._positions)
+        failure: LogRecordError | None = None
+        for partition, tp in self._partitions.items():
+            if partition in self._paused or records_max <= 0:
+                continue
+            try:
+                async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
+                    records, positions[partition], _ = await fetch_once(consumer, tp, self._positions[partition])
+            except LogRecordError as error:
+                failure = error
+                continue
+            if len(records) > records_max:
+                records = records[:records_max]
+                positions[partition] = records[-1].offset + 1
+            if records:
+                fetched[tp] = records
+                records_max -= len(records)
+        if not fetched and positions == self._positions:
+            raise failure or LogUnavailableError(f"aiokafka failed to fetch from {self._topic}: {cause!r}") from cause
+        for partition, tp in self._partitions.items():
+            consumer.seek(tp, positions[partition])  # also those that aiokafka has moved, and then lost their records
+        return fetched, positions
+
+    async def _verify(self, consumer: AIOKafkaConsumer, moved: list[int]) -> None:
+        """What moved the positions of `moved` must come from the log that was checked."""
+        if not moved:
+            return
+        found = await incarnations(consumer, [self._partitions[partition] for partition in moved])
+        changed = []
+        for partition, incarnation in found.items():
+            known = self._given.get(partition) or self._checked.get(partition)
+            self._given[partition] = incarnation
+            if known is not None and incarnation is not None and known != incarnation:
+                changed.append(partition)
+        if changed:
+            raise LogUnavailableError(
+                f"the topic {self._topic} was created again, or has another leader, for partition "
+                f"{', '.join(map(str, sorted(changed)))}: to be checked before anything of it is applied"
+            )
+
+    def _take(self, fetched: _Fetched) -> dict[int, list[LogRecord]]:
         """The fetched records as plain tuples; headers go to the side table."""
         headers: dict[tuple[int, int], Headers] = {}
         taken: dict[int, list[LogRecord]] = {}
         for (_, partition), records in fetched.items():
-            taken[partition] = [(r.offset, r.timestamp, r.key, r.value) for r in records]  # type: ignore[attr-defined]
+            taken[partition] = [(r.offset, r.timestamp, r.key, r.value) for r in records]
             for record in records:
-                if record.headers:  # type: ignore[attr-defined]
-                    headers[partition, record.offset] = record.headers  # type: ignore[attr-defined]
+                if record.headers:
+                    headers[partition, record.offset] = record.headers
         self._headers = [headers, self._headers[0]]
         return taken
 

@@ -6,38 +6,43 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class KafkaSettings(BaseModel):
-    """Connection, security and topic settings. Secrets are `SecretStr`: no repr, log line or error shows them.
-
-    Attributes:
-        client_id: what the broker's own logs and quotas call us.
-        group: the consumer group under which positions are committed for lag tools; nothing is read from it.
-        security_protocol, sasl_mechanism, sasl_username, sasl_password: as in Kafka's clients.
-        ssl_ca, ssl_certificate, ssl_key, ssl_key_password: PEM files; the host name is always checked. Without `ssl_ca`
-            the system's authorities are trusted.
-        replicas: of topics that are created; None: 3, or one per broker where there are fewer.
-        create_time: accept a topic with CreateTime. A producer with a wrong clock can then expire anybody's keys.
-        request_timeout_ms: how long one request may take, and an append until it counts as uncertain.
-    """
+    """Connection, security and topic settings. Secrets are `SecretStr`: no repr, log line or error shows them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    client_id: str = "slotlog"
-    group: str = "slotlog"
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    ssl_ca: Path | None = None
-    ssl_certificate: Path | None = None
-    ssl_key: Path | None = None
-    ssl_key_password: SecretStr | None = None
-    replicas: int | None = None
-    create_time: bool = False
-    request_timeout_ms: int = 30_000
+    client_id: str = Field(default="slotlog", description="what the broker's own logs and quotas call us")
+    group: str = Field(
+        default="slotlog",
+        description="consumer group under which positions are committed for lag tools; nothing is read from it",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="as in Kafka's clients"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="as in Kafka's clients"
+    )
+    sasl_username: str | None = Field(default=None, description="user name for SASL")
+    sasl_password: SecretStr | None = Field(default=None, description="password for SASL")
+    ssl_ca: Path | None = Field(
+        default=None, description="PEM file of the authorities to trust; absent: the system's. Host names are checked"
+    )
+    ssl_certificate: Path | None = Field(default=None, description="PEM file of our own certificate, for mutual TLS")
+    ssl_key: Path | None = Field(default=None, description="PEM file of its key")
+    ssl_key_password: SecretStr | None = Field(default=None, description="password of that key")
+    replicas: int | None = Field(
+        default=None, description="of topics that are created; absent: 3, or one per broker where there are fewer"
+    )
+    create_time: bool = Field(
+        default=False,
+        description="accept a topic with CreateTime; a producer with a wrong clock can then expire anybody's keys",
+    )
+    request_timeout_ms: int = Field(
+        default=30_000, description="how long one request may take, and an append until it counts as uncertain"
+    )
 
     def client_arguments(self) -> dict[str, Any]:
         """What every aiokafka client takes. It holds the password in clear: for passing on, not for keeping."""

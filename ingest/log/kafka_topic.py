@@ -46,7 +46,7 @@ class TopicRules:
     create_time: bool = False
 
     def settings(self, replicas: int) -> dict[str, str]:
-        """The settings to create it with: nothing in it ever ages, and every append is on two disks."""
+        """The settings to create it with: nothing in it ever ages or is taken back, every append is on two disks."""
         return {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -54,6 +54,7 @@ class TopicRules:
             "message.timestamp.type": "CreateTime" if self.create_time else "LogAppendTime",
             "max.message.bytes": str(self.message_bytes_max),
             "min.insync.replicas": str(min(2, replicas)),
+            "unclean.leader.election.enable": "false",
         }
 
     def breaches(self, found: dict[str, str], replicas: int) -> list[tuple[Mismatch, str]]:
@@ -68,6 +69,9 @@ class TopicRules:
                 wrong.append((Mismatch.RETENTION, text))
         if found["message.timestamp.type"] != "LogAppendTime" and not self.create_time:
             text = "message.timestamp.type=CreateTime: a wrong clock could expire keys; set LogAppendTime, or allow it"
+            wrong.append((Mismatch.SETTINGS, text))
+        if found.get("unclean.leader.election.enable", "false") != "false":
+            text = "unclean.leader.election.enable=true: acknowledged events could be lost; set it to false"
             wrong.append((Mismatch.SETTINGS, text))
         for name, least in (("max.message.bytes", self.message_bytes_max), ("min.insync.replicas", min(2, replicas))):
             if int(found[name]) < least:

@@ -14,10 +14,11 @@ from engine.limits import TIME_MS_MAX
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log import local_file
 from ingest.log.base import Entry, LogRecord, Position, check_entries
-from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
+from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, hole, mark_of
 from ingest.log.local_file import (
     GROUP_BYTES_MAX,
     GROUP_ROWS_MAX,
+    IN_LOOP_SECONDS_MAX,
     OFFSET_BITS,
     OFFSET_MASK,
     Identity,
@@ -111,7 +112,7 @@ class LocalLog:
         for group in _groups(entries):  # one after the other: none overtakes one that failed
             try:
                 positions += await writer.submit(group)
-            except LogUnavailableError as error:
+            except Exception as error:
                 if positions:
                     raise AppendUncertainError(f"{len(positions)} of {len(entries)} were appended: {error}") from error
                 raise
@@ -156,6 +157,10 @@ class LocalLog:
         """The next append's offset."""
         return self._query(lambda connection: range_of(connection, partition)[1])
 
+    async def high_watermark(self, partition: int) -> int:
+        """The end: there are no transactions."""
+        return await self.end_offset(partition)
+
     async def offset_at(self, partition: int, time_ms: int) -> int | None:
         """By bisection, as times do not go back."""
 
@@ -183,7 +188,7 @@ class LocalLog:
         with contextlib.closing(local_file.connect(self._path)) as connection:
             identity = local_file.read_identity(connection, self._path)
             self._check_settings(identity)
-            begin, end = patiently(lambda: range_of(connection, partition))
+            begin, end = patiently(lambda: range_of(connection, partition), IN_LOOP_SECONDS_MAX)
             name = f"partition {partition} of the log {self._path}"
             if fingerprint is None:
                 check_range(name, next_offset, begin, end)
@@ -199,8 +204,10 @@ class LocalLog:
                 )
             check_range(name, next_offset, begin, end)
             if mark.offset >= begin:
-                record = patiently(lambda: record_at(connection, partition, mark.offset))
+                record = _looked_up(connection, partition, mark.offset)
                 check_record(name, mark, None if record is None else mark_of(record, crc32))
+            if next_offset < end and _looked_up(connection, partition, next_offset) is None:
+                raise hole(name, next_offset)
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Nothing to do: there are no lag tools for this log."""
@@ -234,9 +241,13 @@ class LocalLog:
 
     def _guarded(self, action: Callable[[], T]) -> T:
         try:
-            return patiently(action)
+            return patiently(action, IN_LOOP_SECONDS_MAX)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
+
+
+def _looked_up(connection: sqlite3.Connection, partition: int, offset: int) -> LogRecord | None:
+    return patiently(lambda: record_at(connection, partition, offset), IN_LOOP_SECONDS_MAX)
 
 
 def _make_directory(path: Path) -> None:

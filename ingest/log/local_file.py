@@ -37,7 +37,9 @@ GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 _FORMAT: Final = 1
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
 _RETRY_SECONDS: Final = 0.0002
-_BUSY_SECONDS_MAX: Final = 30.0
+_BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
+_BUSY_SECONDS_CLOSING: Final = 0.1
+IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _BULK_ROWS: Final = 500  # a transaction of as many rows belongs to a bulk writer, who then pauses
 _BULK_PAUSE_SECONDS: Final = 0.002
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
@@ -117,13 +119,13 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
     return LogUnavailableError(f"the log {path} cannot be used: {error}")
 
 
-def patiently(action: Callable[[], T]) -> T:
-    """Do `action` as soon as no other process holds a lock that it needs.
+def patiently(action: Callable[[], T], seconds: float = _BUSY_SECONDS_MAX) -> T:
+    """Do `action` as soon as no other process holds a lock that it needs. Blocks its thread for `seconds` at most.
 
     Raises:
         LogUnavailableError: the lock was held all the time.
     """
-    until = monotonic() + _BUSY_SECONDS_MAX
+    until = monotonic() + seconds
     while True:
         try:
             return action()
@@ -131,9 +133,7 @@ def patiently(action: Callable[[], T]) -> T:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                 raise
             if monotonic() > until:
-                raise LogUnavailableError(
-                    f"another process holds the log's lock for {_BUSY_SECONDS_MAX:.0f} s"
-                ) from error
+                raise LogUnavailableError(f"another process holds the log's lock for {seconds:g} s") from error
         sleep(_RETRY_SECONDS)
 
 
@@ -224,25 +224,33 @@ class Writer(threading.Thread):
         self._committed = committed
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._held: Job | None = None
+        self._stopping = False
         self._connection: sqlite3.Connection | None = None
         self._inode = _inode(path)
 
     def submit(
         self, entries: Sequence[Entry], work: Callable[[sqlite3.Connection], Any] | None = None
     ) -> asyncio.Future[Any]:
-        """Queue a job of at most `GROUP_ROWS_MAX` entries; jobs are written in the order of their submission."""
+        """Queue a job of at most `GROUP_ROWS_MAX` entries; jobs are written in the order of their submission.
+
+        Raises:
+            LogUnavailableError: after `stop`.
+        """
+        if self._stopping:
+            raise LogUnavailableError(f"the log {self._path} is closed")
         job = Job(entries, work, self._loop.create_future())
         self._jobs.put(job)
         return job.done
 
     def stop(self) -> None:
         """Write what is queued, then end."""
+        self._stopping = True
         self._jobs.put(None)
 
     def run(self) -> None:
         """The thread: one group after another until `stop`."""
         while group := self._next_group():
-            results = self._write(group)
+            results = self._write_or_split(group)
             written_at = monotonic()
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(self._settle, group, results)
@@ -251,14 +259,14 @@ class Writer(threading.Thread):
         if self._connection is not None:
             self._connection.close()
 
-    def _settle(self, group: list[Job], results: list[Any] | Exception) -> None:
-        for place, job in enumerate(group):
+    def _settle(self, group: list[Job], results: list[Any]) -> None:
+        for job, result in zip(group, results, strict=True):
             if job.done.done():
                 continue  # cancelled by whoever waited
-            if isinstance(results, Exception):
-                job.done.set_exception(results)
+            if isinstance(result, Exception):
+                job.done.set_exception(result)
             else:
-                job.done.set_result(results[place])
+                job.done.set_result(result)
         self._committed()
 
     def _next_group(self) -> list[Job]:
@@ -283,11 +291,26 @@ class Writer(threading.Thread):
                 self._jobs.put(None)  # the end is for the next round
         return group
 
-    def _write(self, group: list[Job]) -> list[Any] | Exception:
+    def _write_or_split(self, group: list[Job]) -> list[Any]:
+        """Write a group; when that fails by one of its jobs, each by itself. Gives a result or an error for each."""
+        try:
+            return self._write(group)
+        except sqlite3.OperationalError as error:  # disk, lock, file: no job's fault
+            failure = translated(error, self._path)
+        except (LogUnavailableError, LogMismatchError) as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits for the job
+            if len(group) > 1:
+                return [result for job in group for result in self._write_or_split([job])]
+            failure = translated(error, self._path) if isinstance(error, sqlite3.Error) else error
+        return [failure] * len(group)
+
+    def _write(self, group: list[Job]) -> list[Any]:
         committing = False
         try:
             connection = self._open()
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            seconds = _BUSY_SECONDS_CLOSING if self._stopping else _BUSY_SECONDS_MAX
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), seconds)
             positions = iter(_append(connection, [entry for job in group for entry in job.entries]))
             results = [
                 job.work(connection) if job.work is not None else list(islice(positions, len(job.entries)))
@@ -295,14 +318,11 @@ class Writer(threading.Thread):
             ]
             committing = True
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:
             self._drop_connection()
             if committing:
-                return AppendUncertainError(f"the log {self._path} failed while it wrote: {error}")
-            return translated(error, self._path)
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits for the group
-            self._drop_connection()
-            return error
+                raise AppendUncertainError(f"the log {self._path} failed while it wrote: {error}") from error
+            raise
         return results
 
     def _open(self) -> sqlite3.Connection:

@@ -14,8 +14,16 @@ from time import monotonic
 from typing import Final
 
 from ingest.log.base import Headers, LogRecord
-from ingest.log.identity import check_range
-from ingest.log.local_file import OFFSET_BITS, OFFSET_MASK, connect, patiently, range_of, translated
+from ingest.log.identity import check_range, hole
+from ingest.log.local_file import (
+    IN_LOOP_SECONDS_MAX,
+    OFFSET_BITS,
+    OFFSET_MASK,
+    connect,
+    patiently,
+    range_of,
+    translated,
+)
 
 _PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 _POLL_SECONDS_MIN: Final = 0.001
@@ -93,7 +101,7 @@ class LocalReader:
         if connection is None:
             raise RuntimeError("the reader is closed")
         try:
-            return patiently(lambda: self._read_if_changed(connection, records_max))
+            return patiently(lambda: self._read_if_changed(connection, records_max), IN_LOOP_SECONDS_MAX)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
@@ -129,7 +137,7 @@ class LocalReader:
     def _read(
         self, connection: sqlite3.Connection, partition: int, records_max: int, size: int
     ) -> tuple[list[LogRecord], int]:
-        """The next records of one partition, and the page's size with them."""
+        """The next records of one partition, without a gap, and the page's size with them."""
         position = self._positions[partition]
         first = partition << OFFSET_BITS
         records: list[LogRecord] = []
@@ -144,7 +152,13 @@ class LocalReader:
             if size > _PAGE_BYTES_MAX:
                 break
         cursor.close()
-        if not records or records[0][0] != position:
+        if records and records[-1][0] - position == len(records) - 1:
+            return records, size
+        whole = sum(1 for place, record in enumerate(records) if record[0] == position + place)
+        if not whole:
             name = f"partition {partition} of the log {self._path}"
-            check_range(name, position, *range_of(connection, partition))
-        return records, size
+            begin, end = range_of(connection, partition)
+            check_range(name, position, begin, end)
+            if position < end:
+                raise hole(name, position)
+        return records[:whole], size

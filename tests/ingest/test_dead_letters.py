@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from engine.limits import TIME_MS_MAX
 from ingest.dead_letters import DeadLetter, DeadLetters, open_dead_letters
@@ -14,6 +16,7 @@ from ingest.dead_letters_kafka import SUFFIX
 from ingest.log import Log
 from ingest.log.base import ENTRY_BYTES_MAX
 from ingest.log.local import LocalLog
+from tests.faults.topics import Topic
 from tests.ingest.conftest import OpenLog
 
 OpenDead: TypeAlias = Callable[[Log], Awaitable[DeadLetters]]
@@ -63,6 +66,39 @@ async def test_largest(log: Log, open_dead: OpenDead) -> None:
     await dead.store([letter(0, b"x" * (ENTRY_BYTES_MAX - 2))])
 
     assert [b"x" * (ENTRY_BYTES_MAX - 2)] == [each.value for each in await dead.read()]
+
+
+@pytest.mark.parametrize("open_one", ["kafka"], indirect=True)
+async def test_larger_than_the_topic_takes(open_one: OpenLog, open_dead: OpenDead) -> None:
+    """A letter beyond the topic's limit is cut, and says how large it was; small ones beside it are whole."""
+    value = b"x" * 30_000_000
+    dead = await open_dead(await open_one())
+    await dead.store([letter(0), letter(1, value)._replace(headers=(("trace", b"abc"),)), letter(2)])
+    found = {each.offset: each for each in await dead.read()}
+    note = f"key 2 bytes; value 30000000 bytes, SHA-256 {hashlib.sha256(value).hexdigest()}; headers 8 bytes"
+
+    assert (letter(0), letter(2)) == (found[0], found[2])
+    assert (("trace", b"abc"), ("slotlog.truncated", note.encode())) == found[1].headers
+    assert b"\x00\x07" == found[1].key
+    assert found[1].value is not None
+    assert value.startswith(found[1].value)
+    assert len(found[1].value) > 4_000_000
+
+
+@pytest.mark.parametrize("open_one", ["kafka"], indirect=True)
+async def test_refused_as_too_large(open_one: OpenLog, open_dead: OpenDead, admin: AIOKafkaAdminClient) -> None:
+    """Where somebody has lowered the topic's limit, what is refused is cut to what any topic takes."""
+    log = await open_one()
+    dead = await open_dead(log)
+    await Topic(admin, log.topic + SUFFIX).configure(max_message_bytes="100000")
+    await dead.store(
+        [letter(0), letter(1, b"x" * 200_000)._replace(key=b"k" * 50_000, headers=(("h", b"h" * 50_000),))]
+    )
+    found = await dead.read()
+
+    assert letter(0) == found[0]
+    assert (b"k" * 8192, b"x" * 16384) == (found[1].key, found[1].value)
+    assert ["slotlog.truncated"] == [name for name, _ in found[1].headers]
 
 
 async def test_read_some(log: Log, open_dead: OpenDead) -> None:

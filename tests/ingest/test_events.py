@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from engine.machine import Record
 from engine.numbers import format_double
-from ingest.events import Record, decode, encode, meta_of
+from ingest.events import decode, encode
 
 MIB = 1024 * 1024
 BARE: dict[str, Any] = {"v": 1, "cmd": "SET", "args": ["k", "v"]}
@@ -52,16 +53,11 @@ def test_example() -> None:
 
 
 def test_all_fields() -> None:
-    """Every field comes out where it belongs; meta stays in the record."""
+    """Every field comes out where it belongs; meta is carried in the bytes alone."""
     value = encode("set", ["k", "v"], id="i-1", db=15, session=b"s" * 16, meta={"who": "me", "n": [1, None, True]})
 
     assert (7, 1000, b"SET", [b"k", b"v"], 15, b"i-1", b"s" * 16) == plain(value)
-    assert {b"who": b"me", b"n": [1, None, True]} == meta_of(value)
-
-
-def test_no_meta() -> None:
-    """There is no meta in an event without it, in one that is refused and in no value at all."""
-    assert [None, None, None] == [meta_of(value) for value in (packed(), packed(meta={"a": 1}, x=1), None)]
+    assert {"who": "me", "n": [1, None, True]} == msgpack.unpackb(value)["meta"]
 
 
 @pytest.mark.parametrize("optional", [{"id": "x"}, {"db": 0}, {"db": 3}, {"session": b"s" * 16}, {"meta": {}}])
@@ -242,6 +238,12 @@ def _nested(levels: int, header: bytes) -> bytes:
     return b"\x83\xa1v\x01\xa3cmd\xa1X\xa4args" + header * levels + b"\x90"
 
 
+def test_fields_of_a_large_record() -> None:
+    """A record of more than 7 fields, or that is an array, is refused by its first bytes, as a small one is."""
+    assert "more than 7 fields" == reason(msgpack.packb({f"field {number}": "x" * 200 for number in range(8)}))
+    assert "the value is not a map" == reason(msgpack.packb(["x" * 2000])) == reason(msgpack.packb(["x"]))
+
+
 @pytest.mark.parametrize(
     "bomb",
     [
@@ -254,6 +256,13 @@ def _nested(levels: int, header: bytes) -> bytes:
         ),
         pytest.param(b"\xdd\xff\xff\xff\xff" + b"\x00" * 2000, id="an array of 4 billion"),
         pytest.param(b"\xdf\xff\xff\xff\xff" + b"\x00" * 2000, id="a map of 4 billion"),
+        pytest.param(
+            b"\xdf"
+            + struct.pack(">I", 1_600_000)
+            + b"".join(b"\xa3%b\x01" % struct.pack(">I", n)[1:] for n in range(1_600_000)),
+            id="a map of 1.6 million fields",
+        ),
+        pytest.param(b"\xdd" + struct.pack(">I", 8_000_000) + b"\x01" * 8_000_000, id="an array of 8 million numbers"),
         pytest.param(
             b"\x83\xa1v\x01\xa3cmd\xa1X\xa4args\x91\xc6\xff\xff\xff\xff" + b"\x00" * 2000, id="4 GiB of bytes"
         ),

@@ -59,6 +59,7 @@ async def test_created_topic(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient,
         ("retention.ms", "604800000", Mismatch.RETENTION, "events would age out of the log"),
         ("retention.bytes", "1000000", Mismatch.RETENTION, "events would age out of the log"),
         ("message.timestamp.type", "CreateTime", Mismatch.SETTINGS, "a wrong clock could expire keys"),
+        ("unclean.leader.election.enable", "true", Mismatch.SETTINGS, "acknowledged events could be lost"),
         ("max.message.bytes", "1048588", Mismatch.SETTINGS, "set it to 9437184 at least"),
     ],
 )

@@ -264,3 +264,74 @@ async def test_not_open(local_path: Path) -> None:
         await append(log, b"a")
     with pytest.raises(RuntimeError, match="is not open"):
         await log.end_offset(0)
+
+
+# ------------------------------------------------------------------ what must not hang, vanish or spread
+
+
+async def test_close_during_an_append(local_log: LocalLog) -> None:
+    """An append of several groups ends when the log is closed between two of them, and its outcome is uncertain."""
+    appending = asyncio.create_task(append(local_log, *[b"x"] * 20_000))
+    while await local_log.end_offset(0) == 0:  # noqa: ASYNC110 - the append sends no event
+        await asyncio.sleep(0)
+    await local_log.close()
+
+    with pytest.raises(AppendUncertainError, match=r"of 20000 were appended: the log .* is closed"):
+        await appending
+
+
+async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails after the first group of an append: some of it is in the log."""
+    inserted: list[int] = []
+    insert = local_file._insert
+
+    def fail_at_second(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes | None, bytes]]) -> None:
+        inserted.append(len(rows))
+        if len(inserted) == 2:
+            raise ZeroDivisionError
+        insert(connection, rows)
+
+    monkeypatch.setattr(local_file, "_insert", fail_at_second)
+    with pytest.raises(AppendUncertainError, match="1000 of 1500 were appended"):
+        await append(local_log, *[b"x"] * 1500)
+
+    assert (1000, [1000, 500]) == (await local_log.end_offset(0), inserted)
+
+
+async def test_a_failing_job_fails_alone(local_log: LocalLog) -> None:
+    """Jobs that share a transaction with one that cannot be written are written all the same."""
+    good, bad, work, other = await asyncio.gather(
+        append(local_log, b"a"),
+        local_log.append([Entry(0, b"", [b"not bytes"])]),  # type: ignore[arg-type]
+        local_log.write(lambda _: 1 // 0),
+        append(local_log, b"b"),
+        return_exceptions=True,
+    )
+
+    assert ([Position(0, 0)], [Position(0, 1)]) == (good, other)
+    assert (LogUnavailableError, ZeroDivisionError) == (type(bad), type(work))
+    assert [b"a", b"b"] == await read_values(local_log, 2)
+
+
+def _delete(path: Path, *offsets: int) -> None:
+    connection = sqlite3.connect(path)
+    connection.executemany("DELETE FROM records WHERE position = ?", [(offset,) for offset in offsets])
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("offsets", [(3, 4), (9,)])
+async def test_missing_records(local_log: LocalLog, local_path: Path, offsets: tuple[int, ...]) -> None:
+    """A record that is gone from the middle or the end of the log is never passed by: reader and check refuse."""
+    await append(local_log, *[b"%d" % n for n in range(10)])
+    _delete(local_path, *offsets)
+    reader = local_log.reader({0: 0})
+    records = (await read(reader, offsets[0]))[0]
+    said = f"has no record at offset {offsets[0]}, but"
+
+    assert [b"%d" % n for n in range(offsets[0])] == [record[3] for record in records]
+    with pytest.raises(LogMismatchError, match=said) as caught:
+        await reader.fetch(0, 10)
+    assert (Mismatch.EVENTS_LOST, offsets[0]) == (caught.value.kind, reader.position(0))
+    with pytest.raises(LogMismatchError, match=said):
+        await local_log.check(0, offsets[0], local_log.fingerprint(0, records[-1]))

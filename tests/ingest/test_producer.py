@@ -145,7 +145,7 @@ def test_cross_slot() -> None:
 @pytest.mark.parametrize(
     ("cmd", "args", "options", "said"),
     [
-        ("NOPE", [], {}, "unknown command b'NOPE'"),
+        ("NOPE", [], {}, "ERR unknown command 'NOPE'"),
         ("GET", [], {}, "wrong number of arguments for 'get' command"),
         ("EXEC", [["SET", "k"]], {}, "wrong number of arguments for 'set' command"),
         ("EXEC", ["SET", "k", "v"], {}, "a command of an EXEC is not an array"),
@@ -154,12 +154,26 @@ def test_cross_slot() -> None:
         ("SET", ["k", "v"], {"id": "x" * 65}, "id is not a string of 1 to 64 bytes"),
         ("SET", ["k", "v"], {"db": 16}, "db is not an integer from 0 to 15"),
         ("SET", ["k", "v"], {"db": 1}, "a topic of several partitions has database 0 alone"),
+        ("RULES", [7], {}, "RULES moves a partition on to other rules: it is for operators alone"),
+        ("dbsize", [], {}, "DBSIZE counts keys that are due as well: it cannot be an event"),
+        ("EXEC", [], {}, "an EXEC without commands"),
+        ("EXEC", [["DBSIZE"]], {}, "DBSIZE counts keys that are due as well: it cannot be an event"),
+        ("EXEC", [["NOPE"]], {}, "ERR unknown command 'NOPE'"),
+        ("EXEC", [["SET", "k", "v"], ["flushall"]], {}, "FLUSHALL cannot be part of a transaction"),
     ],
 )
 def test_refused(cmd: str, args: list[Any], options: dict[str, Any], said: str) -> None:
     """What could only become a dead letter is refused before it is sent, with the reason."""
     with pytest.raises(EventError, match=said):
         prepare(2, cmd, args, **options)
+
+
+def test_keyless_in_a_transaction() -> None:
+    """With one partition, an EXEC may hold those commands without keys that Redis has, and no others."""
+    assert len(prepare(1, "EXEC", [["FLUSHALL"]])) == 1
+    for command in (["TICK"], ["RULES", 1]):
+        with pytest.raises(EventError, match=f"{command[0]} cannot be part of a transaction"):
+            prepare(1, "EXEC", [command])
 
 
 async def test_time(tmp_path: Path) -> None:

@@ -86,6 +86,10 @@ class SimulatedLog:
         """Nothing is ever trimmed."""
         return 0
 
+    async def high_watermark(self, partition: int) -> int:
+        """The end: there are no transactions."""
+        return await self.end_offset(partition)
+
     async def end_offset(self, partition: int) -> int:
         """The offset after the last one."""
         self.reach()

@@ -52,7 +52,8 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
 
     with (
         patch("ingest.consumer.monotonic", loop.time),
-        patch("ingest.consumer.now_ms", lambda: START_MS + int(loop.time() * 1000)),
+        patch("ingest.watch.monotonic", loop.time),
+        patch("ingest.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),
         patch("ingest.worker.perf_counter", perf_counter),
         capture_logs(),
     ):
