@@ -22,7 +22,7 @@ from typing import Final
 
 from engine.encoding import U64, pack_u64, parse_u64
 from engine.errors import CorruptionError, StateMismatchError
-from engine.store.base import SYSTEM_CF, Changes, Store
+from engine.store.base import LOCAL_CF, SYSTEM_CF, Changes, Store
 
 FORMAT: Final = 1
 RULES: Final = 1
@@ -30,6 +30,7 @@ RULES: Final = 1
 
 _COUNT: Final = b"count/"
 _SKIP: Final = b"skip/"
+_REPLAYING: Final = b"replaying"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _difference(stored: Home, home: Home) -> str:
         ("its layout is {}, not {}", stored.layout, home.layout),
     )
     differing = ", ".join(text.format(found, asked) for text, found, asked in said if found != asked)
-    return f"the state is another one: {differing}; choose another --data, or the --topic and --partitions of the state"
+    return f"the state is another one: {differing}; choose another --data, or set the options to match"
 
 
 def _read_position(store: Store) -> Position:
@@ -174,6 +175,21 @@ def _number(name: bytes, value: bytes | None) -> int:
         message = f"the state has no {name.decode()}; rebuild it with `slotlog replay`"
         raise CorruptionError(message)
     return parse_u64(value)
+
+
+def replaying_changes(*, begins: bool) -> Changes:
+    """The batch that marks a directory as no state yet, while a replay fills it without a WAL, or takes the mark away.
+
+    The mark is node-local (column family `local`): no dump and no digest shows it.
+    """
+    changes = Changes()
+    changes.of(LOCAL_CF)[_REPLAYING] = b"" if begins else None
+    return changes
+
+
+def is_replaying(store: Store) -> bool:
+    """Whether a replay into this state never finished: some of its records may be missing."""
+    return store.getter(LOCAL_CF)(_REPLAYING) is not None
 
 
 def _named(store: Store, prefix: bytes) -> list[tuple[bytes, bytes]]:

@@ -1,7 +1,7 @@
 """Rebuild a state from the start of the log, up to its end, an offset or a time, into a fresh directory.
 
 The write-ahead log is off meanwhile (a crash would start again anyway), so the directory counts as a state only when
-every column family was flushed and the marker `REPLAYING` is gone.
+every column family was flushed and the mark in it is gone (`engine.system.replaying_changes`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from engine.digest import Digest
+from engine.errors import CorruptionError, StateMismatchError
+from engine.store.base import Store
 from engine.store.rocks import RocksStore
-from engine.system import skip_changes
+from engine.system import replaying_changes, skip_changes
 from ingest.consumer import Consumer
 from ingest.log import Log, open_log
 from ingest.observer import NullObserver
@@ -20,15 +24,15 @@ from ingest.worker import Worker
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state import (
-    REPLAYING,
     cached_keys_max,
     digest_partition,
     home_of,
     partition_path,
     reading,
-    refuse_unfinished,
     store_opener,
 )
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,10 @@ class Until:
 class Replayed:
     """What one partition came to.
 
-    `live_digest` is that of the state it may be compared with; None when that is not at the same position.
+    Attributes:
+        live_digest: that of the live state, where it is at the same position.
+        skips: offsets that were not applied, by decision of an operator; ascending.
+        note: why there is no `live_digest`; else empty.
     """
 
     partition: int
@@ -51,77 +58,110 @@ class Replayed:
     clock_ms: int
     digest: Digest
     live_digest: Digest | None
+    skips: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The state of one partition in --data, as it was before the replay; `note` says why it cannot be used."""
+
+    skips: frozenset[int] = frozenset()
+    note: str = ""
 
 
 async def replay(
     settings: Settings, to: Path, until: Until, skips: Sequence[tuple[int, int]] = (), *, records_max: int = 1000
 ) -> list[Replayed]:
-    """Rebuild every partition into `to`.
+    """Rebuild every owned partition into `to`, without the records that an operator has decided to go past.
 
     Args:
-        settings: the log, and the live state to compare with.
+        settings: the log, and the live state: its skips are taken over, and it is compared with. A live state that is
+            damaged or of another topic is left aside, with a note.
         to: a directory that is empty or not there.
         until: where to end.
-        skips: (partition, offset) of records that an operator decided to go past.
+        skips: (partition, offset) of records to go past, beside those that the live state goes past.
         records_max: size of a batch; the result is the same with any.
 
     Raises:
-        ConfigError: `to` is not empty, or the log no longer begins at 0.
+        ConfigError: `to` is not empty, the log no longer begins at 0, or `until` or `skips` lie beyond its end.
     """
     _refuse_used(to)
+    live = {partition: _look_at(settings, partition) for partition in settings.owned}
     log = open_log(
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
     )
     await log.start()
     try:
-        ends = await _ends(log, until)
-        _begin(to)
-        await _replay_to(settings, log, to, ends, skips, records_max)
+        ends = await _ends(log, settings.owned, until)
+        _check_skips(skips, ends)
+        carried = [(partition, offset) for partition, state in live.items() for offset in sorted(state.skips)]
+        await _replay_to(settings, log, to, ends, [*carried, *skips], records_max)
     finally:
         await log.close()
-    (to / REPLAYING).unlink()
-    return [_compare(settings, to, partition) for partition in sorted(ends)]
+    return [_compare(settings, to, partition, live[partition]) for partition in settings.owned]
+
+
+def _look_at(settings: Settings, partition: int) -> _Live:
+    if not partition_path(settings.data, partition).is_dir():
+        return _Live(note=f"{settings.data} has no state of it")
+    try:
+        with reading(settings, partition) as (_, machine):
+            return _Live(machine.position.skips)
+    except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
+        logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
+        return _Live(note=str(error))
 
 
 def _refuse_used(to: Path) -> None:
-    refuse_unfinished(to)
     if to.exists() and any(to.iterdir()):
         raise ConfigError(f"{to} is not empty; a replay needs a directory of its own")
 
 
-def _begin(to: Path) -> None:
-    to.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (to / REPLAYING).touch()
-
-
-async def _ends(log: Log, until: Until) -> dict[int, int]:
+async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
     ends = {}
-    for partition in range(log.partitions):
+    for partition in partitions:
         begin = await log.begin_offset(partition)
         if begin > 0:
             raise ConfigError(
                 f"partition {partition} of the log begins at offset {begin}: what was before is gone, so the state"
                 " cannot be rebuilt from it; restore the log"
             )
-        end = await log.end_offset(partition)
-        if until.offset is not None:
-            end = min(end, until.offset)
-        if until.time_ms is not None:
+        ends[partition] = await log.end_offset(partition)
+    if until.offset is not None:
+        if until.offset > max(ends.values()):
+            raise ConfigError(
+                f"--until {until.offset} is beyond the log's end at offset {max(ends.values())};"
+                f" a time in milliseconds is written @{until.offset}"
+            )
+        return {partition: min(end, until.offset) for partition, end in ends.items()}
+    if until.time_ms is not None:
+        for partition, end in ends.items():
             at = await log.offset_at(partition, until.time_ms)
-            end = min(end, end if at is None else at)
-        ends[partition] = end
+            ends[partition] = end if at is None else min(end, at)
     return ends
+
+
+def _check_skips(skips: Sequence[tuple[int, int]], ends: Mapping[int, int]) -> None:
+    for partition, offset in skips:
+        if partition not in ends:
+            raise ConfigError(f"--skip {partition}:{offset}: partition {partition} is not one of those to rebuild")
+        if offset >= ends[partition]:
+            raise ConfigError(f"--skip {partition}:{offset}: the replay ends before offset {ends[partition]}")
 
 
 async def _replay_to(
     settings: Settings, log: Log, to: Path, ends: Mapping[int, int], skips: Sequence[tuple[int, int]], records_max: int
 ) -> None:
-    open_store = store_opener(settings, to, wal=False)
-    for partition, offset in skips:
+    to.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in this loop
+    open_store = store_opener(settings, to, replaying=True)
+    for partition in ends:
         store = open_store(partition)
-        store.write(skip_changes(offset))
-        if isinstance(store, RocksStore):
-            store.flush_all()
+        store.write(replaying_changes(begins=True))
+        for skipped, offset in skips:
+            if skipped == partition:
+                store.write(skip_changes(offset))
+        store.flush_all()
         store.close()
     workers = {
         partition: Worker(
@@ -141,19 +181,34 @@ async def _replay_to(
         with progress("replay", sum(ends.values()), "events") as advance:
             await consumer.run_to(ends, lambda: advance(sum(worker.machine.next_offset for worker in workers.values())))
         for worker in workers.values():
-            if isinstance(worker.store, RocksStore):
-                worker.store.flush_all()
+            _finish(worker.store)
     finally:
         consumer.close()
 
 
-def _compare(settings: Settings, to: Path, partition: int) -> Replayed:
+def _finish(store: Store) -> None:
+    """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush."""
+    assert isinstance(store, RocksStore)
+    store.flush_all()
+    store.write(replaying_changes(begins=False))
+    store.flush_all()
+
+
+def _compare(settings: Settings, to: Path, partition: int, live: _Live) -> Replayed:
     result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
-    live = None
-    if partition_path(settings.data, partition).is_dir():
+    live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
+    skips = tuple(sorted(position.skips))
+    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note)
+
+
+def _live_digest(settings: Settings, partition: int, next_offset: int) -> tuple[Digest | None, str]:
+    """The digest of the live state, or why there is none to compare with."""
+    try:
         with reading(settings, partition) as (_, machine):
-            as_far = machine.position.next_offset == position.next_offset
-        if as_far:
-            live, live_position = digest_partition(settings, partition)
-            live = live if live_position.next_offset == position.next_offset else None  # a service may have gone on
-    return Replayed(partition, position.next_offset, position.clock_ms, result, live)
+            reached = machine.position.next_offset
+        if reached == next_offset:
+            live_digest, position = digest_partition(settings, partition)
+            reached = position.next_offset  # a service may have gone on
+    except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
+        return None, str(error)
+    return (live_digest, "") if reached == next_offset else (None, f"it stands before offset {reached}")

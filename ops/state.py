@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,15 +12,11 @@ from engine.layouts import LAYOUTS
 from engine.machine import CACHED_KEYS_MAX, Machine
 from engine.store.base import Store
 from engine.store.rocks import RocksStore, SharedMemory
-from engine.system import Home, Position, skip_changes
-from ingest.worker import OpenStore
+from engine.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 
 _PROGRESS_KEYS = 1000
-
-REPLAYING = "REPLAYING"
-"""A file with this name in a data directory says that a replay into it has not finished: it is no state yet."""
 
 
 def home_of(settings: Settings, partition: int) -> Home:
@@ -33,13 +29,28 @@ def partition_path(data: Path, partition: int) -> Path:
     return data / str(partition)
 
 
-def store_opener(settings: Settings, data: Path, *, wal: bool = True) -> OpenStore:
-    """A function that opens the store of a partition; all of them share one cache and memtable budget."""
+def has_state(settings: Settings) -> bool:
+    """Whether there is a state of any owned partition."""
+    return any(partition_path(settings.data, partition).is_dir() for partition in settings.owned)
+
+
+def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> Callable[[int], RocksStore]:
+    """A function that opens the store of a partition; all of them share one cache and memtable budget.
+
+    Args:
+        settings: layout and memory.
+        data: where the partitions' directories are.
+        replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
+            ConfigError for that.
+    """
     families = column_families(settings.layout)
     memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
 
-    def open_store(partition: int) -> Store:
-        return RocksStore(partition_path(data, partition), families, memory, wal=wal)
+    def open_store(partition: int) -> RocksStore:
+        store = RocksStore(partition_path(data, partition), families, memory, wal=not replaying)
+        if not replaying:
+            _refuse_unfinished(store)
+        return store
 
     return open_store
 
@@ -56,19 +67,15 @@ def cached_keys_max(settings: Settings) -> int:
 
 
 def prepare_data(settings: Settings) -> None:
-    """Make the data directory, readable by its owner alone.
-
-    Raises:
-        ConfigError: a replay into it never finished.
-    """
+    """Make the data directory, readable by its owner alone."""
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    refuse_unfinished(settings.data)
 
 
-def refuse_unfinished(data: Path) -> None:
-    """Raise ConfigError when a replay into `data` never finished."""
-    if (data / REPLAYING).exists():
-        raise ConfigError(f"{data} holds an unfinished replay; remove it and run `slotlog replay` again")
+def _refuse_unfinished(store: RocksStore) -> None:
+    """Close `store` and raise ConfigError when a replay into it never finished."""
+    if is_replaying(store):
+        store.close()
+        raise ConfigError(f"{store.path} holds an unfinished replay; remove it and run `slotlog replay` again")
 
 
 @contextmanager
@@ -76,10 +83,9 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
     """The state of one partition as of now, read-only, also while a service runs on it.
 
     Raises:
-        ConfigError: there is no state of that partition.
+        ConfigError: there is no state of that partition, or a replay into it never finished.
         StateMismatchError: the state is of something else.
     """
-    refuse_unfinished(settings.data)
     path = partition_path(settings.data, partition)
     if not path.is_dir():
         raise ConfigError(
@@ -87,6 +93,7 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
         )
     memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
     store = RocksStore(path, column_families(settings.layout), memory, read_only=True)
+    _refuse_unfinished(store)
     try:
         yield store, Machine(store, home_of(settings, partition))
     finally:
@@ -113,7 +120,6 @@ def record_skip(settings: Settings, partition: int, offset: int) -> None:
         ConfigError: `offset` is not the next one that the partition would apply.
         OSError: a service is applying the partition: it did not stop there.
     """
-    refuse_unfinished(settings.data)
     if not partition_path(settings.data, partition).is_dir():
         raise ConfigError(f"{settings.data} has no state of partition {partition}")
     store = store_opener(settings, settings.data)(partition)
@@ -124,6 +130,7 @@ def record_skip(settings: Settings, partition: int, offset: int) -> None:
                 f"partition {partition} stands before offset {next_offset}, so {offset} cannot be skipped"
             )
         store.write(skip_changes(offset))
+        store.flush_all()  # an operator's decision survives a power loss
     finally:
         store.close()
 

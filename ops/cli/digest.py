@@ -2,34 +2,96 @@
 
 from __future__ import annotations
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
-from ops.config import load_settings
+from typing import TYPE_CHECKING, NamedTuple
+
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    counted,
+    listed,
+    print_json,
+    reports_errors,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.digest import Digest
+    from engine.system import Position
+
+
+class Digested(NamedTuple):
+    """The digest of one partition, and the position that it stands for."""
+
+    partition: int
+    digest: Digest
+    position: Position
 
 
 @reports_errors
 def digest(
-    *, data: Data = None, log: LogUrl = None, topic: Topic = None, partitions: Partitions = None, json: Json = False
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
+    json: Json = False,
 ) -> None:
     """Print a digest of everything that is alive in a state directory, and the position that it stands for.
 
-    Equal digests at equal positions mean equal content, whatever the batches, the layout or the cleaning was.
+    Equal digests at equal positions mean equal content, whatever the batches, the layout or the cleaning was. The
+    digests of the partitions add up to the first one. Offsets that an operator skipped are listed.
 
     Example: slotlog digest --data .data
     """
     from engine.digest import Digest
     from ops.logging import configure_logging
+    from ops.recorded import load_state_settings, presence
     from ops.state import digest_partition
 
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    total, positions = Digest(), []
-    for partition in settings.owned:
-        result, position = digest_partition(settings, partition)
-        total += result
-        positions.append({"partition": partition, "next_offset": position.next_offset, "clock_ms": position.clock_ms})
+    here, missing = presence(settings)
+    results = [Digested(partition, *digest_partition(settings, partition)) for partition in here]
+    total = Digest()
+    for result in results:
+        total += result.digest
     if json:
-        print_json({"digest": str(total), "keys": total.keys, "partitions": positions})
-        return
-    print(f"{total}  {total.keys} keys")
-    for at in positions:
-        print(f"partition {at['partition']}: next offset {at['next_offset']}, clock {at['clock_ms']} ms")
+        print_json(
+            {
+                "digest": str(total),
+                "keys": total.keys,
+                "partitions": [_facts(result) for result in results],
+                "missing": missing,
+            }
+        )
+    else:
+        _print(total, results, missing, settings.data)
+
+
+def _facts(result: Digested) -> dict[str, object]:
+    return {
+        "partition": result.partition,
+        "next_offset": result.position.next_offset,
+        "clock_ms": result.position.clock_ms,
+        "digest": str(result.digest),
+        "keys": result.digest.keys,
+        "skips": sorted(result.position.skips),
+    }
+
+
+def _print(total: Digest, results: list[Digested], missing: list[int], data: Path) -> None:
+    print(f"{total}  {counted(total.keys, 'key')}")
+    for partition, own, position in results:
+        print(f"partition {partition}: next offset {position.next_offset}, clock {position.clock_ms} ms")
+        if len(results) > 1:
+            print(f"  digest    {own}  {counted(own.keys, 'key')}")
+        if position.skips:
+            print(f"  skipped   {listed('offset', sorted(position.skips))}")
+    if missing:
+        print(f"not counted: {listed('partition', missing)}, of which {data} has no state")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
-from ops.config import Settings, load_settings
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    listed,
+    print_json,
+    print_note,
+    reports_errors,
+)
+from ops.config import Settings
 
 
 @reports_errors
@@ -17,8 +27,9 @@ def dump(
     *,
     data: Data = None,
     log: LogUrl = None,
-    topic: Topic = None,
-    partitions: Partitions = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
     raw: Annotated[bool, typer.Option("--raw", help="RocksDB's records in hex instead of keys and values.")] = False,
     json: Json = False,
 ) -> None:
@@ -26,8 +37,13 @@ def dump(
 
     Example: slotlog dump --data .data | head
     """
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
-    for partition in settings.owned:
+    from ops.recorded import load_state_settings, presence
+
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    here, missing = presence(settings)
+    if missing:
+        print_note(f"{settings.data} has no state of {listed('partition', missing)}")
+    for partition in here:
         for line in _raw_lines(settings, partition) if raw else _key_lines(settings, partition):
             print_json(line)
 
@@ -68,9 +84,8 @@ def _content(type_code: int, pieces: list[bytes]) -> Any:
     if type_code == STRING:
         return bytes_as_json(pieces[0])
     if type_code in {HASH, ZSET}:
-        pairs = itertools.batched(pieces, 2) if hasattr(itertools, "batched") else zip(*[iter(pieces)] * 2, strict=True)
         return [
             [bytes_as_json(name), as_json(parse_score(value)) if type_code == ZSET else bytes_as_json(value)]
-            for name, value in pairs
+            for name, value in zip(pieces[::2], pieces[1::2], strict=True)
         ]
     return [bytes_as_json(piece) for piece in pieces]

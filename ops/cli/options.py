@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import json as json_module
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -26,6 +27,16 @@ LogUrl = Annotated[
 Topic = Annotated[str | None, typer.Option(help="Name of the log.", metavar="NAME", show_default="slotlog")]
 Partitions = Annotated[
     int | None, typer.Option(help="Partitions of the log: 1 standalone, more a cluster.", metavar="N", show_default="1")
+]
+StateTopic = Annotated[
+    str | None, typer.Option("--topic", help="Name of the log.", metavar="NAME", show_default="the state's")
+]
+StatePartitions = Annotated[
+    int | None, typer.Option("--partitions", help="Partitions of the log.", metavar="N", show_default="the state's")
+]
+StateOwn = Annotated[
+    str | None,
+    typer.Option("--own", help="Partitions to read, such as 0-3.", metavar="LIST", show_default="those that are there"),
 ]
 Database = Annotated[int, typer.Option("--db", help="Logical database, 0 to 15.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -49,20 +60,61 @@ def print_json(value: Any) -> None:
     print(json_module.dumps(value, ensure_ascii=False))
 
 
+def print_error(kind: str, message: str, *, json: bool) -> None:
+    """One line on stderr, or {"error", "kind"} on stdout."""
+    if json:
+        print_json({"error": message, "kind": kind})
+    else:
+        print(f"slotlog: {message}", file=sys.stderr)
+
+
+def print_note(message: str) -> None:
+    """One line on stderr, for what a reader of the result must know."""
+    print(f"slotlog: {message}", file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 key`, `2 keys`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(noun: str, numbers: Sequence[int]) -> str:
+    """`offset 3`, `offsets 3, 7`."""
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {', '.join(map(str, numbers))}"
+
+
 def reports_errors(verb: Callable[P, R]) -> Callable[P, R]:
-    """Turn an expected error into one line on stderr (or JSON with `--json`) and exit code 1."""
+    """Turn an expected error into one line on stderr (or JSON with `--json`) and exit code 1.
+
+    A reader of the output who goes away (`| head`) has what was wanted: that ends a verb, and is no error.
+    """
 
     @functools.wraps(verb)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return verb(*args, **kwargs)
+            return _flushed(verb, *args, **kwargs)
         except typer.Exit:  # a RuntimeError, and how a verb ends that has said why
             raise
+        except BrokenPipeError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes there when the process ends
+            raise typer.Exit(0) from error
         except _EXPECTED as error:
-            if kwargs.get("json"):
-                print_json({"error": str(error), "kind": type(error).__name__})
-            else:
-                print(f"slotlog: {error}", file=sys.stderr)
+            print_error(type(error).__name__, _text(error), json=bool(kwargs.get("json")))
             raise typer.Exit(1) from error
 
     return wrapped
+
+
+def _flushed(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run the verb and print all of its output, so that it is here that a closed pipe is met."""
+    try:
+        return verb(*args, **kwargs)
+    finally:
+        sys.stdout.flush()
+
+
+def _text(error: BaseException) -> str:
+    """What to say of an error; the operating system's own without its number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fspath(error.filename)}: {error.strerror}"
+    return str(error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, counted, print_json, reports_errors
 from ops.config import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def _opened(file: str) -> Iterator[int]:
 
 def _facts(produced: Produced) -> dict[str, object]:
     spans = sorted(produced.spans.items())
+    kind = "Interrupted" if produced.failure == _INTERRUPTED else "SendError"
     return {
         "events": produced.events,
         "partitions": [
@@ -106,13 +107,14 @@ def _facts(produced: Produced) -> dict[str, object]:
             }
             for partition, span in spans
         ],
-        **({"error": produced.failure} if produced.failure else {}),
+        **({"error": produced.failure, "kind": kind} if produced.failure else {}),
     }
 
 
 def _print(produced: Produced) -> None:
-    print(f"{produced.events} events appended")
+    print(f"{counted(produced.events, 'event')} appended")
     for partition, span in sorted(produced.spans.items()):
-        print(f"partition {partition}: {span.records} records, offsets {span.first_offset} to {span.last_offset}")
+        records = counted(span.records, "record")
+        print(f"partition {partition}: {records}, offsets {span.first_offset} to {span.last_offset}")
     if produced.failure:
         print(f"slotlog: {produced.failure}", file=sys.stderr)

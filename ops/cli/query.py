@@ -11,9 +11,21 @@ from engine.errors import CROSS_SLOT, CommandError
 from engine.registry import check_arity, find
 from engine.replies import Reply
 from engine.slots import partition_of, slot
-from ops.cli.options import Data, Database, Json, LogUrl, Partitions, Topic, print_json, reports_errors
+from ops.cli.options import (
+    Data,
+    Database,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    listed,
+    print_json,
+    print_note,
+    reports_errors,
+)
 from ops.cli.replies import as_json, as_text
-from ops.config import Settings, load_settings
+from ops.config import Settings
 
 
 @reports_errors
@@ -22,18 +34,24 @@ def query(
     *,
     data: Data = None,
     log: LogUrl = None,
-    topic: Topic = None,
-    partitions: Partitions = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
     db: Database = 0,
     json: Json = False,
 ) -> None:
     """Read from a state directory, at the state's own clock; also while a service runs on it.
 
-    Options stand before the command.
+    DBSIZE adds up the partitions that are there. Options may stand anywhere; what follows -- is the command's own, even
+    where it looks like one of them.
 
     Example: slotlog query --data .data HGETALL user:1
     """
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    from ops.recorded import load_state_settings
+
+    if command[0].startswith("--"):
+        raise typer.BadParameter(f"there is no option {command[0]}")
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     reply = run_query(settings, [os.fsencode(word) for word in command], db)
     if json:
         print_json(as_json(reply))
@@ -61,9 +79,16 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0) -> Reply:
 
 def _partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
     """The partition of the keys; every partition for a command without any (DBSIZE, which adds up)."""
+    from ops.recorded import presence
+
     slots = sorted({slot(key) for key in keys})
     if settings.partitions == 1:
         return [0]
     if len(slots) > 1:
         raise CommandError(CROSS_SLOT)
-    return [partition_of(slots[0], settings.partitions)] if slots else list(range(settings.partitions))
+    if slots:
+        return [partition_of(slots[0], settings.partitions)]
+    here, missing = presence(settings)
+    if missing:
+        print_note(f"{settings.data} has no state of {listed('partition', missing)}")
+    return here

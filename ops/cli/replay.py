@@ -6,13 +6,24 @@ import asyncio
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
-from ops.config import ConfigError, load_settings
-from ops.replay import Until
+from engine.digest import Digest
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StatePartitions,
+    StateTopic,
+    counted,
+    listed,
+    print_json,
+    reports_errors,
+)
+from ops.config import ConfigError
+from ops.replay import Replayed, Until
 
 
 @reports_errors
@@ -21,66 +32,122 @@ def replay(
     to: Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the rebuilt state.")],
     until: Annotated[
         str | None,
-        typer.Option(metavar="OFFSET|TIME", help="Stop before this offset, or before the first record at this time."),
+        typer.Option(
+            metavar="OFFSET|TIME",
+            help="Stop before this offset, or before the first record at this time: ISO 8601, or @ and ms since 1970.",
+        ),
     ] = None,
     skip: Annotated[
-        list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Go past this record; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="PARTITION:OFFSET",
+            help="Go past this record, beside those that the state in --data goes past; may be repeated.",
+        ),
     ] = None,
     data: Data = None,
     log: LogUrl = None,
-    topic: Topic = None,
-    partitions: Partitions = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: Annotated[str | None, typer.Option(help="Partitions to rebuild, such as 0-3.", show_default="all")] = None,
     json: Json = False,
 ) -> None:
     """Rebuild the state from the log's start into a new directory, and compare it with --data where both are as far.
 
+    Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs.
+
     Example: slotlog replay --data .data --to rebuilt --until 2013-01-15T00:00:00Z
     """
     from ops.logging import configure_logging
+    from ops.recorded import load_state_settings
     from ops.replay import replay as run
 
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
     results = asyncio.run(run(settings, to, parse_until(until), [parse_skip(text) for text in skip or []]))
-    differing = [result for result in results if result.live_digest not in {None, result.digest}]
     if json:
-        print_json(
-            [
-                {
-                    "partition": result.partition,
-                    "next_offset": result.next_offset,
-                    "clock_ms": result.clock_ms,
-                    "digest": str(result.digest),
-                    "live_digest": None if result.live_digest is None else str(result.live_digest),
-                }
-                for result in results
-            ]
-        )
+        _print_json(results)
     else:
-        for result in results:
-            print(f"partition {result.partition}: next offset {result.next_offset}, {result.digest.keys} keys")
-            print(f"  replayed  {result.digest}")
-            if result.live_digest is not None:
-                verdict = "equal" if result.live_digest == result.digest else "DIFFERENT"
-                print(f"  live      {result.live_digest}  {verdict}")
-    if differing:
+        _print(results)
+    if any(result.live_digest not in {None, result.digest} for result in results):
         raise typer.Exit(1)
 
 
+def _print_json(results: list[Replayed]) -> None:
+    total, live = _totals(results)
+    print_json(
+        {
+            "digest": str(total),
+            "keys": total.keys,
+            "live_digest": _text(live),
+            "partitions": [_facts(result) for result in results],
+        }
+    )
+
+
+def _facts(result: Replayed) -> dict[str, Any]:
+    return {
+        "partition": result.partition,
+        "next_offset": result.next_offset,
+        "clock_ms": result.clock_ms,
+        "digest": str(result.digest),
+        "keys": result.digest.keys,
+        "skips": list(result.skips),
+        "live_digest": _text(result.live_digest),
+        **({"note": result.note} if result.note else {}),
+    }
+
+
+def _print(results: list[Replayed]) -> None:
+    for result in results:
+        keys = counted(result.digest.keys, "key")
+        print(f"partition {result.partition}: next offset {result.next_offset}, {keys}")
+        if result.skips:
+            print(f"  skipped   {listed('offset', result.skips)}")
+        _print_digests(result.digest, result.live_digest)
+        if result.note:
+            print(f"  live      not compared: {result.note}")
+    if len(results) > 1:
+        total, live = _totals(results)
+        print(f"all: {counted(total.keys, 'key')}")
+        _print_digests(total, live)
+
+
+def _print_digests(digest: Digest, live: Digest | None) -> None:
+    print(f"  replayed  {digest}")
+    if live is not None:
+        print(f"  live      {live}  {'equal' if live == digest else 'DIFFERENT'}")
+
+
+def _totals(results: list[Replayed]) -> tuple[Digest, Digest | None]:
+    """The sums of the digests; the second is None where a live one is not known."""
+    total, live = Digest(), Digest()
+    for result in results:
+        total += result.digest
+        live += result.live_digest or Digest()
+    return total, None if any(result.live_digest is None for result in results) else live
+
+
+def _text(digest: Digest | None) -> str | None:
+    return None if digest is None else str(digest)
+
+
 def parse_until(text: str | None) -> Until:
-    """`120` is an offset; `2013-01-15T00:00:00Z` (or another ISO 8601 time, UTC unless it says otherwise) a time.
+    """`120` is an offset; `@1358208000000` (ms since 1970) and `2013-01-15T00:00:00Z` (ISO 8601) are times.
+
+    A time that does not say where it holds is one of UTC.
 
     Raises:
-        ConfigError: neither.
+        ConfigError: none of them.
     """
     if text is None:
         return Until()
-    if text.isdigit():
-        return Until(offset=int(text))
+    number = re.fullmatch(r"(@?)([0-9]+)", text)
+    if number is not None:
+        return Until(time_ms=int(number[2])) if number[1] else Until(offset=int(number[2]))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"--until {text!r} is neither an offset nor an ISO 8601 time") from None
+        raise ConfigError(f"--until {text!r} is neither an offset nor an ISO 8601 time nor @MILLISECONDS") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Until(time_ms=round(moment.timestamp() * 1000))
@@ -88,7 +155,7 @@ def parse_until(text: str | None) -> Until:
 
 def parse_skip(text: str) -> tuple[int, int]:
     """`0:120` -> (0, 120); ConfigError when it is not PARTITION:OFFSET."""
-    match = re.fullmatch(r"(\d+):(\d+)", text)
+    match = re.fullmatch(r"([0-9]+):([0-9]+)", text)
     if match is None:
         raise ConfigError(f"--skip {text!r} is not PARTITION:OFFSET")
     return int(match[1]), int(match[2])

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, reports_errors
-from ops.config import load_settings
+from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
 
 
 @reports_errors
@@ -17,20 +16,21 @@ def skip(
     *,
     data: Data = None,
     log: LogUrl = None,
-    topic: Topic = None,
-    partitions: Partitions = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
     """Decide that a partition goes past the record that stopped it. The decision is kept in the state.
 
     A running service has let go of a stopped partition and goes on by itself within a minute. The record is neither
-    applied nor a dead letter; `slotlog replay` needs the same decision again, as --skip PARTITION:OFFSET.
+    applied nor a dead letter. `slotlog replay` with the same --data takes the decision over; `slotlog digest` lists it.
 
     Example: slotlog skip 0 4711 --data .data
     """
+    from ops.recorded import load_state_settings
     from ops.state import record_skip
 
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     record_skip(settings, partition, offset)
     if json:
         print_json({"partition": partition, "offset": offset, "skipped": True})

@@ -5,11 +5,21 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version as version_of
 
+import typer
+
 from engine.system import FORMAT, RULES
-from ops.cli.options import Json, print_json
+from ops.cli.options import Json, print_json, reports_errors
 from ops.version import VERSION
 
 
+def print_version(wanted: bool) -> None:
+    """The option `--version`: one line, and the end."""
+    if wanted:
+        print(f"slotlog {VERSION}")
+        raise typer.Exit
+
+
+@reports_errors
 def version(*, json: Json = False) -> None:
     """Print the versions of slotlog, its rules and format, and what it stands on.
 

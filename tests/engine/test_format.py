@@ -12,9 +12,9 @@ from engine.layouts.base import TYPE_NAMES
 from engine.layouts.neokv import NeoKV
 from engine.machine import Record
 from engine.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, pack, unpack
-from engine.store.base import SHARED_CFS
+from engine.store.base import LOCAL_CF, SHARED_CFS
 from engine.store.memory import MemoryStore
-from engine.system import skip_changes
+from engine.system import replaying_changes, skip_changes
 from tests.engine.harness import FAMILIES, new_store, open_machine, records_of, shape
 
 PAGE = (Path(engine.__file__).parent / "FORMAT.md").read_text()
@@ -94,7 +94,15 @@ def test_every_column_family_is_registered() -> None:
     registered = {row["column family"].strip("`"): row["status"] for row in tables["Column families"]}
 
     assert {*FAMILIES, *SHARED_CFS, "default"} == registered.keys()
-    assert {name for name, status in registered.items() if status == "standard"} == registered.keys() & tables.keys()
+    standard = {name for name, status in registered.items() if status == "standard"}
+    assert standard == registered.keys() & tables.keys() | {LOCAL_CF}  # whose marks no dump shows: the next test
+
+
+def test_every_node_local_mark_is_registered() -> None:
+    """The mark of an unfinished replay is the one that is shown."""
+    marks = {unhex(row["record"]): unhex(row["content"]) for row in dict(sections())["Node-local marks"]}
+
+    assert {LOCAL_CF: marks} == replaying_changes(begins=True).values
 
 
 def test_every_type_code_is_registered() -> None:

@@ -147,6 +147,7 @@ def test_bad_line_ends_it(bad: str, reason: str, data: Path, tmp_path: Path) -> 
     assert result.stderr.endswith("; nothing from there on was sent\n")
     assert 2 == json.loads(as_json.stdout)["events"]
     assert f"slotlog: {json.loads(as_json.stdout)['error']}\n" == result.stderr
+    assert "SendError" == json.loads(as_json.stdout)["kind"]
     assert 4 == len(records(local(data))[0])
 
 
@@ -240,6 +241,7 @@ def test_interruption_is_told(data: Path, tmp_path: Path) -> None:
 
     assert (1, 1) == (process.returncode, json.loads(said)["events"])
     assert json.loads(said)["error"].startswith("interrupted; ")
+    assert "Interrupted" == json.loads(said)["kind"]
 
 
 def test_memory_is_bounded(data: Path, tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_kafka_takes_no_time(kafka_bootstrap: str, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "events", [SET, {**SET, "time": 5}])
     result = run("produce", file, *options)
 
-    assert "1 events appended" in result.stdout
+    assert "1 event appended" in result.stdout
     assert result.stderr.startswith("slotlog: line 2: time is for the embedded log alone")
     assert 1 == len(records(f"kafka://{kafka_bootstrap}", topic=f"produce-{tmp_path.name}")[0])
 

@@ -113,9 +113,9 @@ def test_state_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
     layout = refusal("--data", data, "--log", log)
 
     for said, found, wanted in (
-        (topic, "topic='slotlog'", "topic='other'"),
-        (partitions, "partitions=1", "partitions=2"),
-        (layout, "layout='kvrocks'", "layout='neokv'"),
+        (topic, "its topic is slotlog", "not other"),
+        (partitions, "its topic has 1 partitions", "not 2"),
+        (layout, "its layout is kvrocks", "not neokv"),
     ):
         assert found in said
         assert wanted in said

@@ -1,0 +1,73 @@
+"""What a data directory says of itself, so that who reads it need not repeat how it was made."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from engine.errors import CorruptionError
+from engine.store.rocks import RocksStore
+from engine.system import Home, read_home
+from ops.config import Settings, load_settings
+from ops.state import partition_path
+
+_RECORDED: Final = ("topic", "partitions", "layout")
+
+
+class Presence(NamedTuple):
+    """The partitions that a verb reads, and those of the topic that are on another machine, both ascending."""
+
+    here: list[int]
+    missing: list[int]
+
+
+def load_state_settings(**options: Any) -> Settings:
+    """The settings; topic, partitions and layout, where nobody set them, are those of the state in `data`.
+
+    Raises:
+        ConfigError: as `load_settings`.
+    """
+    settings = load_settings(**{**options, "own": ""})  # what it may be depends on the number of partitions
+    unset = [name for name in _RECORDED if name not in settings.model_fields_set]
+    home = recorded_home(settings.data) if unset else None
+    recorded = {} if home is None else {name: getattr(home, name) for name in unset}
+    return load_settings(**{**options, **recorded})
+
+
+def recorded_home(data: Path) -> Home | None:
+    """What the first partition in `data` says it is; one that is empty or damaged says nothing.
+
+    Raises:
+        StateMismatchError: a newer slotlog wrote it.
+    """
+    for partition in _directories(data):
+        try:
+            with closing(RocksStore(partition_path(data, partition), (), read_only=True)) as store:
+                home = read_home(store)
+        except (CorruptionError, OSError):
+            continue
+        if home is not None:
+            return home
+    return None
+
+
+def presence(settings: Settings) -> Presence:
+    """The partitions named by `own`, all of which must be here; without it, those that are.
+
+    Where none is, all of them: reading the first then says that nothing is there.
+    """
+    if settings.own:
+        return Presence(settings.owned, [])
+    there = set(_directories(settings.data))
+    here = [partition for partition in range(settings.partitions) if partition in there]
+    if not here:
+        return Presence(settings.owned, [])
+    return Presence(here, [partition for partition in range(settings.partitions) if partition not in there])
+
+
+def _directories(data: Path) -> list[int]:
+    """The numbers of the partitions that have a directory in `data`, ascending."""
+    if not data.is_dir():
+        return []
+    return sorted(int(path.name) for path in data.iterdir() if path.name.isdecimal() and path.is_dir())
