@@ -1,1 +1,1 @@
-"""Tests: one folder per package under test, plus real servers (real/), the repository itself (tidy/) and the simulation."""
+"""Tests: a folder for each package under test, and for real servers, the repository itself and the simulation."""
