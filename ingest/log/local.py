@@ -23,6 +23,7 @@ from ingest.log.local_file import (
     OFFSET_MASK,
     Identity,
     Writer,
+    another_log,
     patiently,
     range_of,
     record_at,
@@ -145,7 +146,8 @@ class LocalLog:
 
     def reader(self, positions: Mapping[int, int]) -> LocalReader:
         """A reader with a connection of its own."""
-        reader = LocalReader(self._path, positions, self._readers.remove)
+        assert self._identity is not None, "not started"
+        reader = LocalReader(self._path, self._identity.id, positions, self._readers.remove)
         self._readers.append(reader)
         return reader
 
@@ -197,11 +199,7 @@ class LocalLog:
                 fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0]
             )
             if fingerprint[:_ID_BYTES] != identity.id:
-                raise LogMismatchError(
-                    Mismatch.RECREATED,
-                    f"{self._path} is another log than the one that the state was built from: it was recreated. "
-                    "Bring the old one back, or replay this one into a fresh directory.",
-                )
+                raise another_log(self._path)
             check_range(name, next_offset, begin, end)
             if mark.offset >= begin:
                 record = _looked_up(connection, partition, mark.offset)

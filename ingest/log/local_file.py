@@ -174,6 +174,15 @@ def read_identity(connection: sqlite3.Connection, path: Path) -> Identity:
     return identity
 
 
+def another_log(path: Path) -> LogMismatchError:
+    """The file holds another log than it did."""
+    return LogMismatchError(
+        Mismatch.RECREATED,
+        f"{path} is another log than the one that the state was built from: it was recreated. "
+        "Bring the old one back, or replay this one into a fresh directory.",
+    )
+
+
 def range_of(connection: sqlite3.Connection, partition: int) -> tuple[int, int]:
     """(begin, end) of a partition, as of one moment."""
     first = partition << OFFSET_BITS

@@ -19,6 +19,7 @@ from ingest.log.local_file import (
     IN_LOOP_SECONDS_MAX,
     OFFSET_BITS,
     OFFSET_MASK,
+    another_log,
     connect,
     patiently,
     range_of,
@@ -35,12 +36,16 @@ class LocalReader:
 
     Args:
         path: the file.
+        log_id: of the log that it held when it was opened.
         positions: partition -> offset.
         closed: told when the reader is closed.
     """
 
-    def __init__(self, path: Path, positions: Mapping[int, int], closed: Callable[[LocalReader], None]) -> None:
+    def __init__(
+        self, path: Path, log_id: bytes, positions: Mapping[int, int], closed: Callable[[LocalReader], None]
+    ) -> None:
         self._path = path
+        self._log_id = log_id
         self._positions = dict(positions)
         self._closed = closed
         self._paused: dict[int, None] = {}
@@ -113,6 +118,9 @@ class LocalReader:
         size = 0
         connection.execute("BEGIN")  # one view of the file, for records and ends alike
         try:
+            # A new file under the old name takes over the old `-wal` file, so that its records would be read here.
+            if connection.execute("SELECT id FROM log").fetchone() != (self._log_id,):
+                raise another_log(self._path)
             for partition in self._in_turn():
                 records, size = self._read(connection, partition, records_max, size)
                 if records:
