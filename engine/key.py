@@ -29,10 +29,11 @@ class Subkeys:
     Attributes:
         prefix: what each of its keys in the column family starts with.
         changed: subkey -> new value, or None where it was deleted.
+        order: the changed subkeys that a scan has sorted so far.
         fresh: nothing is stored under this version, so the store need not be asked.
     """
 
-    __slots__ = ("_get", "_order", "_scan", "changed", "fresh", "prefix")
+    __slots__ = ("_get", "_scan", "changed", "fresh", "order", "prefix")
 
     def __init__(self, prefix: bytes, get: Get, scan: Scan, *, fresh: bool) -> None:
         self.prefix = prefix
@@ -40,7 +41,7 @@ class Subkeys:
         self.fresh = fresh
         self._get = get
         self._scan = scan
-        self._order: list[bytes] = []
+        self.order: list[bytes] = []
 
     def get(self, subkey: bytes) -> bytes | None:
         """The value of `subkey`, None when it is absent."""
@@ -63,8 +64,8 @@ class Subkeys:
         """The changes are in the store now."""
         if self.changed:
             self.changed.clear()  # the same dict again: a new one for each key and batch costs 0.1 us
-            if self._order:
-                self._order = []
+            if self.order:
+                self.order = []
         self.fresh = False
 
     def scan(self, start: bytes = b"", end: bytes | None = None, *, reverse: bool = False) -> Records:
@@ -85,7 +86,7 @@ class Subkeys:
         return self._merged(stored, changed, reverse=reverse)
 
     def _changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:
-        order, changed = self._order, self.changed
+        order, changed = self.order, self.changed
         added = len(changed) - len(order)
         if added:
             # A dict keeps the order of insertion and nothing ever leaves this one, so what is new stands at its end.

@@ -40,11 +40,15 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     > HSET h age "42" city "Oslo"
     (integer) 1
     """
-    if len(args) == 3:  # one field, as most events have it: no lists, no loop
+    if len(args) == 3:  # the hot path, without a loop and a call: 0.3 us of 1.3
         name, field, value = args
-        key = tx.find_typed(name, HASH)
-        is_new = key is None or key.data.get(field) is None
-        hashes.put_one(tx, name, key, field, value, is_new=is_new)
+        key = tx.find_typed(name, HASH) or tx.create(name, HASH)
+        subkeys = key.data
+        is_new = subkeys.get(field) is None
+        subkeys.changed[field] = value
+        if is_new:
+            key.size += 1
+            key.changed = True
         return 1 if is_new else 0
     if len(args) % 2 == 0:
         raise CommandError(wrong_arity("hset"))
