@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from ops.cli import demo, digest, dump, produce, query, replay, serve, skip, version
 from ops.cli.options import print_error
+from ops.process import tune_collector
 
 
 class Program(TyperGroup):
@@ -66,4 +67,5 @@ def main() -> None:
     """Run the command line; the console script `slotlog`."""
     if not __debug__:
         sys.exit("slotlog: do not run Python with -O: the engine's assertions guard the data")
+    tune_collector()
     app()

@@ -1,0 +1,111 @@
+"""Run the benchmarks; one JSON line for each result, as soon as it is there.
+
+    {"name": "hset_kafka", "per_second": …, "floor_per_second": …, "ratio": …, "cpu_ratio": …, "events": …, …}
+
+`floor_per_second` is the rate of what stands beside: the floor, in `quix_hset` Quix Streams, in `del_…_fields` DEL of a
+hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
+`ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks import big_keys, quix
+from benchmarks.compare import Comparison
+from benchmarks.measure import Result
+from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
+from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
+from ops.process import tune_collector
+
+QUIX: Final = "quix_hset"
+BIG_KEYS: Final[dict[str, Callable[[Size, Path], Result]]] = {
+    "del": big_keys.deletes,
+    "zpopmin": lambda size, directory: big_keys.pops(size, directory, b"ZPOPMIN"),
+    "zpopmax": lambda size, directory: big_keys.pops(size, directory, b"ZPOPMAX"),
+}
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS)
+
+# The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
+_SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
+_USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
+_SIZES: Final = {"smoke": SMOKE, "large": LARGE}
+
+
+async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
+    """Measure the benchmarks in `names`, their events from those of `sources` that they have."""
+    for name in names:
+        if name in BIG_KEYS:
+            with TemporaryDirectory(prefix="slotlog-bench-") as directory:
+                yield BIG_KEYS[name](size, Path(directory) / "state")
+        elif name in WORKLOADS:
+            for source in _SOURCES_OF.get(name, _USUAL_SOURCES):
+                if source == ENGINE and source in sources:
+                    yield await _engine(size, name)
+                elif source == EMBEDDED and source in sources:
+                    yield await _embedded(size, name)
+    if KAFKA in sources and any(name not in BIG_KEYS for name in names):
+        async with running_broker() as bootstrap:
+            for name in names:
+                if name in WORKLOADS or (name == QUIX and "hset" not in names):
+                    async for result in _kafka(size, name, names, bootstrap):
+                        yield result
+
+
+async def _engine(size: Size, name: str) -> Result:
+    with TemporaryDirectory(prefix="slotlog-bench-") as directory:
+        source = Memory(before(name, size), measured(name, size))
+        return await Comparison(f"{name}_{ENGINE}", source, Path(directory)).run(size.pairs)
+
+
+async def _embedded(size: Size, name: str) -> Result:
+    with TemporaryDirectory(prefix="slotlog-bench-") as directory:
+        scratch = Path(directory)
+        async with open_embedded(scratch, before(name, size), measured(name, size)) as source:
+            return await Comparison(f"{name}_{EMBEDDED}", source, scratch).run(size.pairs)
+
+
+async def _kafka(size: Size, name: str, names: list[str], bootstrap: str) -> AsyncIterator[Result]:
+    """A workload from Kafka; after `hset`, Quix Streams on the same topic, if it is wanted."""
+    workload = "hset" if name == QUIX else name
+    with TemporaryDirectory(prefix="slotlog-bench-") as directory:
+        scratch = Path(directory)
+        async with open_kafka(bootstrap, before(workload, size), measured(workload, size)) as source:
+            comparison = Comparison(f"{workload}_{KAFKA}", source, scratch)
+            yield await comparison.run(size.pairs)
+            if workload == "hset" and QUIX in names:
+                yield await quix.compare(QUIX, source, scratch, comparison.model.new_fields, size.pairs)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default=",".join(NAMES), help=f"some of {', '.join(NAMES)} (all)")
+    parser.add_argument("--sources", default=",".join(SOURCES), help=f"some of {', '.join(SOURCES)} (all)")
+    parser.add_argument("--size", choices=_SIZES, default="large", help="smoke: seconds, and no figure to quote")
+    parser.add_argument("--events", type=int, help="events of a pass")
+    parser.add_argument("--pairs", type=int, help="how often each pass is repeated")
+    options = parser.parse_args()
+    names, sources = options.only.split(","), options.sources.split(",")
+    for given, known in ((names, NAMES), (sources, SOURCES)):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"{', '.join(unknown)}: not one of {', '.join(known)}")
+    size = _SIZES[options.size]
+    size = replace(size, events=options.events or size.events, pairs=options.pairs or size.pairs)
+    tune_collector()  # as the service does, for both sides
+    asyncio.run(_print(size, names, sources))
+
+
+async def _print(size: Size, names: list[str], sources: list[str]) -> None:
+    async for result in run(size, names, sources):
+        print(result.line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The engine as it runs in the service, timed: log -> reader -> worker (decode, apply, commit) -> RocksDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from benchmarks.measure import Seconds, Stopwatch
+from engine.digest import Digest, digest
+from engine.layouts import LAYOUTS
+from engine.layouts.neokv import NeoKV
+from engine.machine import Applied, Machine, Record
+from engine.store.rocks import RocksStore
+from engine.system import Home
+from ingest.consumer import Consumer
+from ingest.log import Log
+from ingest.observer import NullObserver
+from ingest.worker import BATCH_RECORDS_MAX, Worker
+
+HOME: Final = Home("bench", 0, 1, NeoKV.name)
+COLUMN_FAMILIES: Final = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+
+
+class Batches(NullObserver):
+    """Counts the batches."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.records = 0
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Count one batch.
+
+        Raises:
+            RuntimeError: a record was not simply applied.
+        """
+        if applied.rejected or applied.dead_letters:
+            raise RuntimeError(f"not applied: {applied.rejections} {applied.dead_letters[:3]}")
+        self.count += 1
+        self.records += applied.records
+
+
+def open_store(path: Path) -> RocksStore:
+    """The store of a partition, as the service opens it."""
+    return RocksStore(path, COLUMN_FAMILIES)
+
+
+def state_digest(path: Path) -> Digest:
+    """The digest of the state in `path`, which nobody has open."""
+    with closing(open_store(path)) as store:
+        return digest(store, LAYOUTS[HOME.layout](0), Machine(store, HOME).clock_ms)
+
+
+def from_memory(path: Path, records: Sequence[Record], batches: Batches) -> Seconds:
+    """The engine proper: decoded records in memory to RocksDB, in the worker's largest batches."""
+    with closing(open_store(path)) as store:
+        machine = Machine(store, HOME)
+        watch = Stopwatch()
+        at = 0
+        while at < len(records):
+            applied = machine.apply(records[at : at + BATCH_RECORDS_MAX], machine.next_offset)
+            machine.commit(b"fingerprint")
+            batches.applied(0, applied, 0, 0.0)
+            at += applied.records
+        return watch.read()
+
+
+async def from_log(path: Path, log: Log, end: int, batches: Batches) -> Seconds:
+    """The whole worker: the log's records from where the state stands up to offset `end`."""
+    worker = Worker(HOME, log, lambda partition: open_store(path), None, batches)
+    consumer = Consumer(log, {0: worker}, batches)
+    try:
+        await consumer.open()
+        watch = Stopwatch()
+        await consumer.run_to({0: end})
+        return watch.read()
+    finally:
+        consumer.close()
