@@ -23,9 +23,9 @@ from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
 from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
-from ingest.seat import RETRY_SECONDS_MIN, Seat
+from ingest.seat import RETRY_SECONDS_MIN, Beside, Seat
 from ingest.watch import Watch
-from ingest.worker import Worker
+from ingest.worker import HeadersOf, Worker
 
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000
@@ -138,6 +138,7 @@ class Consumer:
         positions = {partition: seat.committed for partition, seat in self.seats.items()}
         reader = self._log.reader({partition: at.next_offset if at else 0 for partition, at in positions.items()})
         for partition, seat in self.seats.items():
+            seat.pass_by = reader.pass_by
             if seat.condition is not Condition.RUNNING:
                 reader.pause(partition)
         return reader
@@ -149,7 +150,8 @@ class Consumer:
         self._stop_mismatched(reader)
         await self._try_again(reader)
         running = [p for p, seat in self.seats.items() if seat.condition is Condition.RUNNING or seat.on_trial]
-        before = {partition: reader.position(partition) for partition in running}
+        for partition in running:
+            reader.pass_by(partition, self.seats[partition].worker.machine.next_offset)
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
         except LogRecordError as error:
@@ -167,6 +169,7 @@ class Consumer:
             return
         except LogMismatchError as error:
             await self._find_mismatch(reader, error)
+            await asyncio.sleep(RETRY_SECONDS_MIN)  # nothing above need wait: the loop would never turn
             return
         for partition in running:
             records = fetched.get(partition, [])
@@ -174,13 +177,18 @@ class Consumer:
             if ends is not None and to_position > ends.get(partition, 0):
                 to_position = ends.get(partition, 0)
                 records = [record for record in records if record[0] < to_position]
-            if records or to_position > before[partition]:
-                await self._apply(reader, partition, records, before[partition], to_position)
+            seat = self.seats[partition]
+            if records or to_position > seat.worker.machine.next_offset or (seat.beside and seat.beside.in_trouble):
+                await self._apply(reader, partition, records, to_position)
 
-    async def _apply(self, reader: Reader, partition: int, records: Sequence[LogRecord], start: int, end: int) -> None:
+    async def _apply(self, reader: Reader, partition: int, records: Sequence[LogRecord], end: int) -> None:
         seat = self.seats[partition]
         try:
-            await seat.worker.apply(records, start, end, partial(reader.headers, partition))
+            if seat.beside is None:
+                start = seat.worker.machine.next_offset
+                await seat.worker.apply(records, start, end, partial(reader.headers, partition))
+            else:
+                await apply_beside(seat, seat.beside, records, end, partial(reader.headers, partition))
         except (LogUnavailableError, StoreBusyError) as error:
             self._set_aside(partition, Condition.WAITING, str(error))
         except CorruptionError as error:
@@ -276,13 +284,15 @@ class Consumer:
     def _set_aside(self, partition: int, condition: Condition, reason: str) -> None:
         seat = self.seats[partition]
         seat.on_trial = False
-        if seat.worker.is_open:
-            seat.position = seat.worker.machine.position
-        if condition is Condition.STOPPED:
-            self._close_worker(partition, seat)
         seat.retry_at = monotonic() + seat.retry_seconds
         seat.retry_seconds = min(_RETRY_SECONDS_MAX[condition], seat.retry_seconds * 2)
-        self._set(partition, condition, reason)
+        if seat.worker.is_open:
+            seat.position = seat.worker.machine.position
+        self._set(partition, condition, reason)  # first: who hears that its write failed may send the next one at once
+        if seat.beside is not None:
+            seat.beside.give_up(reason)
+        if condition is Condition.STOPPED:
+            self._close_worker(partition, seat)
 
     def _set(self, partition: int, condition: Condition, reason: str) -> None:
         seat = self.seats[partition]
@@ -296,6 +306,30 @@ class Consumer:
             seat.worker.close()
         except OSError as error:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
+
+
+async def apply_beside(
+    seat: Seat, beside: Beside, records: Sequence[LogRecord], end: int, headers_of: HeadersOf
+) -> None:
+    """Apply what a fetch gave up to where own appends stand, let those be applied from memory, and so on.
+
+    What was fetched was read before the appends that are sent from now on. So once those under way have settled, it is
+    known which of the records are own ones.
+    """
+    await beside.settled()
+    while True:
+        if beside.in_trouble:
+            await beside.advance_carefully()
+        start, own = seat.worker.machine.next_offset, beside.first_offset
+        until = end if own is None else min(end, own)
+        if start >= until:
+            return
+        mine = [record for record in records if start <= record[0] < until]
+        beside.hold()
+        try:
+            await seat.worker.apply(mine, start, until, headers_of)
+        finally:
+            beside.release()
 
 
 def _pass_by_unreadable(seat: Seat) -> None:

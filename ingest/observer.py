@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from engine.machine import Applied
+from engine.applied import Applied
 
 
 class Condition(StrEnum):
@@ -28,6 +29,28 @@ class Observer(Protocol):
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """How many offsets a partition is behind the log, and for how long, in seconds (0 when it is not)."""
+
+
+class Observers:
+    """Tells several, one after the other."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.applied(partition, applied, value_bytes, seconds)
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.condition(partition, condition, reason)
+
+    def lag(self, partition: int, events: int, seconds: float) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.lag(partition, events, seconds)
 
 
 class NullObserver:

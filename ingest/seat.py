@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from engine.system import Position
 from ingest.observer import Condition
 from ingest.worker import Worker
 
 RETRY_SECONDS_MIN: Final = 1.0
+
+
+class Beside(Protocol):
+    """Who applies this process's own appends from memory, beside the consumer: the RESP server's lane."""
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first durable offset that it will apply; None when there is none."""
+        ...
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether it needs `advance_carefully`."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until it is known of everything that it sent whether it is in the log, and where."""
+        ...
+
+    def hold(self) -> None:
+        """Apply nothing until `release`."""
+        ...
+
+    def release(self) -> None:
+        """Apply what is next in line."""
+        ...
+
+    async def advance_carefully(self) -> None:
+        """Apply what is next in line; raises as `Worker.apply`."""
+        ...
+
+    def give_up(self, reason: str) -> None:
+        """The partition is set aside."""
+        ...
+
+
+def _nobody_reads(_partition: int, _offset: int) -> None:
+    """There is no reader yet."""
 
 
 @dataclass(slots=True)
@@ -27,6 +66,8 @@ class Seat:
         held_up_since: since when, on the monotonic clock, records are written that the log does not give; 0 if not.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
+        beside: who applies own appends from memory; None when nobody does.
+        pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
     """
 
     worker: Worker
@@ -40,6 +81,8 @@ class Seat:
     held_up_since: float = 0.0
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
+    beside: Beside | None = None
+    pass_by: Callable[[int, int], None] = _nobody_reads
 
     @property
     def committed(self) -> Position | None:

@@ -8,11 +8,11 @@ A batch holds at most 1,000 records and 4 MiB, and fewer where that took more th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from time import perf_counter
 from typing import Final
 
-from stamina import retry_context
+from stamina import Attempt, retry_context
 
 from engine.errors import PartitionStoppedError, StoreBusyError
 from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
@@ -61,7 +61,7 @@ class Worker:
         cached_keys_max: int = CACHED_KEYS_MAX,
     ) -> None:
         self.partition = home.partition
-        self._home = home
+        self.home = home
         self._log = log
         self._open_store = open_store
         self._dead_letters = dead_letters
@@ -103,7 +103,7 @@ class Worker:
         self.close()
         self._store = self._open_store(self.partition)
         try:
-            self._machine = Machine(self._store, self._home, cached_keys_max=self._cached_keys_max)
+            self._machine = Machine(self._store, self.home, cached_keys_max=self._cached_keys_max)
         except BaseException:
             self.close()
             raise
@@ -137,14 +137,16 @@ class Worker:
             StoreBusyError: RocksDB has been behind with its compactions for half a minute.
             Exception: the store failed; close it and open it again.
         """
+        if from_position != self.machine.next_offset:
+            message = f"records from offset {from_position}, but the next one to apply is {self.machine.next_offset}"
+            raise ValueError(message)
         self._headers_of = headers_of
         at = 0
         while at < len(records):
             began = perf_counter()
             batch, value_bytes = self._batch(records, at)
             end = to_position if at + len(batch) == len(records) else 0
-            at += await self._apply_batch(batch, value_bytes, from_position, end)
-            from_position = self.machine.next_offset
+            at += await self._apply_batch(batch, value_bytes, end)
             self._adapt(perf_counter() - began)
             await asyncio.sleep(0)
         if not records and to_position > from_position:
@@ -168,20 +170,49 @@ class Worker:
         elif self._records < self._records_max:
             self._records = min(self._records_max, self._records * 2)
 
-    async def _apply_batch(
-        self, batch: Sequence[LogRecord], value_bytes: int, from_position: int, to_position: int
-    ) -> int:
+    async def _apply_batch(self, batch: Sequence[LogRecord], value_bytes: int, to_position: int) -> int:
         """One batch, applied and committed. Returns how many records it took."""
         began = perf_counter()
         decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
+        applied = await self._apply_decoded(batch, decoded, value_bytes, began, to_position)
+        return applied.records
+
+    async def apply_decoded(
+        self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]
+    ) -> Applied:
+        """Apply and commit one small batch whose events are known: what this process has appended itself.
+
+        Args:
+            batch: the records; they follow the last one that was applied.
+            decoded: their events.
+            waiting: the offsets whose outcome somebody waits for.
+
+        Raises:
+            As `apply`.
+        """
+        value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
+        return await self._apply_decoded(batch, decoded, value_bytes, perf_counter(), 0, waiting)
+
+    async def _apply_decoded(
+        self,
+        batch: Sequence[LogRecord],
+        decoded: Sequence[Record],
+        value_bytes: int,
+        began: float,
+        to_position: int,
+        waiting: Container[int] = frozenset(),
+    ) -> Applied:
+        from_position = self.machine.next_offset
         try:
-            applied = self.machine.apply(decoded, from_position, to_position=to_position)
+            try:
+                applied = self.machine.apply(decoded, from_position, waiting, to_position)
+            except StoreBusyError:  # it was rolled back: a large collection was to be staged
+                applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
         except PartitionStoppedError as stop:
             await self._apply_before(stop.offset, batch, decoded, from_position)
             raise
-        seconds = perf_counter() - began
-        await self._commit(batch, applied, value_bytes, seconds)
-        return applied.records
+        await self._commit(batch, applied, value_bytes, perf_counter() - began)
+        return applied
 
     async def _apply_before(
         self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
@@ -212,15 +243,26 @@ class Worker:
         except BaseException:
             self.machine.rollback()
             raise
-        self._observer.applied(self.partition, applied, value_bytes, seconds + perf_counter() - began)
+        self.observe(applied, value_bytes, seconds + perf_counter() - began)
+
+    def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Tell the observer of a batch that is committed."""
+        self._observer.applied(self.partition, applied, value_bytes, seconds)
 
     async def _commit_patiently(self, fingerprint: bytes) -> None:
         """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
-        async for attempt in retry_context(
-            StoreBusyError, attempts=None, timeout=30.0, wait_initial=0.01, wait_max=1.0
-        ):
+        async for attempt in _patience():
             with attempt:
                 self.machine.commit(fingerprint)
+
+    async def _apply_patiently(
+        self, decoded: Sequence[Record], from_position: int, waiting: Container[int], to_position: int
+    ) -> Applied:
+        """Likewise, from the beginning of the batch each time."""
+        async for attempt in _patience():
+            with attempt:
+                applied = self.machine.apply(decoded, from_position, waiting, to_position)
+        return applied
 
     async def _store_dead_letters(
         self, dead_letters: DeadLetters, batch: Sequence[LogRecord], applied: Applied
@@ -232,7 +274,7 @@ class Worker:
     def _letter(self, record: LogRecord, reason: str) -> DeadLetter:
         offset, time_ms, key, value = record
         return DeadLetter(
-            topic=self._home.topic,
+            topic=self.home.topic,
             partition=self.partition,
             offset=offset,
             time_ms=time_ms,
@@ -241,3 +283,8 @@ class Worker:
             reason=reason,
             headers=self._headers_of(offset),
         )
+
+
+def _patience() -> AsyncIterator[Attempt]:
+    """Attempts at a write while RocksDB is behind with its compactions: StoreBusyError after half a minute of them."""
+    return retry_context(StoreBusyError, attempts=None, timeout=30.0, wait_initial=0.01, wait_max=1.0)

@@ -15,12 +15,15 @@ from engine.store.base import Changes
 from engine.store.memory import MemoryStore
 from engine.system import Home
 from ingest.consumer import Consumer
+from ingest.errors import LogMismatchError, Mismatch
 from ingest.events import encode
 from ingest.log import Entry, Log, open_log
+from ingest.log.base import LogRecord
+from ingest.log.local_reader import LocalReader
 from ingest.observer import Condition, NullObserver
 from ingest.worker import Worker
 
-FAMILIES = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+FAMILIES = NeoKV.column_families
 PARTITIONS = 2
 
 
@@ -151,6 +154,18 @@ async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
         await until(lambda: (0, "waiting") in observer.conditions)
 
         assert "no such disk" == consumer.seats[0].reason
+
+
+async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that refuses at once, again and again, stops the partitions and nothing else: the service can end."""
+
+    async def refuse(*_: object) -> dict[int, list[LogRecord]]:
+        raise LogMismatchError(Mismatch.RECREATED, "another log")
+
+    monkeypatch.setattr(LocalReader, "fetch", refuse)
+    observer = Recorder()
+    async with Running(log, observer):
+        await until(lambda: {(0, "stopped"), (1, "stopped")} <= {*observer.conditions})
 
 
 async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
