@@ -83,3 +83,9 @@ class CrossSlotError(ValueError):
 
 class ProducerClosedError(RuntimeError):
     """The producer is closed, or was closed while the event waited."""
+
+
+def appended_nothing(error: Exception) -> bool:
+    """Whether an append that failed with `error` has certainly appended nothing. Of a bug of ours nobody can say so."""
+    refusals = LogUnavailableError, LogMismatchError, ValueError  # RecordTooLargeError is one of the last
+    return isinstance(error, refusals) and not isinstance(error, AppendUncertainError)

@@ -80,7 +80,7 @@ def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
         spec = find(command[0])
         text = spec.name.decode()
         if spec.physical:
-            raise EventError(f"{text} counts keys that are due as well: it cannot be an event")
+            raise EventError(f"{text} reads what is physically there: it cannot be an event")
         if name == b"EXEC" and spec.keyless and (partitions > 1 or not spec.transactional):
             raise EventError(f"{text} cannot be part of a transaction")
 

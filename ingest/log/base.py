@@ -39,10 +39,11 @@ class Entry(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a record is."""
+    """Where a record is, and the time that the log gave it."""
 
     partition: int
     offset: int
+    time_ms: int
 
 
 class Reader(Protocol):
@@ -78,6 +79,10 @@ class Reader(Protocol):
 
     def seek(self, partition: int, offset: int) -> None:
         """Read `partition` from `offset` on."""
+        ...
+
+    def pass_by(self, partition: int, offset: int) -> None:
+        """What stands before `offset` is known from elsewhere, and need not be given. It may be all the same."""
         ...
 
     def pause(self, partition: int) -> None:
@@ -131,6 +136,16 @@ class Log(Protocol):
             RecordTooLargeError, ValueError: an entry that cannot be taken; nothing was appended.
             AppendUncertainError: some, all or none of them were appended.
             LogUnavailableError: nothing was appended.
+        """
+        ...
+
+    def append_at_once(self, entries: Sequence[Entry]) -> list[Position] | None:
+        """`append` without waiting for anybody, where the log can do that; None, and nothing done, where it cannot.
+
+        Blocks the event loop for one write to disk.
+
+        Raises:
+            As `append`.
         """
         ...
 

@@ -107,6 +107,9 @@ class KafkaLog:
         check_entries(entries, self.partitions)
         return await self.send([Outgoing(entry.partition, entry.key, entry.value) for entry in entries])
 
+    def append_at_once(self, entries: Sequence[Entry]) -> None:
+        """Never: a broker has to be waited for."""
+
     async def send(self, records: Sequence[Outgoing]) -> list[Position]:
         """`append` for records with headers and times. Not part of `Log`."""
         return await self._appender.append(self.topic, records)

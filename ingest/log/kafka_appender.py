@@ -28,6 +28,7 @@ from ingest.log.kafka_settings import KafkaSettings
 _BATCH_BYTES: Final = 1024 * 1024  # a larger record has a batch of its own
 _PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # sent and not acknowledged; with the broker away nothing more is taken
 _CLOSE_SECONDS: Final = 5.0
+_LOG_APPEND_TIME: Final = 1  # else the record keeps the time that it was sent with
 _REFUSALS: Final = (TopicAuthorizationFailedError, ClusterAuthorizationFailedError)
 
 
@@ -43,11 +44,11 @@ class Outgoing(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """Records of one partition that go out together, and where they stand in the call's order."""
+    """Records of one partition that go out together; where they stand in the call's order, and their times."""
 
     partition: int
     builder: Any
-    places: list[int] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
 
 
 class KafkaAppender:
@@ -132,7 +133,7 @@ class KafkaAppender:
 
     def _positions(self, sent: list[tuple[_Batch, asyncio.Future[Any]]], count: int) -> list[Position]:
         """The positions of `count` records, from what the broker said of their batches."""
-        positions = [Position(-1, -1)] * count
+        positions = [Position(-1, -1, -1)] * count
         for batch, future in sent:
             error = future.exception()
             if error is not None:
@@ -145,8 +146,9 @@ class KafkaAppender:
             base = future.result().offset
             if base < 0:  # a retry of a batch that the broker has, and whose offset it has forgotten
                 raise AppendUncertainError("Kafka has the append, but cannot say at which offset")
-            for place, index in enumerate(batch.places):
-                positions[index] = Position(batch.partition, base + place)
+            appended_ms = future.result().timestamp if future.result().timestamp_type == _LOG_APPEND_TIME else None
+            for place, (index, sent_ms) in enumerate(batch.places):
+                positions[index] = Position(batch.partition, base + place, appended_ms or sent_ms)
         return positions
 
     def _retire(self) -> None:
@@ -164,8 +166,9 @@ def _batches(producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[_B
     newest: dict[int, tuple[int, _Batch]] = {}
     now = now_ms()
     for place, (partition, key, value, time_ms, headers) in enumerate(records):
+        sent_ms = now if time_ms is None else time_ms
         arguments = {
-            "timestamp": now if time_ms is None else time_ms,
+            "timestamp": sent_ms,
             "key": key,
             "value": value,
             "headers": list(headers),
@@ -179,7 +182,7 @@ def _batches(producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[_B
             if number == len(rounds):
                 rounds.append([])
             rounds[number].append(batch)
-        batch.places.append(place)
+        batch.places.append((place, sent_ms))
     for batch in (batch for batches in rounds for batch in batches):
         batch.builder.close()
     return [batch for batches in rounds for batch in batches]

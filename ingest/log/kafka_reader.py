@@ -173,6 +173,9 @@ class KafkaReader:
         if self._consumer is not None:
             self._consumer.seek(self._partitions[partition], offset)
 
+    def pass_by(self, partition: int, offset: int) -> None:
+        """Nothing: a seek would throw away what was fetched ahead."""
+
     def pause(self, partition: int) -> None:
         """What was fetched ahead is dropped, and fetched again after `resume`."""
         self._paused[partition] = None

@@ -81,6 +81,10 @@ class LocalReader:
         self._positions[partition] = offset
         self._seen_version = None
 
+    def pass_by(self, partition: int, offset: int) -> None:
+        """Read on from `offset`, if that lies ahead."""
+        self._positions[partition] = max(self._positions[partition], offset)
+
     def pause(self, partition: int) -> None:
         """Leave the partition out."""
         self._paused[partition] = None
@@ -111,6 +115,9 @@ class LocalReader:
             raise translated(error, self._path) from error
 
     def _read_if_changed(self, connection: sqlite3.Connection, records_max: int) -> dict[int, list[LogRecord]]:
+        partitions = self._in_turn()
+        if not partitions:
+            return {}
         version = connection.execute("PRAGMA data_version").fetchone()[0]  # moved by every other connection's commit
         if version == self._seen_version:
             return {}
@@ -121,7 +128,7 @@ class LocalReader:
             # A new file under the old name takes over the old `-wal` file, so that its records would be read here.
             if connection.execute("SELECT id FROM log").fetchone() != (self._log_id,):
                 raise another_log(self._path)
-            for partition in self._in_turn():
+            for partition in partitions:
                 records, size = self._read(connection, partition, records_max, size)
                 if records:
                     page[partition] = records

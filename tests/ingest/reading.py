@@ -9,9 +9,14 @@ from ingest.log import Entry, Log, LogRecord, Position, Reader
 _PATIENCE_SECONDS = 30
 
 
-async def append(log: Log, *values: bytes, partition: int = 0) -> list[Position]:
-    """Append one record for each value."""
-    return await log.append([Entry(partition, b"\x00\x07", value) for value in values])
+async def append(log: Log, *values: bytes, partition: int = 0) -> list[tuple[int, int]]:
+    """Append one record for each value; (partition, offset) of each."""
+    return places(await log.append([Entry(partition, b"\x00\x07", value) for value in values]))
+
+
+def places(positions: list[Position]) -> list[tuple[int, int]]:
+    """(partition, offset) of each position."""
+    return [(position.partition, position.offset) for position in positions]
 
 
 async def read(reader: Reader, count: int, *, records_max: int = 1000) -> dict[int, list[LogRecord]]:

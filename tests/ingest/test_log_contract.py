@@ -9,18 +9,18 @@ import pytest
 from engine.limits import RECORD_BYTES_MAX
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, Mismatch, RecordTooLargeError
-from ingest.log import Entry, Log, Position, open_log
+from ingest.log import Entry, Log, open_log
 from ingest.log.base import ENTRY_BYTES_MAX
 from tests.ingest.conftest import OpenLog
-from tests.ingest.reading import append, last_record, read, read_values
+from tests.ingest.reading import append, last_record, places, read, read_values
 
 
 async def test_positions_count_per_partition(log: Log) -> None:
     """An append returns the position of each entry; each partition counts from 0."""
     positions = await log.append([Entry(0, b"", b"a"), Entry(1, b"", b"b"), Entry(0, b"", b"c")])
 
-    assert [(0, 0), (1, 0), (0, 1)] == positions
-    assert [Position(0, 2)] == await append(log, b"d")
+    assert [(0, 0), (1, 0), (0, 1)] == places(positions)
+    assert [(0, 2)] == await append(log, b"d")
 
 
 async def test_bytes_come_back(log: Log) -> None:
@@ -69,7 +69,7 @@ async def test_large_append_keeps_its_order(log: Log) -> None:
 
     positions = await log.append(entries)
 
-    assert [Position(number % 2, number // 2) for number in range(5000)] == positions
+    assert [(number % 2, number // 2) for number in range(5000)] == places(positions)
     assert [entry.value for entry in entries[::2]] == await read_values(log, 2500)
 
 
@@ -79,7 +79,7 @@ async def test_concurrent_appends_keep_their_order(log: Log) -> None:
 
     positions = await asyncio.gather(*(append(log, value) for value in values))
 
-    assert [[Position(0, offset)] for offset in range(200)] == positions
+    assert [[(0, offset)] for offset in range(200)] == positions
     assert values == await read_values(log, 200)
 
 
@@ -212,7 +212,7 @@ async def test_open_again(open_one: OpenLog) -> None:
 
     again = await open_one()
 
-    assert [Position(0, 1)] == await append(again, b"b")
+    assert [(0, 1)] == await append(again, b"b")
     assert [b"a", b"b"] == await read_values(again, 2)
 
 

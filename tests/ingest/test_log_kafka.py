@@ -236,4 +236,4 @@ async def test_many_partitions_in_one_append(make_log: MakeKafkaLog) -> None:
     read_back = await read(log.reader(dict.fromkeys(range(4), 0)), 2000)
     found = {(p, record[0]): record[3] for p, records in read_back.items() for record in records}
 
-    assert [entry.value for entry in entries] == [found[position] for position in positions]
+    assert [entry.value for entry in entries] == [found[p.partition, p.offset] for p in positions]

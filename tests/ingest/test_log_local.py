@@ -15,7 +15,7 @@ import pytest
 from engine.limits import TIME_MS_MAX
 from ingest import clock
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
-from ingest.log import Entry, Position, local_file
+from ingest.log import Entry, Position, local_writer
 from ingest.log.local import LocalLog
 from tests.ingest.reading import append, last_record, read, read_values
 
@@ -69,7 +69,7 @@ async def test_wall_clock_steps_back(local_log: LocalLog, monkeypatch: pytest.Mo
     """A wall clock that steps back does not take the log's time with it."""
     now = clock.now_ms()
     await append(local_log, b"a")
-    monkeypatch.setattr("ingest.log.local_file.now_ms", lambda: now - 60_000)
+    monkeypatch.setattr("ingest.log.local_writer.now_ms", lambda: now - 60_000)
     await append(local_log, b"b")
     times = [record[1] for record in (await read(local_log.reader({0: 0}), 2))[0]]
 
@@ -116,7 +116,7 @@ async def test_trimmed_to_nothing(local_log: LocalLog, local_path: Path) -> None
     again = LocalLog(local_path, topic="t", partitions=2)
     await again.start()
 
-    assert [Position(0, 3)] == await append(again, b"new")
+    assert [(0, 3)] == await append(again, b"new")
     assert (await last_record(again))[1] == FAR_MS
     await again.close()
 
@@ -203,7 +203,7 @@ async def test_kill(local_log: LocalLog, local_path: Path) -> None:
 
 async def test_lock_held_for_ever(local_log: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that never lets go of the lock makes the log unavailable; later appends go through."""
-    monkeypatch.setattr("ingest.log.local_file._BUSY_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("ingest.log.local_writer.BUSY_SECONDS_MAX", 0.05)
     holder = sqlite3.connect(local_path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(LogUnavailableError, match="another process holds the log's lock"):
@@ -211,7 +211,7 @@ async def test_lock_held_for_ever(local_log: LocalLog, local_path: Path, monkeyp
     holder.execute("ROLLBACK")
     holder.close()
 
-    assert [Position(0, 0)] == await append(local_log, b"a")
+    assert [(0, 0)] == await append(local_log, b"a")
 
 
 # ------------------------------------------------------------------ limits and failures
@@ -235,12 +235,12 @@ async def test_failing_job_fails_alone(local_log: LocalLog) -> None:
     with pytest.raises(ZeroDivisionError):
         await local_log.write(fail)
 
-    assert [Position(0, 0)] == await append(local_log, b"a")
+    assert [(0, 0)] == await append(local_log, b"a")
 
 
 async def test_nothing_overtakes_a_failure(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a part of a large append fails, the outcome is uncertain, and what stands behind it is not appended."""
-    append_rows = local_file._append
+    append_rows = local_writer.append_rows
     calls: list[int] = []
 
     def failing(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Position]:
@@ -249,12 +249,12 @@ async def test_nothing_overtakes_a_failure(local_log: LocalLog, monkeypatch: pyt
             raise sqlite3.OperationalError("disk I/O error")
         return append_rows(connection, entries)
 
-    monkeypatch.setattr(local_file, "_append", failing)
+    monkeypatch.setattr(local_writer, "append_rows", failing)
     with pytest.raises(AppendUncertainError, match=r"1000 of 3000 were appended: .*disk I/O error"):
         await append(local_log, *[b"x"] * 3000)
 
     assert [1000, 1000] == calls
-    assert [Position(0, 1000)] == await append(local_log, b"next")
+    assert [(0, 1000)] == await append(local_log, b"next")
 
 
 async def test_not_open(local_path: Path) -> None:
@@ -283,7 +283,7 @@ async def test_close_during_an_append(local_log: LocalLog) -> None:
 async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails after the first group of an append: some of it is in the log."""
     inserted: list[int] = []
-    insert = local_file._insert
+    insert = local_writer._insert
 
     def fail_at_second(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, bytes | None, bytes]]) -> None:
         inserted.append(len(rows))
@@ -291,7 +291,7 @@ async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: 
             raise ZeroDivisionError
         insert(connection, rows)
 
-    monkeypatch.setattr(local_file, "_insert", fail_at_second)
+    monkeypatch.setattr(local_writer, "_insert", fail_at_second)
     with pytest.raises(AppendUncertainError, match="1000 of 1500 were appended"):
         await append(local_log, *[b"x"] * 1500)
 
@@ -308,7 +308,7 @@ async def test_a_failing_job_fails_alone(local_log: LocalLog) -> None:
         return_exceptions=True,
     )
 
-    assert ([Position(0, 0)], [Position(0, 1)]) == (good, other)
+    assert ([(0, 0)], [(0, 1)]) == (good, other)
     assert (LogUnavailableError, ZeroDivisionError) == (type(bad), type(work))
     assert [b"a", b"b"] == await read_values(local_log, 2)
 
