@@ -29,7 +29,7 @@ from engine.types import strings
 # ------------------------------------------------------------------ numbers
 
 
-@command("INCR key", group="string", since="1.0.0", write=True)
+@command("INCR key", group="string", since="1.0.0", complexity="O(1)", write=True)
 def incr(tx: Transaction, args: list[bytes]) -> Reply:
     """Add 1 to the integer that a string spells; an absent key counts as 0. Returns the sum.
 
@@ -45,7 +45,7 @@ def incr(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], 1)
 
 
-@command("DECR key", group="string", since="1.0.0", write=True)
+@command("DECR key", group="string", since="1.0.0", complexity="O(1)", write=True)
 def decr(tx: Transaction, args: list[bytes]) -> Reply:
     """Subtract 1 from the integer that a string spells; an absent key counts as 0. Returns the difference.
 
@@ -55,7 +55,7 @@ def decr(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], -1)
 
 
-@command("INCRBY key increment", group="string", since="1.0.0", write=True)
+@command("INCRBY key increment", group="string", since="1.0.0", complexity="O(1)", write=True)
 def incrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the integer that a string spells; an absent key counts as 0. Returns the sum.
 
@@ -67,7 +67,7 @@ def incrby(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], _integer(args[1]))
 
 
-@command("DECRBY key decrement", group="string", since="1.0.0", write=True)
+@command("DECRBY key decrement", group="string", since="1.0.0", complexity="O(1)", write=True)
 def decrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Subtract from the integer that a string spells; an absent key counts as 0. Returns the difference.
 
@@ -80,7 +80,7 @@ def decrby(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], -decrement)
 
 
-@command("INCRBYFLOAT key increment", group="string", since="2.6.0", write=True)
+@command("INCRBYFLOAT key increment", group="string", since="2.6.0", complexity="O(1)", write=True)
 def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the number that a string spells, with the precision of an 80-bit float; an absent key counts as 0.
 
@@ -107,7 +107,7 @@ def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ parts of a value
 
 
-@command("APPEND key value", group="string", since="2.0.0", write=True)
+@command("APPEND key value", group="string", since="2.0.0", complexity="O(bytes appended)", write=True)
 def append(tx: Transaction, args: list[bytes]) -> Reply:
     """Put bytes behind a string. Returns its new length.
 
@@ -120,14 +120,12 @@ def append(tx: Transaction, args: list[bytes]) -> Reply:
     """
     name, tail = args
     key = tx.find_typed(name, STRING)
-    value = b"" if key is None else key.value
-    _check_length(len(value) + len(tail))
-    value += tail
-    strings.replace(tx, name, key, value)
-    return len(value)
+    length = 0 if key is None else strings.length(key)
+    _check_length(length + len(tail))
+    return strings.write_range(tx, name, key, length, tail)
 
 
-@command("STRLEN key", group="string", since="2.2.0")
+@command("STRLEN key", group="string", since="2.2.0", complexity="O(1)")
 def strlen(tx: Transaction, args: list[bytes]) -> Reply:
     """The length of a string in bytes, 0 for an absent key.
 
@@ -137,10 +135,10 @@ def strlen(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 5
     """
     key = tx.find_typed(args[0], STRING)
-    return 0 if key is None else len(key.value)
+    return 0 if key is None else strings.length(key)
 
 
-@command("GETRANGE key start end", group="string", since="2.4.0")
+@command("GETRANGE key start end", group="string", since="2.4.0", complexity="O(bytes returned)")
 def getrange(tx: Transaction, args: list[bytes]) -> Reply:
     """The bytes of a string from `start` to `end`, both included; negative ones count from the end.
 
@@ -157,13 +155,25 @@ def getrange(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], STRING)
     if key is None or (start < 0 and end < 0 and start > end):
         return b""
-    length = len(key.value)
+    length = strings.length(key)
     start = max(start + length, 0) if start < 0 else start
     end = max(end + length, 0) if end < 0 else end
-    return key.value[start : end + 1]
+    return strings.read_range(tx, key, start, end + 1)
 
 
-@command("SETRANGE key offset value", group="string", since="2.2.0", write=True)
+@command("SUBSTR key start end", group="string", since="1.0.0", complexity="O(bytes returned)")
+def substr(tx: Transaction, args: list[bytes]) -> Reply:
+    """The same as GETRANGE, by its old name.
+
+    > SET a "hello"
+    OK
+    > SUBSTR a 1 2
+    "el"
+    """
+    return getrange(tx, args)
+
+
+@command("SETRANGE key offset value", group="string", since="2.2.0", complexity="O(bytes written)", write=True)
 def setrange(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Overwrite a string from `offset` on; zero bytes fill the gap behind its end. Returns its new length.
 
@@ -183,14 +193,10 @@ def setrange(tx: Transaction, args: list[bytes]) -> Reply:
     if offset < 0:
         raise CommandError(OFFSET_OUT_OF_RANGE)
     key = tx.find_typed(name, STRING)
-    value = b"" if key is None else key.value
     if not patch:
-        return len(value)
+        return 0 if key is None else strings.length(key)
     _check_length(offset + len(patch))
-    gap = bytes(max(offset - len(value), 0))
-    value = b"".join((value[:offset], gap, patch, value[offset + len(patch) :]))
-    strings.replace(tx, name, key, value)
-    return len(value)
+    return strings.write_range(tx, name, key, offset, patch)
 
 
 def _integer(text: bytes) -> int:

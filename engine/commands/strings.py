@@ -12,9 +12,10 @@ from engine.commands.expire_options import (
     parse_positive_expire_ms,
     parse_string_options,
 )
-from engine.errors import WRONG_TYPE, CommandError, wrong_arity
+from engine.errors import REPLY_TOO_LARGE, WRONG_TYPE, CommandError, wrong_arity
 from engine.key import Key
 from engine.layouts.base import STRING
+from engine.limits import REPLY_BYTES_MAX
 from engine.registry import command
 from engine.replies import OK, Reply
 from engine.transaction import Transaction
@@ -28,6 +29,7 @@ from engine.types import strings
     "PXAT unix-time-milliseconds|KEEPTTL]",
     group="string",
     since="1.0.0",
+    complexity="O(1)",
     write=True,
 )
 def set_(tx: Transaction, args: list[bytes]) -> Reply:
@@ -56,25 +58,25 @@ def _set_with_options(tx: Transaction, name: bytes, value: bytes, options: Strin
     key = tx.find(name)
     if key is not None and key.type != STRING and (options.get or options.condition == b"IFEQ"):
         raise CommandError(WRONG_TYPE)
-    old = key.value if options.get and key is not None else None
-    if not _condition_holds(options, key):
+    old = strings.read(tx, key) if options.get and key is not None else None
+    if not _condition_holds(tx, options, key):
         return old
     expire_ms = options.expire_ms
     if key is not None and options.lifetime == b"KEEPTTL":
-        expire_ms = key.expire_ms
+        expire_ms = key.own_expire_ms
     strings.put_until(tx, name, key, value, expire_ms)
     return old if options.get else OK
 
 
-def _condition_holds(options: StringOptions, key: Key | None) -> bool:
+def _condition_holds(tx: Transaction, options: StringOptions, key: Key | None) -> bool:
     if options.condition == b"NX":
         return key is None
     if options.condition == b"XX":
         return key is not None
-    return options.condition != b"IFEQ" or (key is not None and key.value == options.comparison)
+    return options.condition != b"IFEQ" or (key is not None and strings.equals(tx, key, options.comparison))
 
 
-@command("SETNX key value", group="string", since="1.0.0", write=True)
+@command("SETNX key value", group="string", since="1.0.0", complexity="O(1)", write=True)
 def setnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string if there is no such key. Returns 1 when it was set, else 0.
 
@@ -91,7 +93,7 @@ def setnx(tx: Transaction, args: list[bytes]) -> Reply:
     return 1
 
 
-@command("SETEX key seconds value", group="string", since="2.0.0", write=True)
+@command("SETEX key seconds value", group="string", since="2.0.0", complexity="O(1)", write=True)
 def setex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string that lives so many seconds.
 
@@ -106,7 +108,7 @@ def setex(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("PSETEX key milliseconds value", group="string", since="2.6.0", write=True)
+@command("PSETEX key milliseconds value", group="string", since="2.6.0", complexity="O(1)", write=True)
 def psetex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string that lives so many milliseconds.
 
@@ -119,7 +121,7 @@ def psetex(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("GET key", group="string", since="1.0.0")
+@command("GET key", group="string", since="1.0.0", complexity="O(1)")
 def get(tx: Transaction, args: list[bytes]) -> Reply:
     """The value of a string, or nil.
 
@@ -131,10 +133,12 @@ def get(tx: Transaction, args: list[bytes]) -> Reply:
     (nil)
     """
     key = tx.find_typed(args[0], STRING)
-    return None if key is None else key.value
+    if key is None:
+        return None
+    return strings.read(tx, key) if key.version else key.value
 
 
-@command("GETSET key value", group="string", since="1.0.0", write=True)
+@command("GETSET key value", group="string", since="1.0.0", complexity="O(1)", write=True)
 def getset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string that never expires. Returns the old string, or nil.
 
@@ -144,12 +148,12 @@ def getset(tx: Transaction, args: list[bytes]) -> Reply:
     "1"
     """
     key = tx.find_typed(args[0], STRING)
-    old = None if key is None else key.value
+    old = None if key is None else strings.read(tx, key)
     tx.put_string(args[0], args[1])
     return old
 
 
-@command("GETDEL key", group="string", since="6.2.0", write=True)
+@command("GETDEL key", group="string", since="6.2.0", complexity="O(1)", write=True)
 def getdel(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove a string. Returns its value, or nil.
 
@@ -163,15 +167,34 @@ def getdel(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], STRING)
     if key is None:
         return None
-    value = key.value
+    value = strings.read(tx, key)
     tx.delete(key)
     return value
+
+
+@command("DELIFEQ key value", group="string", since="9.0.0", complexity="O(length)", write=True)
+def delifeq(tx: Transaction, args: list[bytes]) -> Reply:
+    """Remove a string if it is that value. Returns 1 when it was removed, else 0.
+
+    > SET a "1"
+    OK
+    > DELIFEQ a "2"
+    (integer) 0
+    > DELIFEQ a "1"
+    (integer) 1
+    """
+    key = tx.find_typed(args[0], STRING)
+    if key is None or not strings.equals(tx, key, args[1]):
+        return 0
+    tx.delete(key)
+    return 1
 
 
 @command(
     "GETEX key [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|PERSIST]",
     group="string",
     since="6.2.0",
+    complexity="O(1)",
     write=True,
 )
 def getex(tx: Transaction, args: list[bytes]) -> Reply:
@@ -192,10 +215,10 @@ def getex(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], STRING)
     if key is None:
         return None
-    value = key.value
+    value = strings.read(tx, key)
     if 0 < options.expire_ms <= tx.now_ms:
         tx.delete(key)
-    elif options.lifetime and options.expire_ms != key.expire_ms:
+    elif options.expire_ms or (options.lifetime and key.expire_ms):
         tx.expire(key, options.expire_ms)
     return value
 
@@ -203,7 +226,7 @@ def getex(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ several values
 
 
-@command("MGET key [key ...]", group="string", since="1.0.0")
+@command("MGET key [key ...]", group="string", since="1.0.0", complexity="O(keys)")
 def mget(tx: Transaction, args: list[bytes]) -> Reply:
     """The values of several strings; nil for a key that is absent or of another type.
 
@@ -215,13 +238,20 @@ def mget(tx: Transaction, args: list[bytes]) -> Reply:
     3) "2"
     """
     values: list[bytes | None] = []
+    room = REPLY_BYTES_MAX
     for name in args:
         key = tx.find(name)
-        values.append(key.value if key is not None and key.type == STRING else None)
+        if key is None or key.type != STRING:
+            values.append(None)
+            continue
+        room -= key.size if key.version else len(key.value)
+        if room < 0 and len(args) > 1:  # before it is read: a large one costs nothing to make
+            raise CommandError(REPLY_TOO_LARGE)
+        values.append(strings.read(tx, key) if key.version else key.value)
     return values
 
 
-@command("MSET key value [key value ...]", group="string", since="1.0.1", write=True)
+@command("MSET key value [key value ...]", group="string", since="1.0.1", complexity="O(keys)", write=True)
 def mset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set several keys to strings.
 
@@ -237,7 +267,7 @@ def mset(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("MSETNX key value [key value ...]", group="string", since="1.0.1", write=True)
+@command("MSETNX key value [key value ...]", group="string", since="1.0.1", complexity="O(keys)", write=True)
 def msetnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set several keys to strings if none of them is there. Returns 1 when they were set, else 0.
 
