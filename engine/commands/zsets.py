@@ -1,5 +1,6 @@
 """Sorted set commands that deal with members one by one; `zset_ranges.py` has those that take a range.
 
+In a complexity, n is the size of the set: see docs/rank-index.md.
 Source: https://redis.io/docs/latest/commands/?group=sorted-set.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.commands.multi_pop import parse_multi_pop
 from engine.commands.options import read_option
 from engine.encoding import pack_score
 from engine.errors import NOT_A_FLOAT, OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError, wrong_arity
@@ -17,6 +19,8 @@ from engine.replies import NIL_ARRAY, Pairs, Reply
 from engine.transaction import Transaction
 from engine.types import zsets
 from engine.types.zsets import GT, LT, NX, XX
+
+ZSET_ENDS: Final = {b"MIN": False, b"MAX": True}
 
 # Words of ZADD that are no conditions of `engine.types.zsets`, as further bits.
 _CH: Final = 16
@@ -33,6 +37,7 @@ _INCR_OF_MANY: Final = "ERR INCR option supports a single increment-element pair
     "ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...]",
     group="sorted-set",
     since="1.2.0",
+    complexity="O(members given)",
     write=True,
 )
 def zadd(tx: Transaction, args: list[bytes]) -> Reply:
@@ -56,7 +61,7 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
     return _add(tx, args, 0)
 
 
-@command("ZINCRBY key increment member", group="sorted-set", since="1.2.0", write=True)
+@command("ZINCRBY key increment member", group="sorted-set", since="1.2.0", complexity="O(1)", write=True)
 def zincrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the score of a member, which starts at 0. Returns the new score.
 
@@ -108,7 +113,7 @@ def _check_options(options: int, scores: list[bytes], members: list[bytes]) -> N
         raise CommandError(_INCR_OF_MANY)
 
 
-@command("ZREM key member [member ...]", group="sorted-set", since="1.2.0", write=True)
+@command("ZREM key member [member ...]", group="sorted-set", since="1.2.0", complexity="O(members given)", write=True)
 def zrem(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete members. Returns how many were there.
 
@@ -121,7 +126,7 @@ def zrem(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else zsets.remove(tx, key, args[1:])
 
 
-@command("ZCARD key", group="sorted-set", since="1.2.0")
+@command("ZCARD key", group="sorted-set", since="1.2.0", complexity="O(1)")
 def zcard(tx: Transaction, args: list[bytes]) -> Reply:
     """How many members there are.
 
@@ -134,7 +139,7 @@ def zcard(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else key.size
 
 
-@command("ZSCORE key member", group="sorted-set", since="1.2.0")
+@command("ZSCORE key member", group="sorted-set", since="1.2.0", complexity="O(1)")
 def zscore(tx: Transaction, args: list[bytes]) -> Reply:
     """The score of a member, or nil.
 
@@ -149,7 +154,7 @@ def zscore(tx: Transaction, args: list[bytes]) -> Reply:
     return None if key is None else zsets.score_of(key, args[1])
 
 
-@command("ZMSCORE key member [member ...]", group="sorted-set", since="6.2.0")
+@command("ZMSCORE key member [member ...]", group="sorted-set", since="6.2.0", complexity="O(members given)")
 def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
     """The scores of several members, nil for those that are not there.
 
@@ -164,7 +169,7 @@ def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
     return [None if key is None else zsets.score_of(key, member) for member in args[1:]]
 
 
-@command("ZRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0")
+@command("ZRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
 def zrank(tx: Transaction, args: list[bytes]) -> Reply:
     """How many members stand before this one, by score from the lowest; nil when it is not there.
 
@@ -179,7 +184,7 @@ def zrank(tx: Transaction, args: list[bytes]) -> Reply:
     return _rank(tx, args, "zrank", reverse=False)
 
 
-@command("ZREVRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0")
+@command("ZREVRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
 def zrevrank(tx: Transaction, args: list[bytes]) -> Reply:
     """How many members stand before this one, by score from the highest; nil when it is not there.
 
@@ -206,7 +211,7 @@ def _rank(tx: Transaction, args: list[bytes], name: str, *, reverse: bool) -> Re
     return list(found) if with_score else found[0]
 
 
-@command("ZPOPMIN key [count]", group="sorted-set", since="5.0.0", write=True)
+@command("ZPOPMIN key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
 def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove the member with the lowest score, or that many of them, and return them with their scores.
 
@@ -224,7 +229,7 @@ def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
     return _pop(tx, args, highest=False)
 
 
-@command("ZPOPMAX key [count]", group="sorted-set", since="5.0.0", write=True)
+@command("ZPOPMAX key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
 def zpopmax(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove the member with the highest score, or that many of them, and return them with their scores.
 
@@ -251,3 +256,35 @@ def _pop(tx: Transaction, args: list[bytes], *, highest: bool) -> Reply:
     popped = Pairs(map(zsets.split, zsets.pop(tx, key, count, highest=highest)))
     # Without a count even RESP3 gets a flat array.
     return popped if len(args) == 2 else list(popped[0])
+
+
+@command(
+    "ZMPOP numkeys key [key ...] <MIN|MAX> [COUNT count]",
+    group="sorted-set",
+    since="7.0.0",
+    complexity="O(keys + members taken)",
+    write=True,
+)
+def zmpop(tx: Transaction, args: list[bytes]) -> Reply:
+    """Remove the members with the lowest or highest scores from the first of the sorted sets that is there.
+
+    Returns its key, and up to `count` members with their scores, or nil.
+
+    > ZADD z 1 "a" 2 "b" 3 "c"
+    (integer) 3
+    > ZMPOP 2 none z MAX COUNT 2
+    1) "z"
+    2) 1) 1) "c"
+          2) "3"
+       2) 1) "b"
+          2) "2"
+    > ZMPOP 1 none MIN
+    (nil)
+    """
+    names, highest, count = parse_multi_pop(args, ZSET_ENDS)
+    for name in names:
+        key = tx.find_typed(name, ZSET)
+        if key is not None:
+            popped = zsets.pop(tx, key, count, highest=highest)
+            return [name, [list(zsets.split(score_key)) for score_key in popped]]  # pairs even in RESP2
+    return NIL_ARRAY

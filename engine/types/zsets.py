@@ -2,7 +2,8 @@
 
 Packed scores sort as their numbers do, so score keys stand in the set's order: by score, then by the member's bytes.
 A rank is a position among them, a range of scores is a range of bytes, and two packed scores are compared as they are.
-A verb that empties a sorted set deletes its key, as Redis does.
+A verb that empties a sorted set deletes its key, as Redis does. One that has once been larger than
+`ranks.PLAIN_SIZE_MAX` has rank counts from then on, however small it gets: see `engine.types.ranks`.
 
 Pops leave tombstones at the end they take from, and a scan from there would cross all of them (0.12 us each). So a pop
 notes in `Transaction.floors` or `.ceilings` that nothing is left below or above, every scan stays between the two, and
@@ -20,7 +21,10 @@ from engine.encoding import pack_score, parse_score, prefix_end
 from engine.errors import SCORE_NAN, CommandError, CorruptionError
 from engine.key import Key
 from engine.layouts.base import ZSET
+from engine.replies import bounded
 from engine.transaction import Transaction
+from engine.types import ranks
+from engine.types.ranks import after
 
 SCORE_BYTES: Final = 8
 
@@ -29,6 +33,9 @@ NX: Final = 1
 XX: Final = 2
 GT: Final = 4
 LT: Final = 8
+
+# Up to this many members are walked though there are counts: it is quicker than to look those up.
+_WALKED_MAX: Final = 64
 
 _subkey = itemgetter(0)
 
@@ -49,6 +56,7 @@ def add(
             return 0, 0
         key = tx.create(name, ZSET)
     get = key.data.get
+    counted: dict[bytes, int] | None = None if key.ranks is None else {}
     added = updated = 0
     for score, member in pairs:
         old = get(member)
@@ -59,10 +67,35 @@ def add(
         else:
             updated += 1
         _write(tx, key, member, old, score)
+        if counted is not None:
+            _note(counted, member, old, score)
     if added:
         key.size += added
         key.changed = True
+        if counted is None and key.size > ranks.PLAIN_SIZE_MAX:
+            _start_counting(tx, key)
+    if counted:
+        _count(tx, key, counted)
     return added, updated
+
+
+def store(tx: Transaction, name: bytes, pairs: Iterable[tuple[bytes, bytes]]) -> int:
+    """A sorted set of these packed scores and members, none of them twice, in the place of whatever `name` held.
+
+    Nothing when there are none. Returns how many they are. The bulk way: counts are made once, at the end, and memory
+    holds a few MiB of the pairs at a time, which may come from what `name` held.
+    """
+    pairs = iter(pairs)
+    first = next(pairs, None)
+    if first is None:
+        if (old := tx.find(name)) is not None:
+            tx.delete(old)
+        return 0
+    key = tx.create(name, ZSET)
+    key.size = tx.fill(key, key.data, _with_score_keys(key, chain((first,), pairs)), families=2)
+    if key.size > ranks.PLAIN_SIZE_MAX:
+        _start_counting(tx, key)
+    return key.size
 
 
 def increment(
@@ -91,22 +124,39 @@ def increment(
         key.changed = True
     if old != packed:
         _write(tx, key, member, old, packed)
+        if key.ranks is not None:
+            counted: dict[bytes, int] = {}
+            _note(counted, member, old, packed)
+            _count(tx, key, counted)
+        elif key.size > ranks.PLAIN_SIZE_MAX:
+            _start_counting(tx, key)
     return score
 
 
 def remove(tx: Transaction, key: Key, members: Iterable[bytes]) -> int:
     """Delete `members`. Returns how many were there."""
     data, scores = key.data, key.scores
-    removed = 0
+    removed = []
     for member in members:
         score = data.get(member)
         if score is not None:
             data.remove(member)
             scores.remove(score + member)
-            removed += 1
+            removed.append(score + member)
     if removed:
         _shrink(tx, key, removed)
-    return removed
+    return len(removed)
+
+
+def remove_found(tx: Transaction, key: Key, score_keys: list[bytes]) -> int:
+    """Delete the members of these score keys, which were found in it. Returns how many they are."""
+    members, scores = key.data.changed, key.scores.changed
+    for score_key in score_keys:
+        scores[score_key] = None
+        members[score_key[SCORE_BYTES:]] = None
+    if score_keys:
+        _shrink(tx, key, score_keys)
+    return len(score_keys)
 
 
 def pop(tx: Transaction, key: Key, count: int, *, highest: bool) -> list[bytes]:
@@ -116,22 +166,19 @@ def pop(tx: Transaction, key: Key, count: int, *, highest: bool) -> list[bytes]:
     has already deleted.
 
     Raises:
+        CommandError: they are too much for one reply.
         CorruptionError: the score records are fewer than the metadata says.
     """
     wanted = min(count, key.size)
-    popped = list(islice(scan(tx, key, reverse=highest), wanted))
+    popped = bounded(islice(scan(tx, key, reverse=highest), wanted))
     if len(popped) < wanted:
         message = f"sorted set {key.name[:64]!r} should have {key.size} score records, but has {len(popped)}"
         raise CorruptionError(message)
-    members, scores = key.data.changed, key.scores.changed
-    for score_key in popped:
-        scores[score_key] = None
-        members[score_key[SCORE_BYTES:]] = None
     if highest:
         tx.ceilings[key.version] = popped[-1]
     else:
-        tx.floors[key.version] = _after(popped[-1])
-    _shrink(tx, key, wanted)
+        tx.floors[key.version] = after(popped[-1])
+    remove_found(tx, key, popped)
     return popped
 
 
@@ -161,16 +208,34 @@ def scan(
     return map(_subkey, key.scores.scan(start, end, reverse=reverse))
 
 
+def scan_from(
+    tx: Transaction, key: Key, start: bytes, end: bytes | None, *, offset: int, reverse: bool = False
+) -> Iterator[bytes]:
+    """As `scan`, less the first `offset` (at least 0) of them."""
+    if key.ranks is None or offset <= _WALKED_MAX:
+        return islice(scan(tx, key, start, end, reverse=reverse), offset, None)
+    if reverse:
+        last = (key.size if end is None else position(tx, key, end)) - 1 - offset
+        return scan(tx, key, start, after(at(tx, key, last)), reverse=True) if last >= 0 else iter(())
+    first = position(tx, key, start) + offset
+    return scan(tx, key, at(tx, key, first), end) if first < key.size else iter(())
+
+
 def scan_ranks(tx: Transaction, key: Key, first: int, last: int, *, reverse: bool = False) -> Iterator[bytes]:
     """The score keys of the ranks `first … last`, where 0 <= first <= last < size.
 
-    With `reverse`, ranks count from the high end. It walks from the end that is nearer.
+    With `reverse`, ranks count from the high end. Without counts it walks from the end that is nearer. It never holds
+    more of them than a set without counts has.
     """
-    skipped = key.size - 1 - last
-    if first <= skipped:
+    skipped, behind = key.size - 1 - last, key.size - first
+    if first <= (skipped if key.ranks is None else _WALKED_MAX):
         return islice(scan(tx, key, reverse=reverse), first, last + 1)
-    others = list(islice(scan(tx, key, reverse=not reverse), skipped, key.size - first))
-    return reversed(others)
+    if key.ranks is None or behind <= _WALKED_MAX:
+        others = list(islice(scan(tx, key, reverse=not reverse), skipped, behind))
+        return reversed(others)
+    if reverse:
+        return islice(scan(tx, key, end=at(tx, key, behind), reverse=True), last + 1 - first)
+    return islice(scan(tx, key, at(tx, key, first)), last + 1 - first)
 
 
 def scan_members(
@@ -185,7 +250,7 @@ def scan_members(
     score = lowest[:SCORE_BYTES]
     if score == highest[:SCORE_BYTES]:
         stop = prefix_end(score) if end is None else score + end
-        return islice(scan(tx, key, score + start, stop, reverse=reverse), offset, None)
+        return scan_from(tx, key, score + start, stop, offset=offset, reverse=reverse)
 
     def is_late(score_key: bytes) -> bool:
         return score_key[SCORE_BYTES:] >= start
@@ -203,17 +268,63 @@ def scan_members(
     return takewhile(goes_on, islice(chain((found,), walk), offset, None))
 
 
-def rank(tx: Transaction, key: Key, member: bytes, *, reverse: bool = False) -> tuple[int, float] | None:
-    """How many members stand before `member` (after it with `reverse`), and its score; None when it is not there.
+def count_members(tx: Transaction, key: Key, start: bytes, end: bytes | None) -> int:
+    """How many score keys `scan_members` would give."""
+    lowest, highest = next(scan(tx, key)), next(scan(tx, key, reverse=True))
+    score = lowest[:SCORE_BYTES]
+    if score != highest[:SCORE_BYTES]:
+        return sum(1 for _ in scan_members(tx, key, start, end))
+    return count(tx, key, score + start, prefix_end(score) if end is None else score + end)
 
-    O(rank): it counts from the end that the rank refers to.
+
+def count(tx: Transaction, key: Key, start: bytes, end: bytes) -> int:
+    """How many score keys there are with `start <= score key < end`."""
+    walk = scan(tx, key, start, end)
+    if key.ranks is None:
+        return sum(1 for _ in walk)
+    near = sum(1 for _ in islice(walk, _WALKED_MAX + 1))
+    return near if near <= _WALKED_MAX else position(tx, key, end) - position(tx, key, start)
+
+
+def position(tx: Transaction, key: Key, score_key: bytes) -> int:
+    """How many score keys are below `score_key`, which need not be there."""
+    if key.ranks is None:
+        return sum(1 for _ in scan(tx, key, end=score_key))
+    passed, start = ranks.before(key.ranks, score_key)
+    return passed + sum(1 for _ in scan(tx, key, start, score_key))
+
+
+def at(tx: Transaction, key: Key, number: int) -> bytes:
+    """The score key that has `number` others below it, 0 <= number < size, in a set that has counts.
+
+    Raises:
+        CorruptionError: there are fewer than the counts say.
     """
+    assert key.ranks is not None
+    start, skipped = ranks.find(key.ranks, number)
+    for score_key in islice(scan(tx, key, start), skipped, None):
+        return score_key
+    raise CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
+
+
+def member_at(tx: Transaction, key: Key, number: int) -> bytes:
+    """The member of `at`."""
+    return at(tx, key, number)[SCORE_BYTES:]
+
+
+def rank(tx: Transaction, key: Key, member: bytes, *, reverse: bool = False) -> tuple[int, float] | None:
+    """How many members stand before `member` (after it with `reverse`), and its score; None when it is not there."""
     score = key.data.get(member)
     if score is None:
         return None
     score_key = score + member
-    others = scan(tx, key, start=_after(score_key)) if reverse else scan(tx, key, end=score_key)
-    return sum(1 for _ in others), parse_score(score)
+    if not reverse:
+        found = position(tx, key, score_key)
+    elif key.ranks is None:
+        found = sum(1 for _ in scan(tx, key, after(score_key)))  # from the end that the rank refers to
+    else:
+        found = key.size - 1 - position(tx, key, score_key)
+    return found, parse_score(score)
 
 
 # ------------------------------------------------------------------------------------------------------------ inside
@@ -241,18 +352,46 @@ def _write(tx: Transaction, key: Key, member: bytes, old: bytes | None, score: b
         tx.floors[key.version] = score_key
     ceiling = tx.ceilings.get(key.version)
     if ceiling is not None and score_key >= ceiling:
-        tx.ceilings[key.version] = _after(score_key)
+        tx.ceilings[key.version] = after(score_key)
 
 
-def _shrink(tx: Transaction, key: Key, removed: int) -> None:
-    key.size -= removed
+def _shrink(tx: Transaction, key: Key, removed: list[bytes]) -> None:
+    """Account for the members of these score keys, which were just deleted."""
+    key.size -= len(removed)
     key.changed = True
     if key.size == 0:
         tx.floors.pop(key.version, None)
         tx.ceilings.pop(key.version, None)
+        if key.ranks is not None:
+            ranks.clear(key.ranks)
         tx.delete(key)
+    elif key.ranks is not None:
+        _count(tx, key, dict.fromkeys(removed, -1))
 
 
-def _after(score_key: bytes) -> bytes:
-    """The smallest score key above `score_key`."""
-    return score_key + b"\0"
+def _note(counted: dict[bytes, int], member: bytes, old: bytes | None, score: bytes) -> None:
+    """Note which score key came and which one went; in one command a member may move several times."""
+    if old is not None:
+        counted[old + member] = counted.get(old + member, 0) - 1
+    counted[score + member] = counted.get(score + member, 0) + 1
+
+
+def _count(tx: Transaction, key: Key, counted: dict[bytes, int]) -> None:
+    """Bring the counts up to date."""
+    assert key.ranks is not None
+    ranks.update(key.ranks, counted, key.size, lambda start, end: scan(tx, key, start, end))
+
+
+def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The (member, packed score) of `pairs`; their score keys are put on the way."""
+    score_keys = key.scores.changed
+    for score, member in pairs:
+        score_keys[score + member] = b""
+        yield member, score
+
+
+def _start_counting(tx: Transaction, key: Key) -> None:
+    """Give a sorted set its counts."""
+    tx.start_ranks(key)
+    assert key.ranks is not None
+    ranks.build(key.ranks, scan(tx, key), key.size)

@@ -194,6 +194,7 @@ def test_members_of_one_score_are_found_by_seeking() -> None:
     assert 4 == store.read
 
 
+@pytest.mark.damaging
 def test_missing_score_records_stop_the_partition() -> None:
     """A pop that finds fewer score records than the metadata says is damage, not a shorter reply."""
     store = new_store()

@@ -1,0 +1,21 @@
+"""Sorted sets with rank counts, which the short sequences of the other tests are too small for."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.types import ranks, zsets
+from tests.differential.campaign import first_difference
+from tests.differential.pair import Oracles, new_tally
+
+
+@pytest.mark.timeout(600)
+def test_replies_are_the_oracles_with_rank_counts(oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where three members are enough for counts, and two for another block: same replies, same contents at the end."""
+    for name in ("PLAIN_SIZE_MAX", "BLOCK_MAX", "GROUP_MAX"):
+        monkeypatch.setattr(ranks, name, 2)
+    monkeypatch.setattr(zsets, "_WALKED_MAX", 0)
+
+    difference = first_difference("sorted-set", oracles, new_tally(), 4000, derandomize=True)
+    if difference:
+        pytest.fail(difference, pytrace=False)
