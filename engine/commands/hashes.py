@@ -24,14 +24,14 @@ from engine.numbers import (
     parse_long_double,
 )
 from engine.registry import command
-from engine.replies import OK, Map, Reply
+from engine.replies import OK, Map, Reply, bounded, pairs_bytes
 from engine.transaction import Transaction
 from engine.types import hashes
 
 # ------------------------------------------------------------------ writing
 
 
-@command("HSET key field value [field value ...]", group="hash", since="2.0.0", write=True)
+@command("HSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set fields of a hash. Returns how many of them are new.
 
@@ -43,6 +43,8 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     if len(args) == 3:  # the hot path, without a loop and a call: 0.3 us of 1.3
         name, field, value = args
         key = tx.find_typed(name, HASH) or tx.create(name, HASH)
+        if key.times is not None:
+            return hashes.put(tx, name, key, args[1:])
         subkeys = key.data
         is_new = subkeys.get(field) is None
         subkeys.changed[field] = value
@@ -56,7 +58,7 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     return hashes.put(tx, name, tx.find_typed(name, HASH), args[1:])
 
 
-@command("HMSET key field value [field value ...]", group="hash", since="2.0.0", write=True)
+@command("HMSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hmset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set fields of a hash, as HSET does, with another reply.
 
@@ -70,7 +72,7 @@ def hmset(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("HSETNX key field value", group="hash", since="2.0.0", write=True)
+@command("HSETNX key field value", group="hash", since="2.0.0", complexity="O(1)", write=True)
 def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a field that is not there yet. Returns 1 if it was set, 0 if it was there.
 
@@ -83,13 +85,13 @@ def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
     """
     name, field, value = args
     key = tx.find_typed(name, HASH)
-    if hashes.get(key, field) is not None:
+    if hashes.get(tx, key, field) is not None:
         return 0
     hashes.put_one(tx, name, key, field, value, is_new=True)
     return 1
 
 
-@command("HINCRBY key field increment", group="hash", since="2.0.0", write=True)
+@command("HINCRBY key field increment", group="hash", since="2.0.0", complexity="O(1)", write=True)
 def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the integer that a field spells; an absent field counts as 0. Returns the sum.
 
@@ -107,7 +109,7 @@ def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     if increment is None:
         raise CommandError(NOT_AN_INTEGER)
     key = tx.find_typed(name, HASH)
-    old = None if key is None else key.data.get(field)
+    old = None if key is None else key.data.get(field) if key.times is None else hashes.get(tx, key, field)
     number = 0 if old is None else parse_int(old)
     if number is None:
         raise CommandError(HASH_VALUE_NOT_AN_INTEGER)
@@ -118,7 +120,7 @@ def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     return number
 
 
-@command("HINCRBYFLOAT key field increment", group="hash", since="2.6.0", write=True)
+@command("HINCRBYFLOAT key field increment", group="hash", since="2.6.0", complexity="O(1)", write=True)
 def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the number that a field spells, with the precision of an 80-bit float; an absent field counts as 0.
 
@@ -136,7 +138,7 @@ def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     if increment.is_infinite:
         raise CommandError(VALUE_NAN)
     key = tx.find_typed(name, HASH)
-    old = hashes.get(key, field)
+    old = hashes.get(tx, key, field)
     number = ZERO if old is None else parse_long_double(old)
     if number is None:
         raise CommandError(HASH_VALUE_NOT_A_FLOAT)
@@ -148,7 +150,7 @@ def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     return value
 
 
-@command("HDEL key field [field ...]", group="hash", since="2.0.0", write=True)
+@command("HDEL key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hdel(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete fields. Returns how many were there.
 
@@ -164,7 +166,7 @@ def hdel(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ reading
 
 
-@command("HGET key field", group="hash", since="2.0.0")
+@command("HGET key field", group="hash", since="2.0.0", complexity="O(1)")
 def hget(tx: Transaction, args: list[bytes]) -> Reply:
     """The value of a field, or nil.
 
@@ -176,10 +178,12 @@ def hget(tx: Transaction, args: list[bytes]) -> Reply:
     (nil)
     """
     key = tx.find_typed(args[0], HASH)
-    return None if key is None else key.data.get(args[1])
+    if key is None:
+        return None
+    return key.data.get(args[1]) if key.times is None else hashes.get(tx, key, args[1])
 
 
-@command("HMGET key field [field ...]", group="hash", since="2.0.0")
+@command("HMGET key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)")
 def hmget(tx: Transaction, args: list[bytes]) -> Reply:
     """The values of some fields, nil for each that is not there.
 
@@ -191,10 +195,10 @@ def hmget(tx: Transaction, args: list[bytes]) -> Reply:
     3) "1"
     """
     key = tx.find_typed(args[0], HASH)
-    return [hashes.get(key, field) for field in args[1:]]
+    return [hashes.get(tx, key, field) for field in args[1:]]
 
 
-@command("HGETALL key", group="hash", since="2.0.0")
+@command("HGETALL key", group="hash", since="2.0.0", complexity="O(n)")
 def hgetall(tx: Transaction, args: list[bytes]) -> Reply:
     """All fields and values.
 
@@ -207,10 +211,10 @@ def hgetall(tx: Transaction, args: list[bytes]) -> Reply:
     4) "2"
     """
     key = tx.find_typed(args[0], HASH)
-    return Map() if key is None else Map(hashes.items(key))
+    return Map() if key is None else Map(bounded(hashes.items(tx, key), pairs_bytes))
 
 
-@command("HKEYS key", group="hash", since="2.0.0")
+@command("HKEYS key", group="hash", since="2.0.0", complexity="O(n)")
 def hkeys(tx: Transaction, args: list[bytes]) -> Reply:
     """All fields.
 
@@ -221,10 +225,10 @@ def hkeys(tx: Transaction, args: list[bytes]) -> Reply:
     2) "b"
     """
     key = tx.find_typed(args[0], HASH)
-    return [] if key is None else [field for field, _ in hashes.items(key)]
+    return [] if key is None else bounded(field for field, _ in hashes.items(tx, key))
 
 
-@command("HVALS key", group="hash", since="2.0.0")
+@command("HVALS key", group="hash", since="2.0.0", complexity="O(n)")
 def hvals(tx: Transaction, args: list[bytes]) -> Reply:
     """All values, in the order of their fields.
 
@@ -235,23 +239,23 @@ def hvals(tx: Transaction, args: list[bytes]) -> Reply:
     2) "2"
     """
     key = tx.find_typed(args[0], HASH)
-    return [] if key is None else [value for _, value in hashes.items(key)]
+    return [] if key is None else bounded(value for _, value in hashes.items(tx, key))
 
 
-@command("HLEN key", group="hash", since="2.0.0")
+@command("HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are due and not cleaned up yet")
 def hlen(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many fields there are, O(1).
+    """How many fields there are.
 
     > HSET h a "1" b "2"
     (integer) 2
     > HLEN h
     (integer) 2
     """
-    key = tx.find_typed(args[0], HASH)
+    key = hashes.find(tx, args[0])
     return 0 if key is None else key.size
 
 
-@command("HEXISTS key field", group="hash", since="2.0.0")
+@command("HEXISTS key field", group="hash", since="2.0.0", complexity="O(1)")
 def hexists(tx: Transaction, args: list[bytes]) -> Reply:
     """1 if the field is there, else 0.
 
@@ -262,10 +266,10 @@ def hexists(tx: Transaction, args: list[bytes]) -> Reply:
     > HEXISTS h b
     (integer) 0
     """
-    return int(hashes.get(tx.find_typed(args[0], HASH), args[1]) is not None)
+    return int(hashes.get(tx, tx.find_typed(args[0], HASH), args[1]) is not None)
 
 
-@command("HSTRLEN key field", group="hash", since="3.2.0")
+@command("HSTRLEN key field", group="hash", since="3.2.0", complexity="O(1)")
 def hstrlen(tx: Transaction, args: list[bytes]) -> Reply:
     """The length of a field's value in bytes; 0 when it is not there.
 
@@ -274,4 +278,4 @@ def hstrlen(tx: Transaction, args: list[bytes]) -> Reply:
     > HSTRLEN h name
     (integer) 5
     """
-    return len(hashes.get(tx.find_typed(args[0], HASH), args[1]) or b"")
+    return len(hashes.get(tx, tx.find_typed(args[0], HASH), args[1]) or b"")

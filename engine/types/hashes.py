@@ -1,4 +1,4 @@
-"""Hashes: field -> value in the data column family.
+"""Hashes: field -> value in the data column family; of fields with a time to live more in `field_times`.
 
 A verb that empties a hash deletes its key, as Redis does.
 """
@@ -10,16 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from engine.key import Key
 from engine.layouts.base import HASH
 from engine.transaction import Transaction
-from engine.types import subkeys
+from engine.types import field_times, subkeys
 
 
 def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -> int:
     """Write the fields and values that alternate in `pairs` to `key`, None for a new one. Returns how many are new.
 
-    The metadata record is written only when the size changes.
+    A field that is written has no time to live any more. The metadata record is written only when the size changes.
     """
     if key is None:
         key = tx.create(name, HASH)
+    elif key.times is not None:
+        return field_times.put(tx, key, zip(pairs[::2], pairs[1::2], strict=True))
     get, changed = key.data.get, key.data.changed
     added = 0
     for field, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -35,26 +37,41 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
 def put_one(tx: Transaction, name: bytes, key: Key | None, field: bytes, value: bytes, is_new: bool) -> None:
     """Write one field to `key` (None: there is none yet) where the caller has already seen whether it `is_new`.
 
-    Hot path, so `is_new` may be given by position: a keyword costs 0.05 us.
+    Its time to live stays. Hot path, so `is_new` may be given by position: a keyword costs 0.05 us.
     """
     if key is None:
         key = tx.create(name, HASH)
+    elif key.times is not None:
+        field_times.put(tx, key, [(field, value)], None)
+        return
     key.data.changed[field] = value
     if is_new:
         key.size += 1
         key.changed = True
 
 
-def get(key: Key | None, field: bytes) -> bytes | None:
-    """The value of `field`; None when it, or the whole hash, is absent."""
-    return None if key is None else key.data.get(field)
+def get(tx: Transaction, key: Key | None, field: bytes) -> bytes | None:
+    """The value of `field`; None when it is due, or it or the whole hash is absent."""
+    if key is None:
+        return None
+    return key.data.get(field) if key.times is None else field_times.get(tx, key, field)
 
 
 def remove(tx: Transaction, key: Key, fields: Iterable[bytes]) -> int:
     """Delete `fields`. Returns how many were there."""
-    return subkeys.remove(tx, key, fields)
+    return subkeys.remove(tx, key, fields) if key.times is None else field_times.remove(tx, key, fields)
 
 
-def items(key: Key) -> Iterator[tuple[bytes, bytes]]:
+def find(tx: Transaction, name: bytes) -> Key | None:
+    """The hash `name` as a whole, without the fields that are due: to be read, not to be changed.
+
+    Raises:
+        CommandError: WRONGTYPE.
+    """
+    key = tx.find_typed(name, HASH)
+    return key if key is None or key.times is None else field_times.living(tx, key)
+
+
+def items(tx: Transaction, key: Key) -> Iterator[tuple[bytes, bytes]]:
     """All (field, value) pairs, in the order of the fields' bytes."""
-    return key.data.scan()
+    return (key if key.times is None else field_times.living(tx, key)).data.scan()
