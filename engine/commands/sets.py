@@ -6,12 +6,12 @@ from engine.errors import OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError
 from engine.layouts.base import SET
 from engine.numbers import parse_int
 from engine.registry import command
-from engine.replies import Reply, Set
+from engine.replies import Reply, Set, bounded
 from engine.transaction import Transaction
 from engine.types import sets
 
 
-@command("SADD key member [member ...]", group="set", since="1.0.0", write=True)
+@command("SADD key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
 def sadd(tx: Transaction, args: list[bytes]) -> Reply:
     """Put members into a set. Returns how many of them are new.
 
@@ -24,7 +24,7 @@ def sadd(tx: Transaction, args: list[bytes]) -> Reply:
     return sets.add(tx, name, tx.find_typed(name, SET), args[1:])
 
 
-@command("SREM key member [member ...]", group="set", since="1.0.0", write=True)
+@command("SREM key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
 def srem(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete members. Returns how many were there.
 
@@ -37,11 +37,17 @@ def srem(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else sets.remove(tx, key, args[1:])
 
 
-@command("SPOP key [count]", group="set", since="1.0.0", write=True)
+@command(
+    "SPOP key [count]",
+    group="set",
+    since="1.0.0",
+    complexity="O(count) descents of some 20 seeks each; O(n) when n is at most 256, or 256 times the count",
+    write=True,
+)
 def spop(tx: Transaction, args: list[bytes]) -> Reply:
     """Take a member, or up to `count` of them, at random: the same ones at every replay.
 
-    Uniformly at random up to 256 members; `engine/types/sets.py` says how larger sets are drawn from.
+    Uniformly at random up to 256 members; `engine/types/draws.py` says how larger sets are drawn from.
 
     > SADD s a
     (integer) 1
@@ -66,7 +72,7 @@ def spop(tx: Transaction, args: list[bytes]) -> Reply:
     return Set() if key is None or count == 0 else Set(sets.pop(tx, key, count))
 
 
-@command("SCARD key", group="set", since="1.0.0")
+@command("SCARD key", group="set", since="1.0.0", complexity="O(1)")
 def scard(tx: Transaction, args: list[bytes]) -> Reply:
     """How many members there are, O(1).
 
@@ -79,7 +85,7 @@ def scard(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else key.size
 
 
-@command("SISMEMBER key member", group="set", since="1.0.0")
+@command("SISMEMBER key member", group="set", since="1.0.0", complexity="O(1)")
 def sismember(tx: Transaction, args: list[bytes]) -> Reply:
     """1 if the member is there, else 0.
 
@@ -93,7 +99,7 @@ def sismember(tx: Transaction, args: list[bytes]) -> Reply:
     return int(sets.contains(tx.find_typed(args[0], SET), args[1]))
 
 
-@command("SMISMEMBER key member [member ...]", group="set", since="6.2.0")
+@command("SMISMEMBER key member [member ...]", group="set", since="6.2.0", complexity="O(members)")
 def smismember(tx: Transaction, args: list[bytes]) -> Reply:
     """1 for each of the members that is there, 0 for each other.
 
@@ -108,7 +114,7 @@ def smismember(tx: Transaction, args: list[bytes]) -> Reply:
     return [int(sets.contains(key, member)) for member in args[1:]]
 
 
-@command("SMEMBERS key", group="set", since="1.0.0")
+@command("SMEMBERS key", group="set", since="1.0.0", complexity="O(n)")
 def smembers(tx: Transaction, args: list[bytes]) -> Reply:
     """All members.
 
@@ -119,4 +125,4 @@ def smembers(tx: Transaction, args: list[bytes]) -> Reply:
     2) "b"
     """
     key = tx.find_typed(args[0], SET)
-    return Set() if key is None else Set(sets.members(key))
+    return Set() if key is None else Set(bounded(sets.members(key)))

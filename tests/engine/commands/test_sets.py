@@ -210,6 +210,7 @@ def test_the_draws_of_a_transaction_differ() -> None:
 
 
 @pytest.mark.parametrize("command", ["SPOP s", "SPOP s 2", "SPOP s 5"])
+@pytest.mark.damaging
 def test_missing_members_stop_the_partition(command: str) -> None:
     """Fewer records than the metadata says are damage, whichever way SPOP draws."""
     store, machine = filled([b"a", b"b", b"c"])
