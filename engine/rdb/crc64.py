@@ -1,0 +1,74 @@
+"""The CRC-64 of RDB payloads: polynomial "Jones", bits reflected, from 0, not inverted at the end.
+
+Source: crc64.c of Valkey and Redis. Example: crc64(b"123456789") = 0xe9c6d914c4b8d9ca.
+
+Byte by byte it takes CPython 0.1 us a byte, 0.8 s for a record of 8 MiB. So long data is folded first. Read as a
+polynomial over GF(2), data may lose any multiple of the CRC's own polynomial, and this one has eight terms only:
+
+    x**8204 + x**2765 + x**2552 + x**1683 + x**1494 + x**1381 + x**1290 + 1
+
+Its squares are multiples too, and have these exponents doubled. With one that suits the length, the first bits of the
+data, a quarter of them or more, each become seven bits further on: seven shifts of one large integer. That takes 4 ns a
+byte. The multiple was found by a search among sums of powers of x; a test divides it by the polynomial.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TERMS: Final = (8204, 2765, 2552, 1683, 1494, 1381, 1290, 0)
+"""Exponents of the sparse multiple, the highest first."""
+
+POLYNOMIAL: Final = 0x95AC9329AC4BC9B5
+"""Bits 63 … 0 are the coefficients of x**0 … x**63; that of x**64 is 1."""
+
+_FOLDED_BYTES_MIN: Final = 4096
+_CHUNK_BYTES: Final = 1 << 18  # what stays in a processor's cache: 8 MiB at once take three times as long
+
+
+def _shifted(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ POLYNOMIAL if crc & 1 else crc >> 1
+    return crc
+
+
+_TABLE: Final = tuple(map(_shifted, range(256)))
+
+
+def crc64(data: bytes) -> int:
+    """The checksum of `data`, 0 … 2**64 - 1."""
+    crc = 0
+    for start in range(0, len(data), _CHUNK_BYTES):
+        chunk = data[start : start + _CHUNK_BYTES]
+        if len(chunk) >= _FOLDED_BYTES_MIN:
+            chunk, crc = _fold(chunk, crc), 0
+        crc = crc64_bytewise(chunk, crc)
+    return crc
+
+
+def crc64_bytewise(data: bytes, crc: int) -> int:
+    """The checksum of something whose checksum is `crc` with `data` behind it."""
+    table = _TABLE
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc
+
+
+def _fold(data: bytes, crc: int) -> bytes:
+    """At most 2 KiB that have, from 0 on, the same checksum as `data` has from `crc` on.
+
+    The lowest bit of the integer is the first of the data, so its coefficient has the highest power of x.
+    """
+    top, *lower = TERMS
+    length = 8 * len(data)
+    value = int.from_bytes(data, "little") ^ crc
+    while length > 2 * top:
+        scale = 1 << (length // (2 * top)).bit_length() - 1  # the greatest power of two with top * scale <= length / 2
+        count = min(length - top * scale, (top - lower[0]) * scale)
+        first = value & ((1 << count) - 1)
+        value >>= count
+        for exponent in lower:
+            value ^= first << (top - exponent) * scale - count
+        length -= count
+    padding = -length % 8
+    return (value << padding).to_bytes((length + padding) // 8, "little")

@@ -1,0 +1,95 @@
+"""A key's content as a value on its own, for DUMP, and a key of such a value, for RESTORE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.encoding import pack_score
+from engine.key import Key
+from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
+from engine.rdb.content import Content
+from engine.transaction import Transaction
+from engine.types import hashes, lists, sets, strings, zsets
+
+# What an element takes in a batch beside its own bytes, at least. A compressed payload names many elements in one byte,
+# so a transaction of several payloads is bounded by what they bring, as by the values of strings.
+_ELEMENT_BYTES: Final = 64
+
+
+def read(tx: Transaction, key: Key) -> Content:
+    """What a key that is alive holds, without fields that are due. O(its bytes)."""
+    return _READS[key.type](tx, key)
+
+
+def _read_string(tx: Transaction, key: Key) -> Content:
+    return Content(STRING, [strings.read(tx, key)])
+
+
+def _read_list(tx: Transaction, key: Key) -> Content:
+    return Content(LIST, lists.elements(key, 0, key.size))
+
+
+def _read_set(tx: Transaction, key: Key) -> Content:
+    return Content(SET, list(sets.members(key)))
+
+
+def _read_hash(tx: Transaction, key: Key) -> Content:
+    pairs = list(hashes.items(tx, key))
+    texts = [text for pair in pairs for text in pair]
+    times = key.times
+    expires_ms = [] if times is None else [times.of(field) for field, _ in pairs]
+    return Content(HASH, texts, expires_ms=expires_ms if any(expires_ms) else ())
+
+
+def _read_sorted_set(tx: Transaction, key: Key) -> Content:
+    members, scores = zip(*map(zsets.split, zsets.scan(tx, key)), strict=True)
+    return Content(ZSET, list(members), scores)
+
+
+_READS: Final[dict[int, Callable[[Transaction, Key], Content]]] = {
+    STRING: _read_string,
+    LIST: _read_list,
+    SET: _read_set,
+    HASH: _read_hash,
+    ZSET: _read_sorted_set,
+}
+
+
+def write(tx: Transaction, name: bytes, old: Key | None, content: Content, expire_ms: int) -> None:
+    """A key of `content` in the place of `old`, which `find` gave for `name`.
+
+    Nothing of the content is due, it is not empty, and `expire_ms`, 0 for never, lies ahead.
+    """
+    texts = content.texts
+    if content.type == STRING:
+        strings.put_until(tx, name, old, texts[0], expire_ms)
+        return
+    size = sum(map(len, texts)) + _ELEMENT_BYTES * len(texts)
+    tx.value_bytes += size
+    tx.written_bytes += size
+    key = tx.create(name, content.type)
+    if content.type == LIST:
+        lists.push_tail(tx, name, key, texts)
+    elif content.type == SET:
+        sets.add(tx, name, key, texts)
+    elif content.type == HASH:
+        hashes.put(tx, name, key, texts)
+        _put_times(tx, key, content)
+    else:
+        zsets.add(tx, name, key, zip(map(pack_score, content.scores), texts, strict=True))
+    if expire_ms:
+        tx.expire(key, expire_ms)
+
+
+def _put_times(tx: Transaction, key: Key, content: Content) -> None:
+    """Let fields of a new hash die; settled once, as each time it costs as much as there are fields."""
+    if not content.expires_ms:
+        return
+    tx.start_times(key)
+    times = key.times
+    assert times is not None, "just started"
+    for field, expire_ms in zip(content.texts[::2], content.expires_ms, strict=True):
+        if expire_ms:
+            times.put(field, expire_ms)
+    key.settle()

@@ -1,0 +1,1 @@
+"""The RDB encoding of single values, beside the oracle and beside hostile bytes."""
