@@ -1,0 +1,7 @@
+"""Places on a sphere as members of a sorted set: the score of a member is its position, and a search is a few ranges.
+
+trigonometry.py    sine, cosine and their inverses, the same on every machine
+geohash.py         positions as numbers of 52 bits, and the cells of the grid that they make
+distance.py        how far two positions are apart
+shapes.py          circles, boxes and polygons: what is inside, and which cells may hold it
+"""
