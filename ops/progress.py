@@ -49,7 +49,8 @@ def _bar(job: str, total: int | None, unit: str) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     began = monotonic()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    # What a verb prints meanwhile stands above the bar, but not when it goes to a file.
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(job, total=total, rate="")
 
         def advance(done: int) -> None:

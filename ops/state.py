@@ -55,10 +55,9 @@ def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> 
     return open_store
 
 
-def column_families(layout: str) -> tuple[str, str, str]:
+def column_families(layout: str) -> tuple[str, ...]:
     """The column families of a layout, beside the shared ones."""
-    kind = LAYOUTS[layout]
-    return kind.metadata_cf, kind.data_cf, kind.score_cf
+    return LAYOUTS[layout].column_families
 
 
 def cached_keys_max(settings: Settings) -> int:
@@ -86,6 +85,17 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
         ConfigError: there is no state of that partition, or a replay into it never finished.
         StateMismatchError: the state is of something else.
     """
+    with reading_store(settings, partition) as store:
+        yield store, Machine(store, home_of(settings, partition))
+
+
+@contextmanager
+def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
+    """The store of one partition as of now, whatever it holds, read-only, also while a service runs on it.
+
+    Raises:
+        ConfigError: there is no state of that partition, or a replay into it never finished.
+    """
     path = partition_path(settings.data, partition)
     if not path.is_dir():
         raise ConfigError(
@@ -95,7 +105,7 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
     store = RocksStore(path, column_families(settings.layout), memory, read_only=True)
     _refuse_unfinished(store)
     try:
-        yield store, Machine(store, home_of(settings, partition))
+        yield store
     finally:
         store.close()
 

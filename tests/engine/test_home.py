@@ -67,6 +67,7 @@ def test_another_home_is_refused(store: MemoryStore, other: Home, said: str) -> 
 
 
 @pytest.mark.parametrize("written", [0, 2, 1 << 63])
+@pytest.mark.damaging
 def test_another_format_is_refused(store: MemoryStore, written: int) -> None:
     """A format that this release does not know is never guessed at."""
     plant(store, b"format", pack_u64(written))
@@ -74,6 +75,7 @@ def test_another_format_is_refused(store: MemoryStore, written: int) -> None:
         open_machine(store)
 
 
+@pytest.mark.damaging
 def test_newer_rules_are_refused(store: MemoryStore) -> None:
     """A state that follows rules which this engine does not know is not opened."""
     plant(store, b"rules", pack_u64(2))
@@ -82,6 +84,7 @@ def test_newer_rules_are_refused(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("name", [b"topic", b"partition", b"partitions", b"layout"])
+@pytest.mark.damaging
 def test_half_a_home_is_corrupt(store: MemoryStore, name: bytes) -> None:
     """A state that has a format but does not say what it is, is damaged."""
     plant(store, name, None)
@@ -90,6 +93,7 @@ def test_half_a_home_is_corrupt(store: MemoryStore, name: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [b"next_offset", b"clock_ms", b"last_version", b"rules"])
+@pytest.mark.damaging
 def test_a_missing_position_is_corrupt(store: MemoryStore, name: bytes) -> None:
     """A state without one of the numbers of its position is damaged, not at the beginning."""
     plant(store, name, None)
@@ -98,6 +102,7 @@ def test_a_missing_position_is_corrupt(store: MemoryStore, name: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [b"format", b"partition", b"next_offset", b"clock_ms", b"count/0/1"])
+@pytest.mark.damaging
 def test_a_number_of_other_length_is_corrupt(store: MemoryStore, name: bytes) -> None:
     """A number that is not eight bytes long is damage with a name."""
     plant(store, name, b"\0\0\0")

@@ -1,0 +1,108 @@
+"""`slotlog check`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    counted,
+    listed,
+    print_json,
+    print_note,
+    reports_errors,
+)
+
+if TYPE_CHECKING:
+    from engine.audit import Violation
+    from ops.check import Checked
+
+_REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
+
+
+@reports_errors
+def check(
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Refused: says what to do instead.")] = False,
+    json: Json = False,
+) -> None:
+    """Look through a state directory for everything that is not as slotlog writes it, and print all of it.
+
+    Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
+    is wrong. With --json a line for each violation, and a last line about the partitions. Whether the content is what
+    the log says is not looked at: `slotlog replay` compares that.
+
+    Example: slotlog check --data .data
+    """
+    from ops.check import check_partition
+    from ops.logging import configure_logging
+    from ops.recorded import load_state_settings, presence
+
+    if repair:
+        raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
+    here, missing = presence(settings)
+    say = _json_line if json else _line
+    results = []
+    for partition in here:
+        result = check_partition(settings, partition, partial(say, partition))
+        results.append(result)
+        if not json:
+            print(_summary(result))
+    violations = sum(result.violations for result in results)
+    if json:
+        facts = [_facts(result) for result in results]
+        print_json({"violations": violations, "partitions": facts, "missing": missing})
+    elif missing:
+        print(f"not looked at: {listed('partition', missing)}, of which {settings.data} has no state")
+    if violations:
+        if not json:
+            print_note(_REBUILD)
+        raise typer.Exit(1)
+
+
+def _line(partition: int, violation: Violation) -> None:
+    print(f"partition {partition}: {violation}")
+
+
+def _json_line(partition: int, violation: Violation) -> None:
+    print_json(
+        {
+            "partition": partition,
+            "kind": violation.kind,
+            "column_family": violation.column_family,
+            "record": violation.record.hex(),
+            "message": violation.message,
+        }
+    )
+
+
+def _summary(result: Checked) -> str:
+    where = "" if result.position is None else f"next offset {result.position.next_offset}, "
+    found = counted(result.violations, "violation") if result.violations else "all is well"
+    return f"partition {result.partition}: {where}{counted(result.keys, 'key')}, {found}"
+
+
+def _facts(result: Checked) -> dict[str, Any]:
+    position = result.position
+    return {
+        "partition": result.partition,
+        "next_offset": None if position is None else position.next_offset,
+        "clock_ms": None if position is None else position.clock_ms,
+        "keys": result.keys,
+        "violations": result.violations,
+    }
