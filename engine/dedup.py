@@ -17,7 +17,7 @@ from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.replies import Reply, pack, unpack
 from engine.store.base import DEDUP_CF, Changes, Store
 
-_HEADER: Final = Struct(">QQB")
+HEADER: Final = Struct(">QQB")
 
 NOT_KEPT: Final = CommandError(
     f"DUPLICATE this id was applied before; its reply had over {DEDUP_REPLY_BYTES_MAX} bytes and was not kept"
@@ -41,9 +41,9 @@ class Deduplicator:
             record = self._new.get(key) or self._get(key)
             if record is None:
                 continue
-            time_ms, _, kept = _HEADER.unpack_from(record)
+            time_ms, _, kept = HEADER.unpack_from(record)
             if time_ms + DEDUP_WINDOW_MS > now_ms:
-                return (unpack(record[_HEADER.size :]) if kept else NOT_KEPT,)
+                return (unpack(record[HEADER.size :]) if kept else NOT_KEPT,)
         return None
 
     def remember(self, event_id: bytes, now_ms: int, offset: int, reply: Reply) -> None:
@@ -51,7 +51,7 @@ class Deduplicator:
         packed = pack(reply)
         kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
         key = U32.pack(now_ms // DEDUP_WINDOW_MS) + event_id
-        self._new[key] = _HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
+        self._new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
 
     def add_to(self, changes: Changes) -> None:
         """Add the new keys to a batch."""

@@ -7,7 +7,10 @@ topic's.
     digest of a state   sum of the digests of its live keys, modulo 2**256
     digest of a key     BLAKE2b-256, personalized `slotlog digest 1`, of
                         [db:8][length:4][name][type:1][expire_ms:8] and [length:4][bytes] for each piece of content
-                        in the order of `engine.walk.LiveKey`; integers are big-endian
+                        in the order of `engine.walk.LiveKey`; integers are big-endian. Of a hash with fields that
+                        have a time to live, for each of them, in order of their bytes, there follow
+                        [length:4][field] and [8:4][expire_ms:8]: a field that does not stand behind the one before it
+                        is the first of these
 
 A sum finds every accident; against somebody who makes up states to collide it proves nothing, and need not.
 """
@@ -17,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
-from engine.encoding import U32, pack_score
+from engine.encoding import U32, pack_score, pack_u64
 from engine.layouts.base import HASH, LIST, SET, STRING, ZSET, Layout
 from engine.store.base import Store
 from engine.walk import live_keys
@@ -61,8 +65,9 @@ def digest(store: Store, layout: Layout, now_ms: int) -> Digest:
 def running_digest(store: Store, layout: Layout, now_ms: int) -> Iterator[Digest]:
     """The digest so far, after each key: for progress. The last one is `digest`; a state without keys gives none."""
     result = Digest()
-    for db, name, type_code, expire_ms, content in live_keys(store, layout, now_ms):
-        result += Digest(key_digest(db, name, type_code, expire_ms, content), 1)
+    for db, name, type_code, expire_ms, content, field_times in live_keys(store, layout, now_ms):
+        times = (piece for field, ms in field_times for piece in (field, pack_u64(ms)))
+        result += Digest(key_digest(db, name, type_code, expire_ms, chain(content, times)), 1)
         yield result
 
 
@@ -72,7 +77,7 @@ def combine(digests: Iterable[Digest]) -> Digest:
 
 
 def key_digest(db: int, name: bytes, type_code: int, expire_ms: int, content: Iterable[bytes]) -> int:
-    """The digest of one live key; `content` as in `engine.walk.LiveKey`."""
+    """The digest of one live key; `content` as in `engine.walk.LiveKey`, with the times to live of fields behind it."""
     state = blake2b(digest_size=_DIGEST_BYTES, person=_PERSON)
     state.update(_DB_AND_LENGTH.pack(db, len(name)) + name + _TYPE_AND_EXPIRE.pack(type_code, expire_ms))
     for piece in content:

@@ -31,6 +31,10 @@ class EventError(Exception):
         self.reason = reason
 
 
+class DueError(Exception):
+    """A read met a key that is due by the wall clock and not by the log's: append a TICK, and read again."""
+
+
 class CorruptionError(Exception):
     """Stored bytes that cannot be what was written. `slotlog replay` rebuilds the state from the log."""
 
@@ -79,6 +83,50 @@ SCORE_NAN = "ERR resulting score is not a number (NaN)"
 EXPIRE_CONDITIONS_NX = "ERR NX and XX, GT or LT options at the same time are not compatible"
 EXPIRE_CONDITIONS_GT_LT = "ERR GT and LT options at the same time are not compatible"
 EXEC_TOO_LARGE = "ERR the transaction has written too much already (64 MiB of string values)"
+NUMKEYS_INVALID = "ERR invalid numkeys value or out of range"
+NUMFIELDS_INVALID = "ERR numfields should be greater than 0 and match the provided number of fields"
+NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0"
+INVALID_CURSOR = "ERR invalid cursor"
+COUNT_NOT_POSITIVE = "ERR count should be greater than 0"
+DB_OUT_OF_RANGE = "ERR DB index is out of range"
+TOO_MANY_WATCHES = "ERR a session cannot watch more than 1024 keys"
+OUT_OF_LONG_RANGE = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+VALUE_OUT_OF_RANGE = "ERR value is out of range"
+TOO_MANY_KEYS = "ERR Number of keys can't be greater than number of args"
+LIMIT_NEGATIVE = "ERR LIMIT can't be negative"
+SAME_OBJECT = "ERR source and destination objects are the same"
+NOT_A_HLL = "WRONGTYPE Key is not a valid HyperLogLog string value."
+INVALID_HLL = "INVALIDOBJ Corrupted HLL object detected"
+RADIUS_NOT_NUMERIC = "ERR need numeric radius"
+RADIUS_NEGATIVE = "ERR radius cannot be negative"
+WIDTH_NOT_NUMERIC = "ERR need numeric width"
+HEIGHT_NOT_NUMERIC = "ERR need numeric height"
+BOX_NEGATIVE = "ERR height or width cannot be negative"
+UNKNOWN_UNIT = "ERR unsupported unit provided. please use M, KM, FT, MI"
+VERTICES_NOT_AN_INTEGER = "ERR invalid number of vertices"
+TOO_FEW_VERTICES = "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"
+COUNT_TOO_SMALL = "ERR COUNT must be > 0"
+ANY_WITHOUT_COUNT = "ERR the ANY argument requires COUNT argument"
+WEIGHT_NOT_A_FLOAT = "ERR weight value is not a float"
+BIT_OFFSET = "ERR bit offset is not an integer or out of range"
+BIT_NOT_A_BIT = "ERR bit is not an integer or out of range"
+BIT_NOT_ZERO_OR_ONE = "ERR The bit argument must be 1 or 0."
+BITOP_NOT_ONE_SOURCE = "ERR BITOP NOT must be called with a single source key."
+BITFIELD_TYPE = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+BITFIELD_OVERFLOW = "ERR Invalid OVERFLOW type specified"
+BITFIELD_ONLY_GET = "ERR BITFIELD_RO only supports the GET subcommand"
+LCS_BOTH = "ERR If you want both the length and indexes, please just use IDX."
+LCS_NOT_STRINGS = "ERR The specified keys must contain string values"
+LCS_TOO_LARGE = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+BUSY_KEY = "BUSYKEY Target key name already exists."
+DUMP_VERSION = "ERR DUMP payload version or checksum are wrong"
+DUMP_FORMAT = "ERR Bad data format"
+DUMP_UNSUPPORTED = "ERR streams and values of modules cannot be restored"
+RESTORE_TOO_LARGE = "ERR the value is too large to be restored by one command (1048576 elements or 64 MiB)"
+RESTORE_TTL = "ERR Invalid TTL value, must be >= 0"
+RESTORE_IDLETIME = "ERR Invalid IDLETIME value, must be >= 0"
+RESTORE_FREQ = "ERR Invalid FREQ value, must be >= 0 and <= 255"
+REPLY_TOO_LARGE = "ERR the reply would be larger than 256 MiB: ask for parts of it"
 CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot"
 
 
@@ -98,7 +146,57 @@ def invalid_expire(name: str) -> str:
     return f"ERR invalid expire time in '{name}' command"
 
 
+def no_input_key(name: str) -> str:
+    """The text for a `numkeys` below 1 of the command `name` (lower case)."""
+    return f"ERR at least 1 input key is needed for '{name}' command"
+
+
 def unsupported_option(option: bytes) -> str:
-    """The text for an unknown condition of EXPIRE: the option up to its first NUL, its line ends made harmless."""
-    shown = option.partition(b"\0")[0].decode(errors="surrogateescape")
-    return f"ERR Unsupported option {shown}".rstrip("\r\n").replace("\r", " ").replace("\n", " ")
+    """The text for an unknown condition of EXPIRE."""
+    return _one_line(f"ERR Unsupported option {_shown(option)}".rstrip("\r\n"))
+
+
+def foreign_pattern(option: str) -> str:
+    """The text for a pattern of SORT's `option` whose keys may lie in other slots than the key that is sorted."""
+    return (
+        f"ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
+    )
+
+
+def hidden_pattern(option: str) -> str:
+    """The text for a pattern of SORT's `option` by a user who may not read every key."""
+    return f"ERR {option} option of SORT denied due to insufficient ACL permissions."
+
+
+def no_such_member(member: bytes) -> str:
+    """The text for a place that a search should begin at."""
+    return _one_line(f"ERR member {_shown(member)} does not exist")
+
+
+def invalid_position(longitude: float, latitude: float) -> str:
+    """The text for a position that is not on the map."""
+    return f"ERR invalid longitude,latitude pair {longitude:f},{latitude:f}"
+
+
+def not_storable(what: str) -> str:
+    """The text for a search that stores what it finds and should show it as well."""
+    return f"ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+
+
+def one_of(what: str, name: str) -> str:
+    """The text for a search, the command `name`, without a middle or without a shape."""
+    return f"ERR exactly one of {what} can be specified for {name}"
+
+
+def unknown_type(name: bytes) -> str:
+    """The text for an unknown TYPE of SCAN."""
+    return _one_line(f"ERR unknown type name '{_shown(name)}'")
+
+
+def _shown(word: bytes) -> str:
+    """A word as Redis repeats it: up to its first NUL."""
+    return word.partition(b"\0")[0].decode(errors="surrogateescape")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")

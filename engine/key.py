@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from engine.encoding import prefix_end
-from engine.layouts.base import LIST_START, NONE
+from engine.encoding import pack_u64, parse_u64, prefix_end
+from engine.layouts.base import LIST_START, NONE, ZSET
 from engine.store.base import Get
 
 Records = Iterator[tuple[bytes, bytes]]
@@ -22,20 +22,28 @@ Scan = Callable[[bytes, bytes, bool], Records]
 _UNSEEN: Final = b"\0unseen"
 _FEW: Final = 8
 
+BY_FIELD: Final = b"\0"
+BY_TIME: Final = b"\1"
+"""What the records of `FieldTimes` begin with."""
+
+_FIELD_AT: Final = 9  # in a record by time, behind the tag and the time
+
 
 class Subkeys:
     """The subkeys of one version of a collection in one column family: what is stored, overlaid with what changed.
 
     Attributes:
+        column_family: where they are.
         prefix: what each of its keys in the column family starts with.
         changed: subkey -> new value, or None where it was deleted.
         order: the changed subkeys that a scan has sorted so far.
         fresh: nothing is stored under this version, so the store need not be asked.
     """
 
-    __slots__ = ("_get", "_scan", "changed", "fresh", "order", "prefix")
+    __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "order", "prefix")
 
-    def __init__(self, prefix: bytes, get: Get, scan: Scan, *, fresh: bool) -> None:
+    def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, *, fresh: bool) -> None:
+        self.column_family = column_family
         self.prefix = prefix
         self.changed: dict[bytes, bytes | None] = {}
         self.fresh = fresh
@@ -127,6 +135,116 @@ class Subkeys:
         yield from self._values_of(changed[at:])
 
 
+class Stretches:
+    """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has."""
+
+    __slots__ = ("counts", "ends")
+
+    def __init__(self, ends: list[bytes], counts: list[int]) -> None:
+        self.ends = ends
+        self.counts = counts
+
+
+class RankCounts(Subkeys):
+    """The rank counts of a sorted set, and those of them that `engine.types.ranks` holds in memory, always in step.
+
+    Attributes:
+        groups: all of level 2, None when they are not held.
+        blocks: end of a group -> its blocks, when they are held.
+        holders: all sorted sets of the partition that hold some, and how many records they hold (roughly).
+    """
+
+    __slots__ = ("blocks", "groups", "holders")
+
+    def __init__(
+        self, column_family: str, get: Get, scan: Scan, prefix: bytes, holders: RankHolders, *, fresh: bool
+    ) -> None:
+        super().__init__(column_family, get, scan, prefix, fresh=fresh)
+        self.groups: Stretches | None = None
+        self.blocks: dict[bytes, Stretches] = {}
+        self.holders = holders
+
+
+class RankHolders:
+    """The sorted sets of a partition that hold rank counts in memory."""
+
+    __slots__ = ("records", "sets")
+
+    def __init__(self) -> None:
+        self.sets: list[RankCounts] = []
+        self.records = 0
+
+
+class FieldTimes:
+    """When the fields of a hash die: the fields of `engine.layouts.base.Times`, and the records in `time_cf`.
+
+        00 [field]                  ->  [expire_ms:8]     the time of one field
+        01 [expire_ms:8] [field]    ->  empty             the fields by time
+
+    A field that is due keeps its records until it is written or removed: `soonest_ms` may lie behind the clock.
+    """
+
+    __slots__ = ("_latest_ms", "_stale", "own_expire_ms", "soonest_ms", "subkeys", "timed")
+
+    def __init__(self, subkeys: Subkeys, timed: int, own_expire_ms: int, soonest_ms: int) -> None:
+        self.subkeys = subkeys
+        self._stale = False  # the soonest time may be that of no field any more: it is a lower bound
+        self._latest_ms = 0  # the latest time, once it was looked for
+        self.timed = timed
+        self.own_expire_ms = own_expire_ms
+        self.soonest_ms = soonest_ms
+
+    def of(self, field: bytes) -> int:
+        """When `field` dies, 0 for never; it may be due."""
+        packed = self.subkeys.get(BY_FIELD + field) if self.timed else None
+        return 0 if packed is None else parse_u64(packed)
+
+    def put(self, field: bytes, expire_ms: int) -> None:
+        """Let `field` die at `expire_ms`, 0 for never. `Key.settle` must follow."""
+        old_ms, changed = self.of(field), self.subkeys.changed
+        if old_ms:
+            changed[BY_TIME + pack_u64(old_ms) + field] = None
+            self._stale = self._stale or old_ms == self.soonest_ms
+        if expire_ms:
+            changed[BY_FIELD + field] = pack_u64(expire_ms)
+            changed[BY_TIME + pack_u64(expire_ms) + field] = b""
+        elif old_ms:
+            changed[BY_FIELD + field] = None
+        self.timed += bool(expire_ms) - bool(old_ms)
+        self.soonest_ms = min(self.soonest_ms or expire_ms, expire_ms or self.soonest_ms)
+        if expire_ms >= self._latest_ms > 0:
+            self._latest_ms = expire_ms
+        elif old_ms == self._latest_ms:
+            self._latest_ms = 0
+
+    def due(self, now_ms: int) -> Iterator[bytes]:
+        """The fields that are due at `now_ms`, the first to die first."""
+        if not 0 < self.soonest_ms <= now_ms:
+            return iter(())
+        records = self.subkeys.scan(BY_TIME + pack_u64(self.soonest_ms), BY_TIME + pack_u64(now_ms + 1))
+        return (record[_FIELD_AT:] for record, _ in records)
+
+    def dies_between(self, after_ms: int, until_ms: int) -> bool:
+        """Whether a field dies behind `after_ms`, at `until_ms` or before."""
+        if not 0 < self.soonest_ms <= until_ms:
+            return False
+        records = self.subkeys.scan(BY_TIME + pack_u64(after_ms + 1), BY_TIME + pack_u64(until_ms + 1))
+        return next(records, None) is not None
+
+    def settle(self) -> None:
+        """Find the soonest time again, after changes: from the last one on, across no tombstones of earlier ones."""
+        if self._stale:
+            first = next(self.subkeys.scan(BY_TIME + pack_u64(self.soonest_ms)), None) if self.timed else None
+            self.soonest_ms = 0 if first is None else parse_u64(first[0][1:_FIELD_AT])
+            self._stale = False
+
+    def latest_ms(self) -> int:
+        """The latest time of a field; there must be one."""
+        if not self._latest_ms:
+            self._latest_ms = parse_u64(next(self.subkeys.scan(BY_TIME, reverse=True))[0][1:_FIELD_AT])
+        return self._latest_ms
+
+
 class Key:
     """One key: the fields of `engine.layouts.base.Metadata`, and where its subkeys are.
 
@@ -135,7 +253,11 @@ class Key:
         indexed_expire_ms: the expire time under which the store's expiry index lists this key; 0 when it does not.
         changed: the metadata record must be written.
         touched: this batch has looked at it, so it is listed among those that the batch may change.
-        data, scores: subkeys of a collection; `scores` of a sorted set alone.
+        version: 0 when there are no subkeys: a string that is not in fragments, or no key.
+        value: of a string that is not in fragments; whoever wants a string's value asks `engine.types.strings.read`.
+        data, scores: subkeys of a collection, or the fragments of a large string; `scores` of a sorted set alone.
+        ranks: the rank counts of a large sorted set.
+        times: of a hash that has, or had, fields with a time to live.
     """
 
     __slots__ = (
@@ -147,9 +269,11 @@ class Key:
         "indexed_expire_ms",
         "metadata_key",
         "name",
+        "ranks",
         "scores",
         "size",
         "tail",
+        "times",
         "touched",
         "type",
         "value",
@@ -171,5 +295,45 @@ class Key:
         self.head = LIST_START
         self.tail = LIST_START
         self.value = b""
+        self.ranks: RankCounts | None = None
+        self.times: FieldTimes | None = None
         self.changed = False
         self.touched = False
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it is a sorted set with rank counts."""
+        return self.ranks is not None
+
+    def families(self) -> list[Subkeys]:
+        """Its subkeys in every column family; none when it has no version."""
+        if not self.version:
+            return []
+        families = [self.data]
+        if self.type == ZSET:
+            families.append(self.scores)
+            if self.ranks is not None:
+                families.append(self.ranks)
+        elif self.times is not None:
+            families.append(self.times.subkeys)
+        return families
+
+    @property
+    def own_expire_ms(self) -> int:
+        """When the key is to die, 0 for never, whatever becomes of its fields: what TTL shows and EXPIRE changes."""
+        return self.expire_ms if self.times is None else self.times.own_expire_ms
+
+    def settle(self) -> None:
+        """Work out when a hash dies, after a change of its own time, of its fields or of theirs.
+
+        With the last of its fields, if all of them have a time to live, so that no empty hash is ever alive.
+        """
+        times = self.times
+        self.changed = True
+        if times is None:
+            return
+        times.settle()
+        self.expire_ms = times.own_expire_ms
+        if times.timed == self.size > 0:
+            latest_ms = times.latest_ms()
+            self.expire_ms = min(self.expire_ms or latest_ms, latest_ms)

@@ -23,6 +23,15 @@ ID_BYTES_MAX: Final = 64
 # A WATCH session names a connection; 16 bytes are a UUID.
 SESSION_BYTES: Final = 16
 
+# A watch that is older than this, in log time, counts as lost: what a client that is gone has left behind must end.
+WATCH_MS_MAX: Final = 60 * 60 * 1000
+
+# A session that has lost a watch is remembered this long, in log time, unless its EXEC or UNWATCH comes.
+WATCH_LOST_MS_MAX: Final = 24 * 60 * 60 * 1000
+
+# Keys that one session may watch: each is held in memory and looked at by its EXEC.
+WATCHED_KEYS_MAX: Final = 1024
+
 # A version keeps the clock as 53 bits of microseconds (engine/FORMAT.md, "Type codes").
 TIME_MS_MAX: Final = 9_007_199_254_740
 
@@ -42,8 +51,18 @@ DEDUP_REPLY_BYTES_MAX: Final = 4096
 # Applying is the same whatever the batch, so this one could change without a new rules number.
 OVERLAY_BYTES_MAX: Final = 32 * 1024 * 1024
 
-# Once a transaction has written this much in string values, its further commands are refused: SETRANGE makes 512 MiB of
-# a few bytes, and a transaction is one batch, which is held in memory.
+# Once a transaction has written this much in string values, its further commands are refused: BITOP makes 512 MiB of a
+# few bytes, and a transaction is one batch, which is held in memory.
 EXEC_VALUE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+# Redis' SRANDMEMBER takes any negative count, and its reply any memory; this many are as many as a request's arguments.
+DRAWS_MAX: Final = 1_048_576
+
+# What the compressed strings of one RESTORE may hold: a record of 8 MiB could name some 700 MiB, in one batch.
+RESTORED_BYTES_MAX: Final = 64 * 1024 * 1024
+
+# A reply, each of its elements counted with 64 bytes beside its own: as much as a server lets wait for one client, and
+# a bound for what one read of a huge collection takes of memory. A string value alone may be longer (STRING_BYTES_MAX).
+REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 
 SLOTS: Final = 16384

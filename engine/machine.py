@@ -12,66 +12,29 @@ record alone: not of the batch it came in, not of any clock.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
+from engine.applied import Applied, Record
 from engine.dedup import Deduplicator
-from engine.errors import CROSS_SLOT, EXEC_TOO_LARGE, CommandError, CorruptionError, EventError, PartitionStoppedError
+from engine.errors import EXEC_TOO_LARGE, CommandError, CorruptionError, DueError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
-from engine.limits import DATABASES, EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, TIME_MS_MAX
+from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
+from engine.placement import Placement
 from engine.registry import SPECS, Spec, check_arity, find
-from engine.replies import Reply
-from engine.slots import partition_of, slot
+from engine.replies import NIL_ARRAY, Reply, TransactionReplies
+from engine.sessions import end_watches
 from engine.store.base import Store, is_damage
 from engine.system import Home, Position, open_position, read_home, write_home, write_position
 from engine.transaction import Transaction
 
-Record = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
-"""(offset, time_ms, name, args, db, event_id, session); name b"" and args [reason] for a record that cannot be read."""
+__all__ = ["CACHED_KEYS_MAX", "Applied", "Machine", "Record"]
 
 CACHED_KEYS_MAX: Final = 16_384
-_REJECTIONS_KEPT: Final = 16
-
-
-class Applied:
-    """What one call of `apply` did.
-
-    Attributes:
-        next_offset: the first record that it did not take; it may leave records over when the overlay is full.
-        records: how many it took.
-        outcomes: offset -> reply, for the offsets that somebody waits for.
-        dead_letters: (offset, reason), to be stored before the commit.
-        rejected_commands: command name -> how many of them were rejected.
-        rejections: the first few (offset, command, message), for logs; `rejected` counts all.
-        commands: command name -> how many were applied, those of transactions included.
-    """
-
-    __slots__ = (
-        "commands",
-        "dead_letters",
-        "duplicates",
-        "next_offset",
-        "outcomes",
-        "records",
-        "rejected",
-        "rejected_commands",
-        "rejections",
-        "skipped",
-    )
-
-    def __init__(self, next_offset: int) -> None:
-        self.next_offset = next_offset
-        self.records = 0
-        self.rejected = 0
-        self.duplicates = 0
-        self.skipped = 0
-        self.outcomes: dict[int, Reply] = {}
-        self.dead_letters: list[tuple[int, str]] = []
-        self.rejected_commands: dict[bytes, int] = {}
-        self.rejections: list[tuple[int, str, str]] = []
-        self.commands: defaultdict[bytes, int] = defaultdict(int)
+_READS_FROM: Final = 1 << 62
+# Each command of a transaction numbers its draws from its own place on: reads among them do not run in every replay.
+_DRAWS_OF_A_STEP: Final = 1 << 32
 
 
 class Machine:
@@ -102,14 +65,38 @@ class Machine:
             counts=dict(self.position.counts),
             last_version=self.position.last_version,
             rules=self.position.rules,
+            stored_dbs=self.position.stored_dbs,
             cached_keys_max=cached_keys_max,
         )
+        self._placement = Placement(home, self._tx.holds)
         self._dedup = Deduplicator(store)
         self._next_offset = self.position.next_offset
         self._clock_ms = self.position.clock_ms
         self._fresh = read_home(store) is None
         self._waiting: Container[int] = frozenset()
         self._verify = verify
+        self._witnessing = False
+        self._reads = 0
+        self._plain = False
+        self._choose_path()
+
+    @property
+    def witnessing(self) -> bool:
+        """Whether `Applied.touched` is filled: for a server whose clients wait for keys. No part of the state."""
+        return self._witnessing
+
+    @witnessing.setter
+    def witnessing(self, witnessing: bool) -> None:
+        self._witnessing = witnessing
+        self._choose_path()
+
+    def use_knobs(self, knobs: Mapping[str, int]) -> None:
+        """Let OBJECT ENCODING answer by these thresholds, as they are at each moment. No part of the state."""
+        self._tx.knobs = knobs
+
+    def _choose_path(self) -> None:
+        """Whether commands simply run: nobody looks at what they change. One attribute, as the hot path asks for it."""
+        self._plain = not (self._verify or self._witnessing or self._tx.watches)
 
     @property
     def next_offset(self) -> int:
@@ -124,7 +111,8 @@ class Machine:
     @property
     def key_counts(self) -> dict[tuple[int, int], int]:
         """Keys with a metadata record by (logical database, type code), due ones included."""
-        return dict(self._tx.counts)
+        logical = {stored: db for db, stored in enumerate(self._tx.stored_dbs)}
+        return {(logical[stored], type_code): count for (stored, type_code), count in self._tx.counts.items()}
 
     def apply(
         self,
@@ -144,6 +132,7 @@ class Machine:
         Raises:
             PartitionStoppedError: a record hit a bug of ours or a newer rule. Everything since the last commit is
                 forgotten; apply the records before it again and stop there.
+            StoreBusyError, Exception: as `commit`, of a collection that is too large for one batch (engine/staging.py).
             CorruptionError: stored bytes are damaged. Everything since the last commit is forgotten.
         """
         if from_position != self._next_offset or (records and records[0][0] < from_position):
@@ -155,7 +144,7 @@ class Machine:
         taken = 0
         self._waiting = waiting
         try:
-            for offset, time_ms, name, args, db, event_id, _ in records:
+            for offset, time_ms, name, args, db, event_id, session in records:
                 taken += 1
                 if offset in skips:
                     applied.skipped += 1
@@ -163,7 +152,10 @@ class Machine:
                     if time_ms > self._clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
                         self._clock_ms = time_ms
                     try:
-                        reply = self._apply_one(offset, name, args, db, event_id, applied)
+                        if session is None:
+                            reply = self._apply_one(offset, name, args, db, event_id, applied)
+                        else:
+                            reply = self._apply_in_session(offset, name, args, db, event_id, session, applied)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))
                     else:
@@ -178,6 +170,8 @@ class Machine:
             if is_damage(error):  # no fault of the record: skipping it would lose an event
                 message = f"the state is damaged ({error}); rebuild it with `slotlog replay`"
                 raise CorruptionError(message) from error
+            if error is self._tx.staging.failure:
+                raise
             raise PartitionStoppedError(offset, name, error) from error
         applied.records = taken
         self._next_offset = offset + 1
@@ -186,20 +180,42 @@ class Machine:
         applied.next_offset = self._next_offset
         return applied
 
+    def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
+        """The reply of a reading command whose arity, keys and database were checked: the hot path of a server's reads.
+
+        Args:
+            spec: the command.
+            args: what follows its name.
+            db: the logical database.
+            wall_ms: what a wall clock says; 0: do not ask.
+            at_ms: evaluate at this time instead of the partition's clock.
+
+        Raises:
+            DueError: a key of it dies between the partition's clock and `wall_ms`. CommandError: its own error.
+        """
+        tx = self._tx
+        self._reads += 1  # stands for an offset: what a read draws is another one each time
+        tx.begin(_READS_FROM + self._reads, at_ms or self._clock_ms, db)
+        reply = spec.handler(tx, args)
+        if wall_ms > self._clock_ms and tx.is_due(None if spec.patterns else spec.keys(args), wall_ms):
+            raise DueError
+        if self._next_offset == self.position.next_offset and tx.is_crowded():
+            tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay
+        return reply
+
     def read(self, name: bytes, args: list[bytes], db: int = 0) -> Reply:
         """The reply of a reading command at the partition's clock, after everything applied so far.
 
         Raises:
-            CommandError: the command's own error.
-            EventError: unknown command, wrong number of arguments, a command that writes, a database or a key that does
-                not belong here.
+            CommandError: its own error. EventError: it is unknown, writes, or names what does not belong here.
         """
         spec = find(name)
         check_arity(spec, args)
         if spec.write:
             message = f"{spec.name.decode()} writes: send it as an event"
             raise EventError(message)
-        self._check_home(spec, args, db)  # also because `holds` takes a key that was loaded for one of this partition
+        # Also because `holds` takes a key that was loaded for one of this partition.
+        self._placement.check_home(spec, args, db)
         self._tx.begin(self._next_offset, self._clock_ms, db)
         try:
             return spec.handler(self._tx, args)
@@ -226,10 +242,11 @@ class Machine:
             fingerprint=fingerprint or self.position.fingerprint,
             counts=dict(self._tx.counts),
             skips=self.position.skips,
+            stored_dbs=self._tx.stored_dbs,
         )
         if self._fresh:
             write_home(changes, self.home)
-        write_position(changes, position)
+        write_position(changes, position, self.position)
         self._dedup.add_to(changes)
         self._store.write(changes)
         self._fresh = False
@@ -241,11 +258,13 @@ class Machine:
         """Forget everything since the last commit."""
         position = self.position
         self._next_offset, self._clock_ms = position.next_offset, position.clock_ms
+        self._tx.stored_dbs = position.stored_dbs
         self._tx.reset(written=False)
         self._tx.counts = dict(position.counts)
         self._tx.last_version = position.last_version
         self._tx.rules = position.rules
         self._dedup.reset()
+        self._choose_path()
 
     # ------------------------------------------------------------------ one record
 
@@ -259,9 +278,9 @@ class Machine:
         if not spec.arguments_min <= len(args) <= spec.arguments_max:
             check_arity(spec, args)
         tx = self._tx
+        if spec.guarded or db or self._clustered:
+            self._placement.check_event(spec, args, db, tx.session)
         tx.begin(offset, self._clock_ms, db)
-        if spec.physical or db or self._clustered:
-            self._check_place(spec, args, db)
         if event_id is not None:
             first = self._dedup.outcome(event_id, self._clock_ms)
             if first is not None:
@@ -269,41 +288,61 @@ class Machine:
                 return first[0]
         applied.commands[name] += 1
         try:
-            reply = spec.handler(tx, args) if not self._verify else self._verified(spec, args)
+            reply = spec.handler(tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
         except CommandError as error:
-            reply = self._reject(spec, error, offset, applied)
+            reply = applied.reject(offset, spec.name, error)
         if event_id is not None:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply
 
-    def _reject(self, spec: Spec, error: CommandError, offset: int, applied: Applied) -> CommandError:
-        """Count and note a command that refused to run; its error is its reply."""
-        applied.rejected += 1
-        applied.rejected_commands[spec.name] = applied.rejected_commands.get(spec.name, 0) + 1
-        if len(applied.rejections) < _REJECTIONS_KEPT:
-            applied.rejections.append((offset, spec.name.decode(), error.message))
-        return error
-
-    def _verified(self, spec: Spec, args: list[bytes]) -> Reply:
-        """Run a command, and prove that it changed nothing if it fails."""
-        before = self._tx.image()
+    def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
+        """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace."""
+        tx = self._tx
+        watched = spec.write and bool(tx.watches)
+        if watched:
+            tx.watches.age(tx.now_ms)
+        before = tx.image() if self._verify else None
         try:
-            return spec.handler(self._tx, args)
+            if watched or (spec.write and self._witnessing):
+                return self._observed(spec, args, offset, applied)
+            return spec.handler(tx, args)
         except CommandError as error:
-            if self._tx.image() != before:
+            if self._verify and tx.image() != before:
                 message = f"{spec.name!r} changed something before it failed"
                 raise AssertionError(message) from error
             raise
+        finally:
+            if watched:
+                self._choose_path()  # the last watch may be gone
 
-    def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
+    def _observed(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
+        """Run a command, break the watches of the keys that it modified, and tell which they are."""
+        tx = self._tx
+        tx.observe()
+        try:
+            return spec.handler(tx, args)
+        finally:
+            effects = tx.end_observation()
+            if effects:
+                if tx.watches:
+                    for db, name, _, _ in effects:
+                        tx.watches.mark((db, name), tx.now_ms)
+                if self._witnessing:
+                    names = spec.keys(args)
+                    for db, name, before, after in effects:
+                        which = names.index(name) if name in names else -1
+                        applied.touched.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
+
+    def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied, replies: TransactionReplies) -> Reply:
         """One command of a transaction."""
         applied.commands[spec.name] += 1
         try:
             if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
                 raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
-            return spec.handler(self._tx, args) if not self._verify else self._verified(spec, args)
+            replies.check(write=spec.write)
+            return spec.handler(self._tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
         except CommandError as error:
-            return self._reject(spec, error, offset, applied)
+            return applied.reject(offset, spec.name, error)
 
     def _apply_unusual(
         self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
@@ -314,73 +353,46 @@ class Machine:
         upper = name.upper()
         if upper != b"EXEC":
             return self._apply_one(offset, find(upper).name, args, db, event_id, applied)
-        steps = self._check_transaction(args, db)
+        steps = self._placement.check_transaction(args, db)
         tx = self._tx
         tx.begin(offset, self._clock_ms, db)
         first = None if event_id is None else self._dedup.outcome(event_id, self._clock_ms)
         if first is not None:
             applied.duplicates += 1
             return first[0]
+        if tx.session is not None and not end_watches(tx, tx.session):
+            return self._remember(event_id, offset, NIL_ARRAY)
         wanted = event_id is not None or offset in self._waiting
-        reply = []
-        for spec, step in steps:
+        replies = TransactionReplies()
+        for number, (spec, step) in enumerate(steps):
             if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
-                outcome = self._run(spec, step, offset, applied)
-                if wanted:
-                    reply.append(outcome)
+                tx.draws = number * _DRAWS_OF_A_STEP
+                replies.add(self._run(spec, step, offset, applied, replies), write=spec.write)
+        return self._remember(event_id, offset, replies.kept)
+
+    def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
+        """The reply, kept for a second delivery if the event has an id."""
         if event_id is not None:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply
 
-    # ------------------------------------------------------------------ checks before anything runs
-
-    def _check_transaction(self, steps: list[list[bytes]], db: int) -> list[tuple[Spec, list[bytes]]]:
-        """Every command of an EXEC, checked whole: names, arity, keys; then each stands or falls alone."""
-        checked = []
-        names: list[bytes] = []
-        for name, *args in steps:
-            spec = find(name)
-            check_arity(spec, args)
-            if spec.keyless and (self._clustered or not spec.transactional):
-                message = f"{spec.name.decode()} cannot be part of a transaction"
-                raise EventError(message)
-            if spec.physical or db or self._clustered:
-                self._check_place(spec, args, db)
-            if self._clustered:
-                names += spec.keys(args)
-            checked.append((spec, args))
-        if len({slot(key) for key in names}) > 1:
-            raise EventError(CROSS_SLOT)
-        return checked
-
-    def _check_place(self, spec: Spec, args: list[bytes], db: int) -> None:
-        """Refuse what cannot stand in any event or not in this partition."""
-        if spec.physical:
-            message = f"{spec.name.decode()} counts keys that are due as well: it cannot be an event"
+    def _apply_in_session(
+        self,
+        offset: int,
+        name: bytes,
+        args: list[Any],
+        db: int,
+        event_id: bytes | None,
+        session: bytes,
+        applied: Applied,
+    ) -> Reply:
+        """A record that names a session: WATCH, UNWATCH, or the EXEC that depends on what the session watches."""
+        if len(session) != SESSION_BYTES:
+            message = f"a session of {len(session)} bytes, not {SESSION_BYTES}"
             raise EventError(message)
-        self._check_home(spec, args, db)
-
-    def _check_home(self, spec: Spec, args: list[bytes], db: int) -> None:
-        """Refuse a database or keys that do not belong to this partition."""
-        if not self._clustered:
-            if not 0 <= db < DATABASES:
-                message = f"db {db} is out of range, there are {DATABASES}"
-                raise EventError(message)
-            return
-        if db:
-            message = f"db {db}: a topic of several partitions has database 0 alone"
-            raise EventError(message)
-        if spec.many_keys:
-            self._check_slots(spec.keys(args))
-        elif spec.first_key >= 0 and not self._tx.holds(args[spec.first_key]):
-            self._check_slots([args[spec.first_key]])
-
-    def _check_slots(self, keys: list[bytes]) -> None:
-        first = slot(keys[0])
-        for key in keys:
-            if slot(key) != first:
-                raise EventError(CROSS_SLOT)
-        expected = partition_of(first, self.home.partitions)
-        if expected != self.home.partition:
-            message = f"slot {first} belongs to partition {expected}, not {self.home.partition}: wrong partitioner"
-            raise EventError(message)
+        self._tx.session = session
+        try:
+            return self._apply_one(offset, name, args, db, event_id, applied)
+        finally:
+            self._tx.session = None
+            self._choose_path()

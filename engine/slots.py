@@ -5,9 +5,13 @@ Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spe
 
 from __future__ import annotations
 
+import re
 from binascii import crc_hqx
+from typing import Final
 
 from engine.limits import SLOTS
+
+_WILD: Final = re.compile(rb"[*?[\\]")
 
 
 def slot(key: bytes) -> int:
@@ -21,6 +25,16 @@ def slot(key: bytes) -> int:
         if end > start + 1:
             key = key[start + 1 : end]
     return crc_hqx(key, 0) & (SLOTS - 1)
+
+
+def pattern_slot(pattern: bytes) -> int | None:
+    """The slot of every key that matches a glob `pattern`; None when they may lie in several slots."""
+    wild = _WILD.search(pattern)
+    start = pattern.find(b"{")
+    end = pattern.find(b"}", start + 1)
+    if wild is None or 0 <= start < end - 1 < wild.start():
+        return slot(pattern)
+    return None
 
 
 def partition_of(key_slot: int, partitions: int) -> int:

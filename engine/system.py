@@ -13,6 +13,8 @@ last_version   [8]          newest version taken
 fingerprint    bytes        the log's own mark of the last data record applied (ingest/log)
 count/<db>/<type code>  [8] keys with a metadata record, due ones included
 skip/<offset>  empty        an operator's decision to go past that record
+database/<db>  [8]          where the records of that logical database are, after SWAPDB; none: under its own number
+watch/…                     engine/watches.py
 """
 
 from __future__ import annotations
@@ -22,15 +24,21 @@ from typing import Final
 
 from engine.encoding import U64, pack_u64, parse_u64
 from engine.errors import CorruptionError, StateMismatchError
+from engine.limits import DATABASES
 from engine.store.base import LOCAL_CF, SYSTEM_CF, Changes, Store
 
 FORMAT: Final = 1
 RULES: Final = 1
 """The newest rules that this engine knows: every command, limit and event version belongs to a rules number."""
 
-_COUNT: Final = b"count/"
-_SKIP: Final = b"skip/"
+COUNT: Final = b"count/"
+SKIP: Final = b"skip/"
+DATABASE: Final = b"database/"
 _REPLAYING: Final = b"replaying"
+
+
+UNSWAPPED: Final = tuple(range(DATABASES))
+"""`Position.stored_dbs` of a state that has met no SWAPDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,8 @@ class Home:
 class Position:
     """How far a state has come. `fingerprint` is the log's own mark of the last data record applied (None: none yet).
 
-    `counts` are keys by (db, type code), `skips` the offsets that an operator has decided to go past.
+    `counts` are keys by (stored db, type code), `skips` the offsets that an operator has decided to go past.
+    `stored_dbs` has, for each logical database, the number under which its records are stored.
     """
 
     next_offset: int = 0
@@ -57,6 +66,7 @@ class Position:
     fingerprint: bytes | None = None
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
     skips: frozenset[int] = frozenset()
+    stored_dbs: tuple[int, ...] = UNSWAPPED
 
 
 def read_home(store: Store) -> Home | None:
@@ -123,13 +133,22 @@ def _read_position(store: Store) -> Position:
         last_version=last_version,
         rules=rules,
         fingerprint=get(b"fingerprint"),
-        counts={_parse_count(name): _number(name, value) for name, value in _named(store, _COUNT)},
+        counts={_parse_count(name): _number(name, value) for name, value in _named(store, COUNT)},
         skips=_read_skips(store),
+        stored_dbs=read_stored_dbs(store),
     )
 
 
 def _read_skips(store: Store) -> frozenset[int]:
-    return frozenset(int(name[len(_SKIP) :]) for name, _ in _named(store, _SKIP))
+    return frozenset(int(name[len(SKIP) :]) for name, _ in _named(store, SKIP))
+
+
+def read_stored_dbs(store: Store) -> tuple[int, ...]:
+    """By logical database, the number under which its records are stored."""
+    stored = list(UNSWAPPED)
+    for name, value in _named(store, DATABASE):
+        stored[int(name[len(DATABASE) :])] = _number(name, value)
+    return tuple(stored)
 
 
 def write_home(changes: Changes, home: Home) -> None:
@@ -145,8 +164,8 @@ def write_home(changes: Changes, home: Home) -> None:
     )
 
 
-def write_position(changes: Changes, position: Position) -> None:
-    """Add the position to a batch, so that data and position are written as one."""
+def write_position(changes: Changes, position: Position, before: Position) -> None:
+    """Add the position to a batch, so that data and position are written as one. `before` is what the store has."""
     system = changes.of(SYSTEM_CF)
     system[b"next_offset"] = pack_u64(position.next_offset)
     system[b"clock_ms"] = pack_u64(position.clock_ms)
@@ -155,18 +174,22 @@ def write_position(changes: Changes, position: Position) -> None:
     if position.fingerprint is not None:
         system[b"fingerprint"] = position.fingerprint
     for (db, type_code), count in position.counts.items():
-        system[_COUNT + b"%d/%d" % (db, type_code)] = pack_u64(count)
+        system[COUNT + b"%d/%d" % (db, type_code)] = pack_u64(count)
+    if position.stored_dbs != before.stored_dbs:
+        for db, stored in enumerate(position.stored_dbs):
+            if stored != before.stored_dbs[db]:
+                system[DATABASE + b"%d" % db] = pack_u64(stored) if stored != db else None
 
 
 def skip_changes(offset: int) -> Changes:
     """The batch that records an operator's decision to go past the record at `offset`."""
     changes = Changes()
-    changes.of(SYSTEM_CF)[_SKIP + b"%d" % offset] = b""
+    changes.of(SYSTEM_CF)[SKIP + b"%d" % offset] = b""
     return changes
 
 
 def _parse_count(name: bytes) -> tuple[int, int]:
-    db, _, type_code = name[len(_COUNT) :].partition(b"/")
+    db, _, type_code = name[len(COUNT) :].partition(b"/")
     return int(db), int(type_code)
 
 

@@ -7,24 +7,38 @@ fail before its first change, so there are no savepoints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from engine.encoding import pack_u64
+from engine import fragments
+from engine.cursors import Cursors
+from engine.effects import Effect, Observer
+from engine.encodings import DEFAULT_KNOBS
 from engine.errors import WRONG_TYPE, CommandError
-from engine.graveyard import pack_grave
-from engine.key import Key, Records, Scan, Subkeys
-from engine.layouts.base import LIST_START, NONE, STRING, ZSET, Layout
+from engine.families import Families
+from engine.fragments import INLINE_BYTES_MAX
+from engine.key import Key, Subkeys
+from engine.keyspace import Keyspace
+from engine.layouts.base import LIST_START, NONE, STRING, Layout, Times
 from engine.slots import slot
 from engine.splitmix import SplitMix64
-from engine.store.base import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
+from engine.staging import Staging
+from engine.store.base import Changes, Store
+from engine.watches import Watches
+from engine.writing import (
+    bury_subkeys,
+    delete_databases,
+    forget_surplus,
+    image,
+    mark_written,
+    write_keys,
+)
 
 _COUNTER_BITS: Final = 11
-_ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
 _HINTS_MAX: Final = 10_000
 _CACHED_BYTES_MAX: Final = 1024
+_READ_KEYS_MAX: Final = 256
+_READ_BYTES_MAX: Final = 1024 * 1024
 
 
 class Transaction:
@@ -32,15 +46,28 @@ class Transaction:
 
     Attributes:
         now_ms: log time of the record that is being applied.
+        session: of the record that is being applied, if it names one.
+        watches: what sessions watch.
+        staging: what large collections have written ahead of the batch.
         last_version: the newest version taken.
         rules: the rules number that the partition follows.
-        counts: (db, type) -> keys that have a metadata record, due ones included.
+        counts: (stored db, type) -> keys that have a metadata record, due ones included.
+        stored_dbs: by logical database, the number under which its records are stored: another one after SWAPDB.
         value_bytes: size of the string values that this batch has loaded or written, to bound it.
         written_bytes: size of the string values that the record at hand has written: the same at every replay.
-        floors, ceilings: version of a sorted set -> score key below (at or above) which nothing is left, known from
-        pops.
-            A hint: a scan that starts there crosses no tombstones of what was popped (0.12 us each).
+        draws: the number of the last random draw of the record at hand.
+        floors, ceilings: version of a sorted set -> score key below (at or above) which pops have left nothing. A hint:
+            a scan that starts there crosses no tombstones of what was popped (0.12 us each).
+        cursors, knobs: what SCAN goes on from and what OBJECT ENCODING compares with. Node-local: no event reads them.
     """
+
+    # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
+    __slots__ = (
+        "_cached_keys_max", "_changes", "_databases", "_db", "_families", "_flushed", "_get_metadata", "_keys",
+        "_large", "_layout", "_observed", "_observer", "_offset", "_partition", "_store", "_touched", "ceilings",
+        "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms", "rules", "session", "staging",
+        "stored_dbs", "value_bytes", "watches", "written_bytes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,9 +78,14 @@ class Transaction:
         counts: dict[tuple[int, int], int],
         last_version: int,
         rules: int,
+        stored_dbs: tuple[int, ...],
         cached_keys_max: int,
     ) -> None:
         self.now_ms = 0
+        self.session: bytes | None = None
+        self.watches = Watches(store)
+        self.staging = Staging(store, layout)
+        self.stored_dbs = stored_dbs
         self.last_version = last_version
         self.counts = counts
         self.rules = rules
@@ -63,37 +95,52 @@ class Transaction:
         self._partition = partition
         self._store = store
         self._get_metadata = store.getter(layout.metadata_cf)
-        self._get_data = store.getter(layout.data_cf)
-        self._get_score = store.getter(layout.score_cf)
-        self._scan_data: Scan = partial(_scan, store, layout.data_cf)
-        self._scan_score: Scan = partial(_scan, store, layout.score_cf)
+        self._families = Families(store, layout)
         self._offset = 0
-        self._draws = 0
+        self.draws = 0
         self._db = 0
         self._databases: dict[int, dict[bytes, Key]] = {}
         self._changes = Changes()
         self._flushed: set[int] = set()
-        self._keys = self._databases.setdefault(0, {})
+        self._observer = Observer()
+        self._observed = False
+        self._keys: dict[bytes, Key] | Observer
+        self.select(0)
         self._cached_keys_max = cached_keys_max
         self._touched: list[Key] = []
         self._large: list[Key] = []
         self.floors: dict[int, bytes] = {}
         self.ceilings: dict[int, bytes] = {}
+        self.cursors = Cursors()
+        self.knobs: Mapping[str, int] = DEFAULT_KNOBS
 
     @property
     def db(self) -> int:
         """The logical database that the command runs in."""
         return self._db
 
+    @property
+    def stored_db(self) -> int:
+        """The number under which the records of that database are stored."""
+        return self.stored_dbs[self._db]
+
     def begin(self, offset: int, now_ms: int, db: int) -> None:
         """Turn to the record at `offset`: its time, its database, its own sequence of random draws."""
         self._offset = offset
-        self._draws = 0
+        self.draws = 0
         self.written_bytes = 0
         self.now_ms = now_ms
         if db != self._db:
-            self._db = db
-            self._keys = self._databases.setdefault(db, {})
+            self.select(db)
+
+    def select(self, db: int) -> None:
+        """Turn to another logical database for the rest of the record."""
+        self._db = db
+        keys = self._databases.setdefault(self.stored_dbs[db], {})
+        if self._observed:
+            self._observer.turn_to(db, keys)
+        else:
+            self._keys = keys
 
     # ------------------------------------------------------------------ finding
 
@@ -127,6 +174,29 @@ class Transaction:
         """Whether the overlay knows this key already; a key that it knows belongs to this partition."""
         return name in self._keys
 
+    def is_due(self, names: list[bytes] | None, wall_ms: int) -> bool:
+        """Whether one of these keys, which were just looked for, or a field of one, dies at `wall_ms` or before.
+
+        None: one of all that are in memory, where nobody can tell which of them the command has read.
+        """
+        now_ms = self.now_ms
+        for name in self._databases[self.stored_db] if names is None else names:
+            key = self._keys.get(name)
+            if key is not None and now_ms < key.expire_ms <= wall_ms:
+                return True
+            if key is not None and key.times is not None and key.times.dies_between(now_ms, wall_ms):
+                return True
+        return False
+
+    def is_crowded(self) -> bool:
+        """Whether reads alone have loaded so much that it should be forgotten."""
+        return len(self._touched) > _READ_KEYS_MAX or self.value_bytes > _READ_BYTES_MAX
+
+    def keyspace(self) -> Keyspace:
+        """All keys of the database that the command runs in, due ones included."""
+        db = self.stored_db
+        return Keyspace(self._store, self._layout, db, self._touched, flushed=db in self._flushed)
+
     # ------------------------------------------------------------------ changing
 
     def create(self, name: bytes, type_code: int) -> Key:
@@ -137,7 +207,7 @@ class Transaction:
         key.version = self._next_version()
         key.size = 0
         key.head = key.tail = LIST_START
-        self._bind_subkeys(key, fresh=True)
+        self._families.bind(key, fresh=True)
         key.changed = True
         self._count(key)
         return key
@@ -145,18 +215,22 @@ class Transaction:
     def put_string(self, name: bytes, value: bytes, expire_ms: int = 0) -> None:
         """A string in the place of whatever `name` held. `expire_ms` is absolute, 0 for never."""
         key = self._touch(name)
-        if key.type != STRING:
+        if key.type != STRING or key.version:
             self._bury(key)
             key.type = STRING
             self._count(key)
+        size = len(value)
+        if size > _CACHED_BYTES_MAX:
+            if size > INLINE_BYTES_MAX:
+                fragments.write(self.create(name, STRING), 0, value)
+                value = b""
+            else:
+                self._large.append(key)
         key.value = value
         key.expire_ms = expire_ms
         key.changed = True
-        size = len(value)
         self.value_bytes += size
         self.written_bytes += size
-        if size > _CACHED_BYTES_MAX:
-            self._large.append(key)
 
     def delete(self, key: Key) -> None:
         """Remove a key that `find` gave. Its subkeys stay behind as orphans: O(1)."""
@@ -167,64 +241,73 @@ class Transaction:
         """Let a key that `find` gave die at `expire_ms`; 0 for never."""
         key.expire_ms = expire_ms
         key.changed = True
+        if key.times is not None:
+            key.times.own_expire_ms = expire_ms
+            key.settle()
+
+    def start_times(self, key: Key) -> None:
+        """Let a hash, of which `Key.settle` follows, have fields with a time to live from now on."""
+        self._families.bind_times(key, Times(0, key.expire_ms, 0), fresh=True)
+
+    def start_ranks(self, key: Key) -> None:
+        """Let a sorted set, which is `changed`, have rank counts from now on."""
+        self._families.bind_ranks(key, fresh=True)
 
     def flush(self, databases: Sequence[int]) -> None:
-        """Remove every key of these databases: by range deletes alone, when no other database has keys left.
-
-        The expiry index is ordered by time, so one database's entries have no range of their own: if others have keys,
-        the index is walked once a batch, and each of the database's entries deleted.
-        """
+        """Remove every key of these databases, given by their stored numbers."""
         new = [db for db in databases if db not in self._flushed]
         for db in databases:
-            self._flush_records(*self._layout.database_range(db))
             for counted in self.counts:
                 if counted[0] == db:
                     self.counts[counted] = 0
             self._flushed.add(db)
             self._databases.setdefault(db, {}).clear()
         self._touched = [key for key in self._touched if key.db not in databases]
-        if not any(self.counts.values()):
-            self._changes.ranges.append((EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
+        others = any(self.counts.values())
+        delete_databases(databases, new if others else None, self._layout, self._store, self._changes)
+        if not others:
             for key in self._touched:  # deleted in this batch: their entries go with the rest
                 key.indexed_expire_ms = 0
-        elif new:
-            self._forget_expiry([self._layout.database_range(db) for db in new])
 
-    def _flush_records(self, start: bytes, end: bytes) -> None:
-        for column_family in (self._layout.metadata_cf, self._layout.data_cf, self._layout.score_cf):
-            self._changes.ranges.append((column_family, start, end))
-            records = self._changes.of(column_family)
-            for record in [record for record in records if start <= record < end]:
-                del records[record]
+    def create_copy(self, name: bytes, source: Key) -> Key:
+        """A new collection, or string in fragments, of the form of `source`, without subkeys. It must be filled."""
+        key = self.create(name, source.type)
+        key.expire_ms, key.size, key.head, key.tail = source.expire_ms, source.size, source.head, source.tail
+        self._families.bind_as(key, source)
+        return key
+
+    def fill(self, key: Key, subkeys: Subkeys, records: Iterable[tuple[bytes, bytes]], *, families: int = 1) -> int:
+        """Put any number of records into a collection that this record has created: see `Staging.fill`."""
+        return self.staging.fill(key, subkeys, records, self._changes, families=families)
+
+    def observe(self) -> None:
+        """Note from now on which keys the command looks at, until `end_observation`."""
+        self._observed = True
+        self._keys = self._observer
+        self._observer.begin(self.now_ms)
+        self.select(self._db)
+
+    def end_observation(self) -> list[Effect]:
+        """The keys that were modified since `observe`."""
+        self._observed = False
+        self._keys = self._observer.keys
+        return self._observer.effects()
 
     # ------------------------------------------------------------------ randomness
 
     def random_below(self, bound: int) -> int:
         """The next draw of this record, 0 <= draw < bound: the same at every replay."""
-        self._draws += 1
-        return SplitMix64.below(self._partition, self._offset, self._draws, bound)
+        self.draws += 1
+        return SplitMix64.below(self._partition, self._offset, self.draws, bound)
 
     # ------------------------------------------------------------------ the end of a batch
 
     def changes(self) -> Changes:
         """Everything that changed since the last `reset`, as one batch. The overlay stays as it is."""
         changes = self._changes.copy()
-        metadata = changes.of(self._layout.metadata_cf)
-        data, scores = changes.of(self._layout.data_cf), changes.of(self._layout.score_cf)
-        expiry = changes.of(EXPIRY_CF)
-        pack_metadata = self._layout.pack_metadata
-        for key in self._touched:
-            if key.changed:
-                metadata[key.metadata_key] = None if key.type == NONE else pack_metadata(key)
-                if key.indexed_expire_ms != key.expire_ms:
-                    _write_expiry(key, expiry)
-            if key.type > STRING:
-                subkeys = key.data  # written out, as most keys of a batch have changed one subkey: a call costs 0.1 us
-                prefix = subkeys.prefix
-                for subkey, value in subkeys.changed.items():
-                    data[prefix + subkey] = value
-                if key.type == ZSET:
-                    _write_subkeys(key.scores, scores)
+        write_keys(self._touched, self._layout, changes)
+        self.watches.add_to(changes)
+        self.staging.add_to(changes)
         return changes
 
     def reset(self, *, written: bool) -> None:
@@ -237,7 +320,7 @@ class Transaction:
         if not written:
             self._databases = {}
             self._large = []
-            self._keys = self._databases.setdefault(self._db, {})
+            self.select(self._db)
             self.floors.clear()
             self.ceilings.clear()
         else:
@@ -245,6 +328,9 @@ class Transaction:
             if len(self.floors) + len(self.ceilings) > _HINTS_MAX:
                 self.floors.clear()
                 self.ceilings.clear()
+        self._observer.forget()
+        self.watches.reset(written=written)
+        self.staging.reset(written=written)
         self._touched = []
         self._changes = Changes()
         self._flushed.clear()
@@ -252,32 +338,19 @@ class Transaction:
 
     def image(self) -> object:
         """Everything that the overlay would write, to be compared with another image. Slow: for tests."""
-        keys = [
-            (
-                (key.db, key.name, self._layout.pack_metadata(key), dict(key.data.changed))
-                + ((dict(key.scores.changed),) if key.type == ZSET else ())
-            )
-            if key.type > STRING
-            else (key.db, key.name, key.type, key.expire_ms, key.value)
-            for key in self._touched
-            if key.changed or (key.type > STRING and key.data.changed)
-        ]
-        return sorted(keys, key=repr), dict(self.counts), self.last_version, len(self._changes.ranges)
+        others = (dict(self.counts), self.last_version, len(self._changes.ranges), self.stored_dbs)
+        return image(self._touched, self._layout), others, self.watches.image()
 
     # ------------------------------------------------------------------ inside
 
     def _load(self, name: bytes) -> Key:
         """The key `name` from the store: no batch of late has met it."""
-        db = self._db
+        db = self.stored_dbs[self._db]
         key = Key(db, name, self._layout.metadata_key(db, slot(name), name))
         stored = None if db in self._flushed else self._get_metadata(key.metadata_key)
         if stored is not None:
-            found = self._layout.parse_metadata(stored)
-            key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value = found
-            key.indexed_expire_ms = key.expire_ms
+            self._families.load(key, stored)
             self.value_bytes += len(key.value)
-            if key.type > STRING:
-                self._bind_subkeys(key, fresh=False)
         self._keys[name] = key
         if len(name) + len(key.value) > _CACHED_BYTES_MAX:
             self._large.append(key)
@@ -293,35 +366,11 @@ class Transaction:
 
     def _keep_keys(self) -> None:
         """Make the keys of this batch, which is written, ready for the next one, and forget what is too much."""
-        for key in self._touched:
-            key.touched = False
-            key.changed = False
-            key.indexed_expire_ms = key.expire_ms
-            if key.type > STRING:
-                subkeys = key.data  # written out, as above
-                subkeys.changed.clear()
-                subkeys.fresh = False
-                if subkeys.order:
-                    subkeys.order = []
-                if key.type == ZSET:
-                    key.scores.written()
+        mark_written(self._touched)
         for key in self._large:
             self._databases[key.db].pop(key.name, None)
         self._large = []
-        surplus = sum(map(len, self._databases.values())) - self._cached_keys_max
-        if surplus > 0:  # the oldest go, a quarter more than needed so that this is seldom
-            surplus += self._cached_keys_max // 4
-            for keys in self._databases.values():
-                for name in list(islice(keys, surplus)):
-                    del keys[name]
-                    surplus -= 1
-
-    def _bind_subkeys(self, key: Key, *, fresh: bool) -> None:
-        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
-        key.data = Subkeys(prefix, self._get_data, self._scan_data, fresh=fresh)
-        if key.type == ZSET:
-            prefix = self._layout.score_prefix(key.metadata_key, key.version)
-            key.scores = Subkeys(prefix, self._get_score, self._scan_score, fresh=fresh)
+        forget_surplus(self._databases, self._cached_keys_max)
 
     def _next_version(self) -> int:
         """The version of a new collection: from the log's time, never twice (engine/FORMAT.md, "Type codes")."""
@@ -332,15 +381,8 @@ class Transaction:
         """Take away what `key` holds, if anything; a collection leaves its elements and a graveyard entry behind."""
         if key.type == NONE:
             return
-        if key.type > STRING:
-            # Its unwritten subkeys are written all the same: with smaller batches they would have been, and the bytes
-            # on disk must not depend on where a batch ended.
-            _write_subkeys(key.data, self._changes.of(self._layout.data_cf))
-            if key.type == ZSET:
-                _write_subkeys(key.scores, self._changes.of(self._layout.score_cf))
-            if key.size:
-                grave, content = pack_grave(self.now_ms, key)
-                self._changes.of(GRAVEYARD_CF)[grave] = content
+        if key.version:
+            bury_subkeys(key, self.now_ms, self._changes)
         self.counts[key.db, key.type] -= 1
         key.type = NONE
         key.expire_ms = 0
@@ -349,28 +391,3 @@ class Transaction:
     def _count(self, key: Key) -> None:
         counted = key.db, key.type
         self.counts[counted] = self.counts.get(counted, 0) + 1
-
-    def _forget_expiry(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        entries = self._changes.of(EXPIRY_CF)
-        for entry, _ in self._store.scan(EXPIRY_CF, b"", None):
-            if any(start <= entry[8:] < end for start, end in ranges):
-                entries[entry] = None
-
-
-def _scan(store: Store, column_family: str, start: bytes, end: bytes, reverse: bool) -> Records:
-    return store.scan(column_family, start, end, reverse=reverse)
-
-
-def _write_expiry(key: Key, expiry: dict[bytes, bytes | None]) -> None:
-    """Move a key's entry in the expiry index."""
-    if key.indexed_expire_ms:
-        expiry[pack_u64(key.indexed_expire_ms) + key.metadata_key] = None
-    if key.expire_ms:
-        expiry[pack_u64(key.expire_ms) + key.metadata_key] = b""
-
-
-def _write_subkeys(subkeys: Subkeys, records: dict[bytes, bytes | None]) -> None:
-    """Add the changed subkeys to the records of their column family."""
-    prefix = subkeys.prefix
-    for subkey, value in subkeys.changed.items():
-        records[prefix + subkey] = value

@@ -8,6 +8,7 @@ rejected, not what it replies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -112,6 +113,20 @@ class Model:
         for name in names:
             self._keys.pop((self._db, name), None)
 
+    def _rename(self, name: bytes, new: bytes) -> None:
+        entry = self._find(name)
+        if entry is None:
+            raise RejectedError
+        del self._keys[self._db, name]
+        self._keys[self._db, new] = entry
+
+    def _copy(self, name: bytes, new: bytes, *options: bytes) -> None:
+        if name == new:
+            raise RejectedError
+        entry = self._find(name)
+        if entry is not None and (b"REPLACE" in options or self._find(new) is None):
+            self._keys[self._db, new] = deepcopy(entry)
+
     def _expire(self, name: bytes, seconds: bytes) -> None:
         self._die_at(name, self.clock_ms + int(seconds) * 1000)
 
@@ -214,6 +229,21 @@ class Model:
             entry.value.difference_update(members)
             self._drop_if_empty(name)
 
+    def _sunionstore(self, name: bytes, *sources: bytes) -> None:
+        self._store(name, set().union(*self._members(sources)))
+
+    def _sdiffstore(self, name: bytes, *sources: bytes) -> None:
+        first, *others = self._members(sources)
+        self._store(name, first.difference(*others))
+
+    def _members(self, names: Sequence[bytes]) -> list[set[bytes]]:
+        found = [self._typed(name, SET) for name in names]
+        return [set() if entry is None else entry.value for entry in found]
+
+    def _store(self, name: bytes, members: set[bytes]) -> None:
+        self._keys[self._db, name] = Entry(SET, members)
+        self._drop_if_empty(name)
+
     def _zadd(self, name: bytes, *pairs: bytes) -> None:
         scores = self._make(name, ZSET, dict).value
         scores.update(zip(pairs[1::2], map(float, pairs[::2]), strict=True))
@@ -260,6 +290,7 @@ def _sum(text: bytes, delta: bytes) -> bytes:
 
 _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"APPEND": Model._append,
+    b"COPY": Model._copy,
     b"DEL": Model._del,
     b"EXPIRE": Model._expire,
     b"FLUSHALL": Model._flushall,
@@ -275,11 +306,14 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"LTRIM": Model._ltrim,
     b"PERSIST": Model._persist,
     b"PEXPIREAT": Model._pexpireat,
+    b"RENAME": Model._rename,
     b"RPOP": Model._rpop,
     b"RPUSH": Model._rpush,
     b"SADD": Model._sadd,
+    b"SDIFFSTORE": Model._sdiffstore,
     b"SET": Model._set,
     b"SREM": Model._srem,
+    b"SUNIONSTORE": Model._sunionstore,
     b"TICK": Model._nothing,
     b"ZADD": Model._zadd,
     b"ZINCRBY": Model._zincrby,

@@ -21,11 +21,24 @@ LIST_START: Final = 2**63 - 1
 """`head` and `tail` of an empty list: the middle of the unsigned 64-bit range, so that both ends can grow."""
 
 
+class Times(NamedTuple):
+    """What the record of a hash says of its fields that have a time to live: how many, and the soonest time of one.
+
+    `own_expire_ms` is when the key itself dies, 0 for never; its record's `expire_ms` is that, or when the last field
+    dies if all of them have a time to live and that comes first.
+    """
+
+    timed: int
+    own_expire_ms: int
+    soonest_ms: int
+
+
 class Metadata(NamedTuple):
     """What the metadata record of one key says.
 
-    `expire_ms` is absolute, 0 means never. `value` is a string's content; what is between the two is a collection's.
-    A list's elements stand at the indexes `head … tail - 1`.
+    `expire_ms` is absolute, 0 means never. `value` is a string's content, unless it has fragments; what is between the
+    two is a collection's, or says where the fragments are. A list's elements stand at the indexes `head … tail - 1`.
+    `ranked`: a sorted set with rank counts. `times`: of a hash that has, or had, fields with a time to live.
     """
 
     type: int
@@ -35,6 +48,8 @@ class Metadata(NamedTuple):
     head: int = LIST_START
     tail: int = LIST_START
     value: bytes = b""
+    ranked: bool = False
+    times: Times | None = None
 
 
 class Layout(Protocol):
@@ -44,6 +59,9 @@ class Layout(Protocol):
     metadata_cf: ClassVar[str]
     data_cf: ClassVar[str]
     score_cf: ClassVar[str]
+    rank_cf: ClassVar[str]
+    time_cf: ClassVar[str]
+    column_families: ClassVar[tuple[str, ...]]
 
     def __init__(self, partition: int) -> None:
         """Bind the layout to `partition`."""
@@ -61,11 +79,19 @@ class Layout(Protocol):
         ...
 
     def subkey_prefix(self, metadata_key: bytes, version: int) -> bytes:
-        """What every subkey of that version starts with, in the data column family."""
+        """What every subkey of that version starts with, in the column families of data, ranks and times."""
         ...
 
     def score_prefix(self, metadata_key: bytes, version: int) -> bytes:
         """What every score record of that version starts with, in the score column family."""
+        ...
+
+    def owner_bytes(self, record: bytes) -> int:
+        """How many bytes at the head of a record of a subkey, in any column family, say whose it is.
+
+        Raises:
+            CorruptionError: it is too short to say so.
+        """
         ...
 
     def pack_metadata(self, metadata: Any) -> bytes:

@@ -1,9 +1,10 @@
 """A partition's store in RocksDB: one directory per partition, one column family per kind of record.
 
 The only file that opens RocksDB. It is written around the traps of rocksdict 0.3.29: every column family's options are
-passed at each open, scans are bounded by comparing keys instead of by read options, each scan checks the iterator's
-status (a damaged block otherwise ends it in silence), and one handle per column family is kept until `close` (dropping
-one is a flush). `tests/engine/test_rocksdict_traps.py` guards each of these.
+passed at each open, scans are bounded by comparing keys (those of the expiry index also by read options, which are kept
+as long as their iterator), each scan checks the iterator's status (a damaged block otherwise ends it in silence), and
+one handle per column family is kept until `close` (dropping one is a flush). `tests/engine/test_rocksdict_traps.py`
+guards each of these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     ColumnFamily,
@@ -22,13 +24,14 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
+    ReadOptions,
     WriteBatch,
     WriteBufferManager,
     WriteOptions,
 )
 
 from engine.errors import CorruptionError, StoreBusyError
-from engine.store.base import SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
+from engine.store.base import EXPIRY_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
 _OPEN_ATTEMPTS: Final = 20
@@ -114,6 +117,8 @@ class RocksStore:
 
         Iterators are kept and re-seeked until the next write (measured: 2.3 us a seek against 5.1 for a new one).
         """
+        if column_family == EXPIRY_CF and end is not None and not reverse:
+            return self._bounded(column_family, start, end)
         idle = self._idle[column_family]
         iterator = idle.pop() if idle else self._families[column_family].iter()
         records = _backward(iterator, start, end) if reverse else _forward(iterator, start, end)
@@ -177,6 +182,15 @@ class RocksStore:
             message = f"{self.path} was not closed well: {failures[0]}"
             raise OSError(message)
 
+    def _bounded(self, column_family: str, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """A scan that RocksDB itself ends at `end`, without crossing the tombstones behind it (0.12 us each).
+
+        For the expiry index, where most looks find nothing and every replaced time to live has left a tombstone.
+        """
+        read_options = ReadOptions()
+        read_options.set_iterate_upper_bound(end)
+        return _held(self._families[column_family].iter(read_options), start, end, read_options)
+
     def _lent(
         self, column_family: str, idle: list[RdictIter], iterator: RdictIter, records: Iterator[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -208,6 +222,12 @@ def _forward(iterator: RdictIter, start: bytes, end: bytes | None) -> Iterator[t
         yield key, iterator.value()
         iterator.next()
     _check_status(iterator)
+
+
+def _held(iterator: RdictIter, start: bytes, end: bytes, read_options: ReadOptions) -> Iterator[tuple[bytes, bytes]]:
+    """A forward scan in whose frame the read options, and the bound that they point to, outlive every step."""
+    yield from _forward(iterator, start, end)
+    del read_options
 
 
 def _backward(iterator: RdictIter, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -255,9 +275,14 @@ def column_family_options(memory: SharedMemory) -> Options:
     table.set_block_cache(memory.cache)
     # Most point reads of a new field or key find nothing; ten bits a key answer 99 % of them without a block.
     table.set_bloom_filter(10, block_based=False)
-    # Index and filter blocks count against the shared cache, else memory grows with the number of files.
+    # Index and filter blocks count against the shared cache, else memory grows with the number of files. They are cut
+    # into small ones: the cache has shards of some MiB, and a larger block than a shard (the filter of a file of some
+    # 4 million records, which compress to 30 MB) is read and checked anew at each read: 2 to 4 ms against 0.03.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_pin_top_level_index_and_filter(True)
     table.set_format_version(5)
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)

@@ -15,7 +15,7 @@ from engine.system import Home
 from engine.walk import raw_records
 
 HOME = Home("topic", 0, 1, "neokv")
-FAMILIES = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+FAMILIES = NeoKV.column_families
 NOW_MS = 1_700_000_000_000
 FINGERPRINT = b"the log's mark"
 

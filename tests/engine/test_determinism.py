@@ -17,8 +17,9 @@ from engine.layouts.neokv import NeoKV
 from engine.machine import Record
 from engine.store.base import Store
 from engine.store.rocks import RocksStore
+from tests.consistency import problems
 from tests.engine.harness import FAMILIES, FINGERPRINT, WatchedStore, feed, new_store, open_machine, records_of, shape
-from tests.engine.workload import broken_rules, random_records
+from tests.engine.workload import random_records
 
 SEEDS = range(6)
 COUNT = 1500
@@ -137,7 +138,7 @@ def test_every_state_keeps_the_rules(seed: int, flushes: bool) -> None:
     records = random_records(seed, COUNT // 2, flushes=flushes)
     for start in range(0, len(records), 25):
         feed(machine, records[start : start + 25], 25)
-        assert [] == broken_rules(store)
+        assert [] == problems(store, NeoKV(0))
 
 
 def test_the_hash_seed_makes_no_difference() -> None:

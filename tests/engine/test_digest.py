@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.digest import Digest, combine, digest, digest_of_items, running_digest
+from engine.digest import Digest, combine, digest, digest_of_items, key_digest, running_digest
 from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
 from engine.layouts.neokv import NeoKV
 from engine.store.base import Store
@@ -81,6 +81,12 @@ VARIANTS = {
     "a sorted set": ("ZADD a 2 1",),
     "its score": ("ZADD a 3 1",),
     "two keys": ("SET a 1", "SET b 1"),
+    "a field's time to live": ("HSETEX a PX 100 FIELDS 1 1 2",),
+    "another one": ("HSETEX a PX 101 FIELDS 1 1 2",),
+    "that of one of two fields": ("HSETEX a PX 100 FIELDS 2 1 2 3 4", "HPERSIST a FIELDS 1 1"),
+    "that of the other one": ("HSETEX a PX 100 FIELDS 2 1 2 3 4", "HPERSIST a FIELDS 1 3"),
+    "that of both": ("HSETEX a PX 100 FIELDS 2 1 2 3 4",),
+    "and of the key": ("HSETEX a PX 100 FIELDS 2 1 2 3 4", "PEXPIRE a 200"),
 }
 
 
@@ -90,6 +96,18 @@ def test_every_difference_shows() -> None:
     digests["its database"] = of(state("SET a 1", db=1))
 
     assert [] == [pair for pair in combinations(digests, 2) if digests[pair[0]] == digests[pair[1]]]
+
+
+def test_the_times_to_live_of_fields() -> None:
+    """They follow the fields and values; what is due counts for nothing, and no more does that a field once had one."""
+    timed = state("HSET h a 1 b 2 c 3", "HPEXPIRE h 7 FIELDS 1 b", "HPEXPIRE h 5 FIELDS 1 c", "PEXPIRE h 9")
+    later = (NOW_MS + 7).to_bytes(8, "big")
+    pieces = [b"a", b"1", b"b", b"2", b"b", later]
+    plain = state("HSET h a 1 b 2", "HPEXPIRE h 7 FIELDS 1 b", "HPERSIST h FIELDS 1 b")
+
+    assert Digest(key_digest(0, b"h", HASH, NOW_MS + 9, pieces), 1) == of(timed, NOW_MS + 5) == of(timed, NOW_MS + 6)
+    assert Digest(key_digest(0, b"h", HASH, NOW_MS + 9, [b"a", b"1"]), 1) == of(timed, NOW_MS + 7)
+    assert of(state("HSET h a 1 b 2")) == of(plain)
 
 
 def test_keys_are_counted() -> None:

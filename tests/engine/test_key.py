@@ -40,7 +40,7 @@ def bind(stored: dict[bytes, bytes], *, fresh: bool = False) -> tuple[MemoryStor
         return store.scan("data", start, end, reverse=reverse)
 
     bound: Scan = scan
-    return store, Subkeys(PREFIX, store.getter("data"), bound, fresh=fresh)
+    return store, Subkeys("data", store.getter("data"), bound, PREFIX, fresh=fresh)
 
 
 def model_scan(
@@ -90,7 +90,7 @@ def test_a_fresh_collection_does_not_ask_the_store() -> None:
     def unexpected(*args: object) -> None:
         pytest.fail(f"the store was asked for {args}")
 
-    subkeys = Subkeys(PREFIX, unexpected, unexpected, fresh=True)  # type: ignore[arg-type] # they never return
+    subkeys = Subkeys("data", unexpected, unexpected, PREFIX, fresh=True)  # type: ignore[arg-type] # they never return
     subkeys.put(b"a", b"1")
 
     assert [(b"a", b"1")] == list(subkeys.scan(b"", b"b", reverse=True))

@@ -43,12 +43,12 @@ def machine(store: MemoryStore) -> Machine:
 def bug() -> Iterator[None]:
     """Commands that do what no command may: BUG raises, CHEAT changes something and then fails."""
 
-    @command("BUG key", group="test", since="test", write=True)
+    @command("BUG key", group="test", since="test", complexity="O(1)", write=True)
     def bug_(tx: Transaction, args: list[bytes]) -> Any:
         tx.put_string(args[0], b"half done")
         raise ZeroDivisionError("planted")
 
-    @command("CHEAT key", group="test", since="test", write=True)
+    @command("CHEAT key", group="test", since="test", complexity="O(1)", write=True)
     def cheat(tx: Transaction, args: list[bytes]) -> Any:
         tx.put_string(args[0], b"half done")
         raise CommandError("ERR too late")
@@ -166,7 +166,7 @@ DEAD = {
     "GET": "ERR wrong number of arguments for 'get' command",
     "GET a b": "ERR wrong number of arguments for 'get' command",
     "HSET h f": "ERR wrong number of arguments for 'hset' command",
-    "dbsize": "DBSIZE counts keys that are due as well: it cannot be an event",
+    "dbsize": "DBSIZE reads what is physically there: it cannot be an event",
 }
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import CommandError, CorruptionError
-from engine.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, Status, pack, unpack
+from engine.replies import NIL_ARRAY, OK, Digits, Map, Pairs, Reply, Set, Status, pack, unpack
 from tests.engine.harness import shape
 
 SCALARS = st.one_of(
@@ -16,6 +16,7 @@ SCALARS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.binary(max_size=20),
     st.binary(max_size=20).map(Status),
+    st.binary(max_size=20).map(Digits),
     st.floats(allow_nan=False),
     st.text(max_size=20).map(CommandError),
 )

@@ -15,6 +15,7 @@ import pytest
 import rocksdict as rd  # noqa: TID251 - the library itself is what is tested here
 
 from engine.store import rocks
+from engine.store.base import EXPIRY_CF, Changes
 
 VALUE = b"x" * 100
 
@@ -79,10 +80,46 @@ def test_the_lower_bound_is_an_upper_bound(path: str) -> None:
     assert [b"a"] == list(database.keys(read_opt=read_options))
 
 
-def test_the_store_passes_no_read_options() -> None:
-    """An upper bound is a pointer into Python's bytes, read after they are freed: the store uses no ReadOptions."""
-    assert not hasattr(rocks, "ReadOptions")
-    assert "ReadOptions" not in Path(rocks.__file__).read_text()
+def test_an_upper_bound_is_read_after_it_is_freed(path: str) -> None:
+    """An iterator whose bound and read options are both gone reads whatever lies there now, and ends elsewhere."""
+    database = open_database(path)
+    for n in range(1000):
+        database[b"%05d" % n] = b""
+    counts = []
+    for kept in (True, False):
+        read_options, bound = rd.ReadOptions(), b"%05d" % 500
+        read_options.set_iterate_upper_bound(bound)
+        iterator = database.iter(read_options)
+        if not kept:
+            del read_options, bound
+        others = [b"%05d" % n for n in range(100)]
+        iterator.seek(b"")
+        count = 0
+        while iterator.valid():
+            count += 1
+            iterator.next()
+        counts.append(count == 500)
+        del iterator, others
+
+    assert [True, False] == counts
+
+
+def test_the_store_keeps_an_upper_bound_as_long_as_its_scan(tmp_path: Path) -> None:
+    """A scan of the store, whose bound nobody else keeps, ends where it should, whatever memory is used again."""
+    store = rocks.RocksStore(tmp_path / "0", ["data"])
+    changes = Changes()
+    changes.of(EXPIRY_CF).update({b"%05d" % n: b"" for n in range(1000)})
+    store.write(changes)
+    found, expected = [], []
+    for n in range(200):
+        scan = store.scan(EXPIRY_CF, b"", b"%05d" % (500 + n))
+        others = [b"%05d" % other for other in range(100)]
+        found.append(len(list(scan)))
+        expected.append(500 + n)
+        del others
+    store.close()
+
+    assert expected == found
 
 
 def test_dropping_a_column_family_handle_flushes_it(path: str) -> None:

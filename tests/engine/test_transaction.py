@@ -13,8 +13,8 @@ from engine.layouts.neokv import NeoKV
 from engine.machine import Machine
 from engine.slots import slot
 from engine.store.memory import MemoryStore
+from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, records_of, send
-from tests.engine.workload import broken_rules
 
 LAYOUT = NeoKV(0)
 
@@ -129,7 +129,7 @@ def test_a_sorted_set_is_buried_with_its_index(store: MemoryStore, machine: Mach
 
     assert [(ZSET, 2)] == [(grave.type, grave.size) for grave in graves(store)]
     assert (2, 2) == (len(family(store, "data")), len(family(store, "zset_score")))
-    assert [] == broken_rules(store)
+    assert [] == problems(store, LAYOUT)
 
 
 def test_a_new_collection_does_not_see_the_old_one(store: MemoryStore, machine: Machine) -> None:
@@ -198,7 +198,7 @@ def test_flushdb_takes_one_database(store: MemoryStore, machine: Machine) -> Non
         assert [0, 15] == databases(store, name)
     assert [0, 15] == databases(store, "expiry", skip=8)
     assert [4, 0, 4] == [machine.read(b"DBSIZE", [], db) for db in (0, 1, 15)]
-    assert [] == broken_rules(store)
+    assert [] == problems(store, LAYOUT)
 
 
 def test_flushall_takes_all_databases(store: MemoryStore, machine: Machine) -> None:
@@ -230,7 +230,7 @@ def test_a_flush_in_the_middle_of_a_batch(store: MemoryStore, machine: Machine, 
     assert [b"m2"] == machine.read(b"ZRANGE", [b"z", b"0", b"-1"], 1)
     assert 3 == machine.read(b"DBSIZE", [], 1)
     assert (0 if flush == "FLUSHALL" else 5) == machine.read(b"DBSIZE", [], 0)
-    assert [] == broken_rules(store)
+    assert [] == problems(store, LAYOUT)
     assert pack_u64(NOW_MS + 100) + record_key(b"a", 1) in family(store, "expiry")
 
 

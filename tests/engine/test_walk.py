@@ -67,6 +67,30 @@ def test_due_keys_and_orphans_are_passed_by() -> None:
     assert [(0, b"l", LIST, 0, [b"b"])] == contents(store, NOW_MS + 100)
 
 
+def test_fields_live_until_they_die() -> None:
+    """A field is alive until its last millisecond; those with a time to live are told beside the content."""
+    store = new_store()
+    send(
+        open_machine(store),
+        "HSET h a 1 b 2 c 3",
+        "HPEXPIRE h 9 FIELDS 2 a c",
+        "HPEXPIRE h 8 FIELDS 1 c",
+        "PEXPIRE h 50",
+    )
+    keys = [
+        (key.expire_ms, list(key.content), list(key.field_times))
+        for now_ms in (NOW_MS + 7, NOW_MS + 8, NOW_MS + 9)
+        for key in live_keys(store, LAYOUT, now_ms)
+    ]
+    a, b, c = ([b"a", b"1"], [b"b", b"2"], [b"c", b"3"])
+
+    assert [
+        (NOW_MS + 50, [*a, *b, *c], [(b"a", NOW_MS + 9), (b"c", NOW_MS + 8)]),
+        (NOW_MS + 50, [*a, *b], [(b"a", NOW_MS + 9)]),
+        (NOW_MS + 50, b, []),
+    ] == keys
+
+
 def test_content_may_be_walked_late() -> None:
     """The content of a key can be taken after later keys were asked for, and need not be taken at all."""
     store = new_store()

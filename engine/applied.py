@@ -1,0 +1,73 @@
+"""What goes into a machine and what comes out of it: records, and what became of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from engine.errors import CommandError
+from engine.replies import Reply
+
+Record = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
+"""(offset, time_ms, name, args, db, event_id, session); name b"" and args [reason] for a record that cannot be read."""
+
+Touched = tuple[int, int, bytes, list[bytes], int, bytes, int, int, int]
+"""(offset, db, command, its arguments, which of its keys, the key, type before, type after, log time): a key that was
+modified.
+
+A command inside a transaction stands here by itself. `which` counts the keys that the command names from 0; -1: it is
+none of them. A key that is absent or due has the type `engine.layouts.base.NONE`.
+"""
+
+_REJECTIONS_KEPT: Final = 16
+
+
+class Applied:
+    """What one call of `apply` did.
+
+    Attributes:
+        next_offset: the first record that it did not take; it may leave records over when the overlay is full.
+        records: how many it took.
+        outcomes: offset -> reply, for the offsets that somebody waits for.
+        dead_letters: (offset, reason), to be stored before the commit.
+        rejected_commands: command name -> how many of them were rejected.
+        rejections: the first few (offset, command, message), for logs; `rejected` counts all.
+        commands: command name -> how many were applied, those of transactions included.
+        touched: the keys that were modified, in order, while the machine is `witnessing`; not those that FLUSHALL,
+            FLUSHDB and SWAPDB take away or bring.
+    """
+
+    __slots__ = (
+        "commands",
+        "dead_letters",
+        "duplicates",
+        "next_offset",
+        "outcomes",
+        "records",
+        "rejected",
+        "rejected_commands",
+        "rejections",
+        "skipped",
+        "touched",
+    )
+
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        self.records = 0
+        self.rejected = 0
+        self.duplicates = 0
+        self.skipped = 0
+        self.outcomes: dict[int, Reply] = {}
+        self.dead_letters: list[tuple[int, str]] = []
+        self.rejected_commands: dict[bytes, int] = {}
+        self.rejections: list[tuple[int, str, str]] = []
+        self.commands: defaultdict[bytes, int] = defaultdict(int)
+        self.touched: list[Touched] = []
+
+    def reject(self, offset: int, name: bytes, error: CommandError) -> CommandError:
+        """Count and note a command that refused to run; its error is its reply."""
+        self.rejected += 1
+        self.rejected_commands[name] = self.rejected_commands.get(name, 0) + 1
+        if len(self.rejections) < _REJECTIONS_KEPT:
+            self.rejections.append((offset, name.decode(), error.message))
+        return error
