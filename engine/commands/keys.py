@@ -14,7 +14,7 @@ _NEVER = -1
 # ------------------------------------------------------------------ removal, existence, type
 
 
-@command("DEL key [key ...]", group="generic", since="1.0.0", write=True)
+@command("DEL key [key ...]", group="generic", since="1.0.0", complexity="O(keys), whatever their sizes", write=True)
 def del_(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove keys, whatever their type and size in O(1) each. Returns how many were there.
 
@@ -32,7 +32,7 @@ def del_(tx: Transaction, args: list[bytes]) -> Reply:
     return deleted
 
 
-@command("UNLINK key [key ...]", group="generic", since="4.0.0", write=True)
+@command("UNLINK key [key ...]", group="generic", since="4.0.0", complexity="O(keys), whatever their sizes", write=True)
 def unlink(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove keys, as DEL does. Returns how many were there.
 
@@ -44,7 +44,7 @@ def unlink(tx: Transaction, args: list[bytes]) -> Reply:
     return del_(tx, args)
 
 
-@command("EXISTS key [key ...]", group="generic", since="1.0.0")
+@command("EXISTS key [key ...]", group="generic", since="1.0.0", complexity="O(keys)")
 def exists(tx: Transaction, args: list[bytes]) -> Reply:
     """How many of the keys are there; one that is named twice counts twice.
 
@@ -56,7 +56,19 @@ def exists(tx: Transaction, args: list[bytes]) -> Reply:
     return sum(tx.find(name) is not None for name in args)
 
 
-@command("TYPE key", group="generic", since="1.0.0")
+@command("TOUCH key [key ...]", group="generic", since="3.2.1", complexity="O(keys)")
+def touch(tx: Transaction, args: list[bytes]) -> Reply:
+    """How many of the keys are there. Redis also notes the access; nothing is evicted here, so there is none to note.
+
+    > SET a "1"
+    OK
+    > TOUCH a none a
+    (integer) 2
+    """
+    return exists(tx, args)
+
+
+@command("TYPE key", group="generic", since="1.0.0", complexity="O(1)")
 def type_(tx: Transaction, args: list[bytes]) -> Reply:
     """The type of a key, `none` when it is absent.
 
@@ -74,7 +86,7 @@ def type_(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ a time to live
 
 
-@command("EXPIRE key seconds [NX|XX|GT|LT]", group="generic", since="1.0.0", write=True)
+@command("EXPIRE key seconds [NX|XX|GT|LT]", group="generic", since="1.0.0", complexity="O(1)", write=True)
 def expire(tx: Transaction, args: list[bytes]) -> Reply:
     """Let a key die after so many seconds; at once when that is none, or fewer. Returns 1, or 0 when nothing changes.
 
@@ -97,7 +109,7 @@ def expire(tx: Transaction, args: list[bytes]) -> Reply:
     return _expire(tx, args, 1000, tx.now_ms, "expire")
 
 
-@command("PEXPIRE key milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", write=True)
+@command("PEXPIRE key milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True)
 def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
     """Let a key die after so many milliseconds; see EXPIRE.
 
@@ -111,7 +123,7 @@ def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
     return _expire(tx, args, 1, tx.now_ms, "pexpire")
 
 
-@command("EXPIREAT key unix-time-seconds [NX|XX|GT|LT]", group="generic", since="1.2.0", write=True)
+@command("EXPIREAT key unix-time-seconds [NX|XX|GT|LT]", group="generic", since="1.2.0", complexity="O(1)", write=True)
 def expireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Let a key die at a time in seconds; see EXPIRE.
 
@@ -125,7 +137,9 @@ def expireat(tx: Transaction, args: list[bytes]) -> Reply:
     return _expire(tx, args, 1000, 0, "expireat")
 
 
-@command("PEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", write=True)
+@command(
+    "PEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True
+)
 def pexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Let a key die at a time in milliseconds; see EXPIRE.
 
@@ -144,7 +158,7 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
     conditions = parse_conditions(args[2:])
     expire_ms = parse_expire_ms(args[1], unit_ms, start_ms, name)
     key = tx.find(args[0])
-    if key is None or not conditions_hold(conditions, key.expire_ms, expire_ms):
+    if key is None or not conditions_hold(conditions, key.own_expire_ms, expire_ms):
         return 0
     if expire_ms <= tx.now_ms:
         tx.delete(key)
@@ -153,7 +167,7 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
     return 1
 
 
-@command("PERSIST key", group="generic", since="2.2.0", write=True)
+@command("PERSIST key", group="generic", since="2.2.0", complexity="O(1)", write=True)
 def persist(tx: Transaction, args: list[bytes]) -> Reply:
     """Let a key live for ever. Returns 1 when it had a time to live, else 0.
 
@@ -167,7 +181,7 @@ def persist(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) -1
     """
     key = tx.find(args[0])
-    if key is None or key.expire_ms == 0:
+    if key is None or key.own_expire_ms == 0:
         return 0
     tx.expire(key, 0)
     return 1
@@ -176,7 +190,7 @@ def persist(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ what is left of it
 
 
-@command("TTL key", group="generic", since="1.0.0")
+@command("TTL key", group="generic", since="1.0.0", complexity="O(1)")
 def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many seconds a key has left, to the nearest; -1 when it never dies, -2 when it is absent.
 
@@ -195,7 +209,7 @@ def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     return left_ms if left_ms < 0 else (left_ms + 500) // 1000
 
 
-@command("PTTL key", group="generic", since="2.6.0")
+@command("PTTL key", group="generic", since="2.6.0", complexity="O(1)")
 def pttl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many milliseconds a key has left; -1 when it never dies, -2 when it is absent.
 
@@ -212,7 +226,7 @@ def _left_ms(tx: Transaction, name: bytes) -> int:
     return expire_ms if expire_ms < 0 else expire_ms - tx.now_ms
 
 
-@command("EXPIRETIME key", group="generic", since="7.0.0")
+@command("EXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
 def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """When a key dies, as seconds of Unix time to the nearest; -1 when it never does, -2 when it is absent.
 
@@ -227,7 +241,7 @@ def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
     return expire_ms if expire_ms < 0 else (expire_ms + 500) // 1000
 
 
-@command("PEXPIRETIME key", group="generic", since="7.0.0")
+@command("PEXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
 def pexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """When a key dies, as milliseconds of Unix time; -1 when it never does, -2 when it is absent.
 
@@ -247,4 +261,4 @@ def _expire_ms(tx: Transaction, name: bytes) -> int:
     key = tx.find(name)
     if key is None:
         return _NO_KEY
-    return key.expire_ms or _NEVER
+    return key.own_expire_ms or _NEVER

@@ -26,7 +26,7 @@ _INT32_HALF: Final = 1 << 31
 # ------------------------------------------------------------------ pushing and popping
 
 
-@command("LPUSH key element [element ...]", group="list", since="1.0.0", write=True)
+@command("LPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
 def lpush(tx: Transaction, args: list[bytes]) -> Reply:
     """Put elements before the head, one after the other. Returns the new length.
 
@@ -40,7 +40,7 @@ def lpush(tx: Transaction, args: list[bytes]) -> Reply:
     return lists.push_head(tx, name, tx.find_typed(name, LIST), args[1:])
 
 
-@command("RPUSH key element [element ...]", group="list", since="1.0.0", write=True)
+@command("RPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
 def rpush(tx: Transaction, args: list[bytes]) -> Reply:
     """Put elements behind the tail, one after the other. Returns the new length.
 
@@ -54,7 +54,7 @@ def rpush(tx: Transaction, args: list[bytes]) -> Reply:
     return lists.push_tail(tx, name, tx.find_typed(name, LIST), args[1:])
 
 
-@command("LPUSHX key element [element ...]", group="list", since="2.2.0", write=True)
+@command("LPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
 def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
     """Put elements before the head of a list that exists. Returns the new length, 0 when there is no list.
 
@@ -70,7 +70,7 @@ def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else lists.push_head(tx, name, key, args[1:])
 
 
-@command("RPUSHX key element [element ...]", group="list", since="2.2.0", write=True)
+@command("RPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
 def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
     """Put elements behind the tail of a list that exists. Returns the new length, 0 when there is no list.
 
@@ -86,7 +86,7 @@ def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else lists.push_tail(tx, name, key, args[1:])
 
 
-@command("LPOP key [count]", group="list", since="1.0.0", write=True)
+@command("LPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
 def lpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Take the first element, or up to `count` of them. Returns what was taken, nil when there is no list.
 
@@ -101,7 +101,7 @@ def lpop(tx: Transaction, args: list[bytes]) -> Reply:
     return _pop(tx, args, "lpop", lists.pop_head)
 
 
-@command("RPOP key [count]", group="list", since="1.0.0", write=True)
+@command("RPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
 def rpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Take the last element, or up to `count` of them, the last one first. Returns what was taken, nil without a list.
 
@@ -134,7 +134,7 @@ def _pop(
 # ------------------------------------------------------------------ reading and changing by index
 
 
-@command("LLEN key", group="list", since="1.0.0")
+@command("LLEN key", group="list", since="1.0.0", complexity="O(1)")
 def llen(tx: Transaction, args: list[bytes]) -> Reply:
     """How many elements there are, O(1).
 
@@ -147,7 +147,7 @@ def llen(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else key.size
 
 
-@command("LINDEX key index", group="list", since="1.0.0")
+@command("LINDEX key index", group="list", since="1.0.0", complexity="O(1)")
 def lindex(tx: Transaction, args: list[bytes]) -> Reply:
     """The element at an index, from 0 at the head or from -1 at the tail; nil outside the list. One read.
 
@@ -167,7 +167,7 @@ def lindex(tx: Transaction, args: list[bytes]) -> Reply:
     return None if position is None else lists.element(key, position)
 
 
-@command("LSET key index element", group="list", since="1.0.0", write=True)
+@command("LSET key index element", group="list", since="1.0.0", complexity="O(1)", write=True)
 def lset(tx: Transaction, args: list[bytes]) -> Reply:
     """Put another element at an index, from 0 at the head or from -1 at the tail.
 
@@ -194,7 +194,7 @@ def lset(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("LRANGE key start stop", group="list", since="1.0.0")
+@command("LRANGE key start stop", group="list", since="1.0.0", complexity="O(elements returned)")
 def lrange(tx: Transaction, args: list[bytes]) -> Reply:
     """The elements from one index to another, both included; negative ones count from the tail.
 
@@ -214,7 +214,13 @@ def lrange(tx: Transaction, args: list[bytes]) -> Reply:
     return [] if key is None else lists.elements(key, *_span(key, start, stop))
 
 
-@command("LTRIM key start stop", group="list", since="1.0.0", write=True)
+@command(
+    "LTRIM key start stop",
+    group="list",
+    since="1.0.0",
+    complexity="O(elements removed); O(1) when none is left",
+    write=True,
+)
 def ltrim(tx: Transaction, args: list[bytes]) -> Reply:
     """Keep the elements from one index to another, both included; negative ones count from the tail.
 

@@ -20,7 +20,7 @@ def _check_flush_mode(args: list[bytes]) -> None:
         raise CommandError(SYNTAX)
 
 
-@command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
+@command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", complexity="O(1): range deletes", write=True)
 def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove all keys of all databases.
 
@@ -32,11 +32,17 @@ def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 0
     """
     _check_flush_mode(args)
-    tx.flush(sorted({db for db, _ in tx.counts}))
+    tx.flush(sorted({stored for stored, _ in tx.counts}))
     return OK
 
 
-@command("FLUSHDB [ASYNC|SYNC]", group="server", since="1.0.0", write=True)
+@command(
+    "FLUSHDB [ASYNC|SYNC]",
+    group="server",
+    since="1.0.0",
+    complexity="O(1): range deletes; O(keys with a time to live) while other databases hold keys",
+    write=True,
+)
 def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove all keys of the database that the command runs in.
 
@@ -48,21 +54,21 @@ def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 0
     """
     _check_flush_mode(args)
-    tx.flush([tx.db])
+    tx.flush([tx.stored_db])
     return OK
 
 
-@command("DBSIZE", group="server", since="1.0.0", physical=True)
+@command("DBSIZE", group="server", since="1.0.0", complexity="O(1)", physical=True)
 def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
     """How many keys the database has, O(1). Keys that are due count until they are cleaned up.
 
     > DBSIZE
     (integer) 0
     """
-    return sum(count for (db, _), count in tx.counts.items() if db == tx.db)
+    return sum(count for (stored, _), count in tx.counts.items() if stored == tx.stored_db)
 
 
-@command("TICK", group="slotlog", since="slotlog 1", write=True, transactional=False)
+@command("TICK", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
 def tick(tx: Transaction, args: list[bytes]) -> Reply:
     """Change nothing: the record's time moves the partition's clock, which an idle partition needs for keys to expire.
 
@@ -72,7 +78,7 @@ def tick(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("RULES number", group="slotlog", since="slotlog 1", write=True, transactional=False)
+@command("RULES number", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
 def rules(tx: Transaction, args: list[bytes]) -> Reply:
     """Let the partition follow newer rules from this record on.
 

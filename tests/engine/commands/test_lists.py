@@ -134,6 +134,7 @@ def test_reads_read_what_they_return() -> None:
 
 
 @pytest.mark.parametrize("command", ["LPOP l", "LINDEX l 0", "LRANGE l 0 -1", "RPOP l 3"])
+@pytest.mark.damaging
 def test_a_missing_element_stops_the_partition(command: str) -> None:
     """An index between head and tail without a record is damage, not nil."""
     store = new_store()
