@@ -1,0 +1,202 @@
+"""Which worker of a topic owns which slots: what cluster clients ask for, and where MOVED points to.
+
+Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=HOST:PORT`: partitions, and the address
+at which clients reach their owner. There is no gossip, no failover and no migration; a node's id is the SHA-1 of its
+address, so that all workers name each other alike. Slots are cut into partitions as `engine.slots` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Final
+
+from engine.limits import SLOTS
+from engine.slots import partition_of
+
+Address = tuple[str, int]
+"""Host and port at which clients reach a worker."""
+
+_PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One worker.
+
+    Attributes:
+        partitions: that it owns, ascending.
+        ranges: of slots, first and last, that these are.
+    """
+
+    address: Address
+    partitions: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def host(self) -> str:
+        """Where clients reach it."""
+        return self.address[0]
+
+    @property
+    def port(self) -> int:
+        """Where clients reach it."""
+        return self.address[1]
+
+    @property
+    def node_id(self) -> str:
+        """40 hexadecimal digits."""
+        return _name(self.address, "node")
+
+    @property
+    def shard_id(self) -> str:
+        """40 hexadecimal digits; a shard is one node here."""
+        return _name(self.address, "shard")
+
+
+class ClusterMap:
+    """Who owns what.
+
+    Args:
+        partitions: of the topic.
+        own: partitions of this worker.
+        peers: as `--peers` has it; entries of this worker's own partitions may be among them. Empty: nobody else.
+        announce: the address at which clients reach this worker; empty host: what `peers` says of `own`.
+
+    Raises:
+        ValueError: `peers` is not such a list, two of its entries name the same partition, or it does not say where
+            this worker is.
+    """
+
+    def __init__(self, partitions: int, own: Sequence[int], peers: str, announce: Address) -> None:
+        addresses = parse_peers(peers, partitions)
+        if peers and not announce[0]:
+            announce = _own_address(addresses, own)
+        addresses.update(dict.fromkeys(own, announce))
+        self.partitions = partitions
+        owned: dict[Address, list[int]] = {announce: []}
+        for partition in sorted(addresses):
+            owned.setdefault(addresses[partition], []).append(partition)
+        self.nodes = [_node(address, members, partitions) for address, members in owned.items()]
+        self._owners = {partition: node for node in self.nodes for partition in node.partitions}
+
+    @property
+    def me(self) -> Node:
+        """This worker."""
+        return self.nodes[0]
+
+    @property
+    def assigned_slots(self) -> int:
+        """How many slots have an owner."""
+        return sum(last - first + 1 for node in self.nodes for first, last in node.ranges)
+
+    def owner_of(self, slot: int) -> Address | None:
+        """Where the worker is that owns the slot; None when nobody says that he does."""
+        node = self._owners.get(partition_of(slot, self.partitions))
+        return node.address if node is not None else None
+
+    def find(self, node_id: str) -> Node | None:
+        """The node of that id."""
+        return next((node for node in self.nodes if node.node_id == node_id), None)
+
+    def ranges(self) -> list[tuple[int, int, Node]]:
+        """All ranges of slots that have an owner: first, last, node; ascending."""
+        return sorted(
+            ((first, last, node) for node in self.nodes for first, last in node.ranges), key=lambda range_: range_[0]
+        )
+
+    def nodes_text(self) -> str:
+        """What CLUSTER NODES answers, a line a node. The bus port is 0: there is no bus."""
+        return "".join(f"{self._line(node)}\n" for node in self.nodes)
+
+    def _line(self, node: Node) -> str:
+        role = "myself,master" if node is self.me else "master"
+        shown = f"{node.node_id} {node.host}:{node.port}@0 {role} - 0 0 0 connected"
+        return " ".join([shown, *(_range_text(first, last) for first, last in node.ranges)])
+
+    def info_text(self) -> str:
+        """What CLUSTER INFO answers. The state is `ok` when every slot has an owner."""
+        assigned = self.assigned_slots
+        masters = sum(bool(node.partitions) for node in self.nodes)
+        fields: dict[str, str | int] = {
+            "cluster_state": "ok" if assigned == SLOTS else "fail",
+            "cluster_slots_assigned": assigned,
+            "cluster_slots_ok": assigned,
+            "cluster_slots_pfail": 0,
+            "cluster_slots_fail": 0,
+            "cluster_known_nodes": len(self.nodes),
+            "cluster_size": masters,
+            "cluster_current_epoch": 0,
+            "cluster_my_epoch": 0,
+            "cluster_stats_messages_sent": 0,
+            "cluster_stats_messages_received": 0,
+            "total_cluster_links_buffer_limit_exceeded": 0,
+        }
+        return "".join(f"{name}:{value}\r\n" for name, value in fields.items())
+
+
+def slot_range(partition: int, partitions: int) -> tuple[int, int]:
+    """First and last slot of a partition: the inverse of `engine.slots.partition_of`."""
+    first = -(-partition * SLOTS // partitions)
+    last = -(-(partition + 1) * SLOTS // partitions) - 1
+    return first, last
+
+
+def parse_peers(text: str, partitions: int) -> dict[int, Address]:
+    """The address of each partition that `text` names: `0-1=host:port,2=[::1]:port`.
+
+    Raises:
+        ValueError: not such a list, a partition that is not there, or one that is named twice.
+    """
+    addresses: dict[int, Address] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        match = _PEER.fullmatch(entry)
+        if match is None:
+            raise ValueError(f"peers: {entry!r} is not PARTITIONS=HOST:PORT, such as 0-3=worker-0:6379")
+        first = int(match[1])
+        last = int(match[2] or first)
+        if first > last or last >= partitions:
+            raise ValueError(f"peers: {entry!r} is not within partitions 0-{partitions - 1}")
+        address = match[3] or match[4], int(match[5])
+        if not 0 < address[1] < 1 << 16:
+            raise ValueError(f"peers: {entry!r} has no port between 1 and 65535")
+        for partition in range(first, last + 1):
+            if partition in addresses:
+                raise ValueError(f"peers: partition {partition} is named twice")
+            addresses[partition] = address
+    return addresses
+
+
+def _own_address(addresses: Mapping[int, Address], own: Sequence[int]) -> Address:
+    """Where the peers' list says that this worker is."""
+    found = dict.fromkeys(addresses.get(partition) for partition in own)
+    address = next(iter(found), None)
+    if len(found) != 1 or address is None:
+        names = ", ".join(map(str, own)) or "none"
+        raise ValueError(
+            f"peers: no single address for this worker's partitions ({names}): name them, or set `announce`"
+        )
+    return address
+
+
+def _node(address: Address, members: Sequence[int], partitions: int) -> Node:
+    """A node whose ranges of slots are as long as they can be."""
+    ranges: list[tuple[int, int]] = []
+    for partition in members:
+        first, last = slot_range(partition, partitions)
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1] = ranges[-1][0], last
+        else:
+            ranges.append((first, last))
+    return Node(address, tuple(members), tuple(ranges))
+
+
+def _name(address: Address, what: str) -> str:
+    text = f"slotlog {what} {address[0]}:{address[1]}"
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _range_text(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"

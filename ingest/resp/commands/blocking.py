@@ -1,0 +1,300 @@
+"""BLPOP and its relatives: pops that wait. See `ingest.resp.blocking`.
+
+Sources: https://redis.io/docs/latest/commands/blpop/, …/blmove/, …/blmpop/, …/bzpopmin/, …/bzmpop/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from math import inf, ldexp
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.commands.multi_pop import LIST_ENDS, parse_multi_pop
+from engine.commands.zsets import ZSET_ENDS
+from engine.errors import SYNTAX, CommandError
+from engine.layouts.base import LIST, ZSET
+from engine.numbers import parse_int, parse_long_double
+from engine.replies import NIL_ARRAY, Reply
+from ingest.resp.registry import server_command
+
+if TYPE_CHECKING:
+    from ingest.resp.session import Session
+
+_FLAGS: Final = ("write", "noscript", "blocking")
+_TIMEOUT_S_MAX: Final = 2**63 / 1000 - 1
+_TIMEOUT_BITS_MAX: Final = 64
+_MILLISECOND: Final = 0.001  # a negative time that rounds up to zero is one
+
+
+def read_timeout(text: bytes) -> float:
+    """A timeout in seconds, 0 for ever.
+
+    Raises:
+        CommandError: with Redis' text.
+    """
+    value = parse_long_double(text)
+    if value is None:
+        raise CommandError("ERR timeout is not a float or out of range")
+    too_large = value.mantissa.bit_length() + value.exponent > _TIMEOUT_BITS_MAX
+    seconds = -inf if value.mantissa < 0 and too_large else inf if too_large else ldexp(value.mantissa, value.exponent)
+    if seconds <= -_MILLISECOND:
+        raise CommandError("ERR timeout is negative")
+    if seconds > _TIMEOUT_S_MAX:
+        raise CommandError("ERR timeout is out of range")
+    return max(0.0, seconds)
+
+
+def _all_but_last(args: list[bytes]) -> list[bytes]:
+    return args[:-1]
+
+
+def _first_two(args: list[bytes]) -> list[bytes]:
+    return args[:2]
+
+
+def _counted(args: list[bytes]) -> list[bytes]:
+    """The keys of `timeout numkeys key [key …] …`; none where that cannot be read: the handler says why."""
+    count = parse_int(args[1]) if len(args) > 1 else None
+    return args[2 : 2 + count] if count is not None and 0 < count <= len(args) - 2 else []
+
+
+# ---------------------------------------------------------------------- lists
+
+
+def _list_event(side: bytes) -> Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]:
+    """Inside MULTI: the first of several keys that has elements is found when the event is applied."""
+
+    def as_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+        read_timeout(args[-1])
+        keys = args[:-1]
+        return [b"LMPOP", b"%d" % len(keys), *keys, side], _first_popped
+
+    return as_event
+
+
+def _first_popped(reply: Reply) -> Reply:
+    return reply if not isinstance(reply, list) else [reply[0], reply[1][0]]
+
+
+async def _pop_list(session: Session, args: list[bytes], name: bytes) -> Reply:
+    return await session.server.blocked.wait(
+        session,
+        args[:-1],
+        LIST,
+        lambda key: [name, key],
+        lambda key, value: None if value is None else [key, value],
+        read_timeout(args[-1]),
+    )
+
+
+@server_command(
+    "BLPOP key [key ...] timeout",
+    group="list",
+    since="2.0.0",
+    complexity="O(keys)",
+    flags=_FLAGS,
+    categories=("write", "list", "slow", "blocking"),
+    keys=_all_but_last,
+    as_event=_list_event(b"LEFT"),
+)
+def blpop(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give the first element of the first list that has any; wait for one up to `timeout` seconds."""
+    return _pop_list(session, args, b"LPOP")
+
+
+@server_command(
+    "BRPOP key [key ...] timeout",
+    group="list",
+    since="2.0.0",
+    complexity="O(keys)",
+    flags=_FLAGS,
+    categories=("write", "list", "slow", "blocking"),
+    keys=_all_but_last,
+    as_event=_list_event(b"RIGHT"),
+)
+def brpop(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give the last element of the first list that has any; wait for one up to `timeout` seconds."""
+    return _pop_list(session, args, b"RPOP")
+
+
+def _read_side(text: bytes) -> bytes:
+    side = text.upper()
+    if side not in {b"LEFT", b"RIGHT"}:
+        raise CommandError(SYNTAX)
+    return side
+
+
+def _move_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+    sides = [_read_side(side) for side in args[2:4]]
+    read_timeout(args[-1])
+    return [b"LMOVE", *args[:2], *sides], _same
+
+
+def _rotate_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+    read_timeout(args[-1])
+    return [b"RPOPLPUSH", *args[:-1]], _same
+
+
+def _many_event(name: bytes, args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+    read_timeout(args[0])
+    return [name, *args[1:]], _same
+
+
+def _same(reply: Reply) -> Reply:
+    return reply
+
+
+@server_command(
+    "BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout",
+    group="list",
+    since="6.2.0",
+    flags=(*_FLAGS, "denyoom"),
+    categories=("write", "list", "slow", "blocking"),
+    keys=_first_two,
+    as_event=_move_event,
+)
+def blmove(session: Session, args: list[bytes]) -> Reply:
+    """Move an element from one list to another; wait for one up to `timeout` seconds."""
+    source, destination, from_side, to_side, timeout = args
+    sides = [_read_side(from_side), _read_side(to_side)]
+    return _move(session, [b"LMOVE", source, destination, *sides], read_timeout(timeout))
+
+
+@server_command(
+    "BRPOPLPUSH source destination timeout",
+    group="list",
+    since="2.2.0",
+    flags=(*_FLAGS, "denyoom"),
+    categories=("write", "list", "slow", "blocking"),
+    keys=_first_two,
+    as_event=_rotate_event,
+)
+def brpoplpush(session: Session, args: list[bytes]) -> Reply:
+    """Move the last element of one list to the front of another; wait for one up to `timeout` seconds."""
+    return _move(session, [b"RPOPLPUSH", *args[:2]], read_timeout(args[2]))
+
+
+async def _move(session: Session, event: list[bytes], timeout_s: float) -> Reply:
+    reply = await session.server.blocked.wait(
+        session, [event[1]], LIST, lambda _: event, lambda _, value: value, timeout_s
+    )
+    return None if reply is NIL_ARRAY and session.protocol == 3 else reply
+
+
+# ---------------------------------------------------------------------- several at once
+
+
+def _wait_many(
+    session: Session, args: list[bytes], type_code: int, name: bytes, ends: Mapping[bytes, bool]
+) -> Coroutine[Any, Any, Reply]:
+    timeout_s = read_timeout(args[0])
+    keys, end, wanted = parse_multi_pop(args[1:], ends)
+    side = next(word for word, means in ends.items() if means is end)
+    return session.server.blocked.wait(
+        session,
+        keys,
+        type_code,
+        lambda key: [name, b"1", key, side, b"COUNT", b"%d" % wanted],
+        _not_nil,
+        timeout_s,
+    )
+
+
+def _not_nil(_: bytes, reply: Reply) -> Reply:
+    return None if reply is NIL_ARRAY else reply
+
+
+@server_command(
+    "BLMPOP timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]",
+    group="list",
+    since="7.0.0",
+    complexity="O(keys + elements taken)",
+    flags=("write", "blocking", "movablekeys"),
+    categories=("write", "list", "slow", "blocking"),
+    keys=_counted,
+    as_event=partial(_many_event, b"LMPOP"),
+)
+def blmpop(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give elements of the first list that has any; wait for one up to `timeout` seconds."""
+    return _wait_many(session, args, LIST, b"LMPOP", LIST_ENDS)
+
+
+@server_command(
+    "BZMPOP timeout numkeys key [key ...] MIN|MAX [COUNT count]",
+    group="sorted-set",
+    since="7.0.0",
+    complexity="O(keys + members taken)",
+    flags=("write", "blocking", "movablekeys"),
+    categories=("write", "sortedset", "slow", "blocking"),
+    keys=_counted,
+    as_event=partial(_many_event, b"ZMPOP"),
+)
+def bzmpop(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give members of the first sorted set that has any; wait for one up to `timeout` seconds."""
+    return _wait_many(session, args, ZSET, b"ZMPOP", ZSET_ENDS)
+
+
+# ---------------------------------------------------------------------- sorted sets
+
+
+def _zset_event(side: bytes) -> Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]:
+    def as_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+        read_timeout(args[-1])
+        keys = args[:-1]
+        return [b"ZMPOP", b"%d" % len(keys), *keys, side], _first_member
+
+    return as_event
+
+
+def _first_member(reply: Reply) -> Reply:
+    if not isinstance(reply, list):
+        return reply
+    member, score = reply[1][0]
+    return [reply[0], member, score]
+
+
+async def _pop_zset(session: Session, args: list[bytes], name: bytes) -> Reply:
+    return await session.server.blocked.wait(
+        session,
+        args[:-1],
+        ZSET,
+        lambda key: [name, key],
+        lambda key, popped: [key, *_flat(popped)] if popped else None,
+        read_timeout(args[-1]),
+    )
+
+
+def _flat(popped: Reply) -> list[Reply]:
+    """The member and its score, of a reply that has them as a pair or flat."""
+    return list(popped[0]) if isinstance(popped[0], tuple) else list(popped)
+
+
+@server_command(
+    "BZPOPMIN key [key ...] timeout",
+    group="sorted-set",
+    since="5.0.0",
+    complexity="O(keys)",
+    flags=(*_FLAGS, "fast"),
+    categories=("write", "sortedset", "fast", "blocking"),
+    keys=_all_but_last,
+    as_event=_zset_event(b"MIN"),
+)
+def bzpopmin(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give the member with the lowest score; wait for one up to `timeout` seconds."""
+    return _pop_zset(session, args, b"ZPOPMIN")
+
+
+@server_command(
+    "BZPOPMAX key [key ...] timeout",
+    group="sorted-set",
+    since="5.0.0",
+    complexity="O(keys)",
+    flags=(*_FLAGS, "fast"),
+    categories=("write", "sortedset", "fast", "blocking"),
+    keys=_all_but_last,
+    as_event=_zset_event(b"MAX"),
+)
+def bzpopmax(session: Session, args: list[bytes]) -> Reply:
+    """Remove and give the member with the highest score; wait for one up to `timeout` seconds."""
+    return _pop_zset(session, args, b"ZPOPMAX")

@@ -1,0 +1,339 @@
+"""CLIENT: about the client itself, and about the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.limits import TIME_MS_MAX
+from engine.numbers import parse_int
+from engine.replies import OK, Map, Reply, Set
+from ingest.resp.clients import filter_of, line_of
+from ingest.resp.registry import server_command
+from ingest.resp.replies import NO_REPLY, Verbatim
+
+if TYPE_CHECKING:
+    from ingest.resp.session import Session
+
+_OWN: Final = ("noscript", "loading", "stale")
+_ADMIN: Final = ("admin", "noscript", "loading", "stale")
+_CONNECTION: Final = ("slow", "connection")
+_DANGEROUS: Final = ("admin", "slow", "dangerous", "connection")
+_PRINTABLE: Final = frozenset(range(ord("!"), ord("~") + 1))
+
+
+# ---------------------------------------------------------------------- who I am
+
+
+@server_command(
+    "CLIENT ID",
+    group="connection",
+    since="5.0.0",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_id(session: Session, args: list[bytes]) -> Reply:
+    """Return the connection's number, which no other connection of this process has or will have."""
+    return session.id
+
+
+@server_command("CLIENT INFO", group="connection", since="6.2.0", flags=_OWN, categories=_CONNECTION, container=True)
+def client_info(session: Session, args: list[bytes]) -> Reply:
+    """Return this client's line of CLIENT LIST."""
+    return Verbatim(line_of(session) + b"\n")
+
+
+@server_command(
+    "CLIENT GETNAME",
+    group="connection",
+    since="2.6.9",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_getname(session: Session, args: list[bytes]) -> Reply:
+    """Return the connection's name, null when it has none."""
+    return session.name or None
+
+
+@server_command(
+    "CLIENT SETNAME connection-name",
+    group="connection",
+    since="2.6.9",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_setname(session: Session, args: list[bytes]) -> Reply:
+    """Name the connection; an empty name is none."""
+    check_printable(args[0], "Client names")
+    session.name = args[0]
+    return OK
+
+
+@server_command(
+    "CLIENT SETINFO <LIB-NAME|LIB-VER> value",
+    group="connection",
+    since="7.2.0",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_setinfo(session: Session, args: list[bytes]) -> Reply:
+    """Say which library the client uses, or which version of it."""
+    option = args[0].decode(errors="surrogateescape")
+    if option.upper() not in {"LIB-NAME", "LIB-VER"}:
+        raise CommandError(f"ERR Unrecognized option '{option}'")
+    check_printable(args[1], option)
+    if option.upper() == "LIB-NAME":
+        session.lib_name = args[1]
+    else:
+        session.lib_ver = args[1]
+    return OK
+
+
+def check_printable(text: bytes, what: str) -> None:
+    """Refuse a name that could not stand in CLIENT LIST.
+
+    Raises:
+        CommandError: with Redis' text.
+    """
+    if not _PRINTABLE.issuperset(text):
+        raise CommandError(f"ERR {what} cannot contain spaces, newlines or special characters.")
+
+
+# ---------------------------------------------------------------------- how I am treated
+
+
+@server_command(
+    "CLIENT REPLY <ON|OFF|SKIP>",
+    group="connection",
+    since="3.2.0",
+    flags=(*_OWN, "no_multi"),
+    categories=_CONNECTION,
+    container=True,
+)
+def client_reply(session: Session, args: list[bytes]) -> Reply:
+    """Leave out all replies from now on, only the next one, or none."""
+    word = args[0].upper()
+    if word == b"ON":
+        session.reply_mode = "on"
+        session.muted = False
+    elif word == b"OFF":
+        session.reply_mode = "off"
+    elif word == b"SKIP":
+        session.reply_mode = "off" if session.reply_mode == "off" else "skip"
+    else:
+        raise CommandError(SYNTAX)
+    session.refresh()
+    return OK if word == b"ON" else NO_REPLY
+
+
+@server_command(
+    "CLIENT NO-EVICT <ON|OFF>",
+    group="connection",
+    since="7.0.0",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    immediate=True,
+    container=True,
+)
+def client_no_evict(session: Session, args: list[bytes]) -> Reply:
+    """Accepted and shown by CLIENT LIST: no client is ever cut off to make room for others."""
+    session.no_evict = _is_on(args[0])
+    return OK
+
+
+@server_command(
+    "CLIENT NO-TOUCH <ON|OFF>",
+    group="connection",
+    since="7.2.0",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_no_touch(session: Session, args: list[bytes]) -> Reply:
+    """Accepted and shown by CLIENT LIST: reads leave no trace here anyway."""
+    session.no_touch = _is_on(args[0])
+    return OK
+
+
+@server_command(
+    "CLIENT CAPA capability [capability ...]",
+    group="connection",
+    since="8.0.0",
+    flags=_OWN,
+    categories=_CONNECTION,
+    immediate=True,
+    container=True,
+)
+def client_capa(session: Session, args: list[bytes]) -> Reply:
+    """Accepted, and without effect: nothing here depends on what a client can do."""
+    return OK
+
+
+@server_command(
+    "CLIENT TRACKING <ON|OFF> [option ...]",
+    group="connection",
+    since="6.0.0",
+    flags=_OWN,
+    categories=_CONNECTION,
+    container=True,
+)
+def client_tracking(session: Session, args: list[bytes]) -> Reply:
+    """Refused but for OFF: no invalidation messages are sent."""
+    if _is_on(args[0]):
+        raise CommandError("ERR CLIENT TRACKING is not supported: no invalidation messages are sent")
+    if len(args) > 1:
+        raise CommandError(SYNTAX)
+    return OK
+
+
+@server_command(
+    "CLIENT TRACKINGINFO", group="connection", since="6.2.0", flags=_OWN, categories=_CONNECTION, container=True
+)
+def client_trackinginfo(session: Session, args: list[bytes]) -> Reply:
+    """Say that tracking is off."""
+    return Map([(b"flags", Set([b"off"])), (b"redirect", -1), (b"prefixes", [])])
+
+
+@server_command(
+    "CLIENT GETREDIR", group="connection", since="6.0.0", flags=_OWN, categories=_CONNECTION, container=True
+)
+def client_getredir(session: Session, args: list[bytes]) -> Reply:
+    """Say that tracking is off."""
+    return -1
+
+
+@server_command(
+    "CLIENT CACHING <YES|NO>", group="connection", since="6.0.0", flags=_OWN, categories=_CONNECTION, container=True
+)
+def client_caching(session: Session, args: list[bytes]) -> Reply:
+    """Refused, since tracking is off."""
+    raise CommandError(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+    )
+
+
+def _is_on(word: bytes) -> bool:
+    if word.upper() not in {b"ON", b"OFF"}:
+        raise CommandError(SYNTAX)
+    return word.upper() == b"ON"
+
+
+# ---------------------------------------------------------------------- all clients
+
+
+@server_command(
+    "CLIENT LIST [option value ...]",
+    group="connection",
+    since="2.4.0",
+    complexity="O(clients)",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    container=True,
+)
+def client_list(session: Session, args: list[bytes]) -> Reply:
+    """Return a line for each client, or for those that fit the filters, such as TYPE pubsub or NOT-USER default."""
+    fits = filter_of(session.server, session, args)
+    lines = [line_of(other) + b"\n" for other in session.server.sessions.values() if fits(other)]
+    return Verbatim(b"".join(lines))
+
+
+@server_command(
+    "CLIENT KILL <address|filter> [value ...]",
+    group="connection",
+    since="2.4.0",
+    complexity="O(clients)",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    container=True,
+)
+def client_kill(session: Session, args: list[bytes]) -> Reply:
+    """Close the connection of one address, or those that fit the filters of CLIENT LIST, but not one's own."""
+    sessions = list(session.server.sessions.values())
+    if len(args) == 1:
+        meant = [other for other in sessions if other.address == args[0]]
+        if not meant:
+            raise CommandError("ERR No such client")
+        return _kill(session, meant, OK)
+    fits = filter_of(session.server, session, args, skip_me=True)
+    meant = [other for other in sessions if fits(other)]
+    return _kill(session, meant, len(meant))
+
+
+def _kill(session: Session, meant: list[Session], reply: Reply) -> Reply:
+    """Close these connections; if the client's own is one of them, after the reply."""
+    for other in meant:
+        if other is not session:
+            other.kill()
+    if session not in meant:
+        return reply
+    session.answer(reply)
+    session.close("CLIENT KILL")
+    return NO_REPLY
+
+
+@server_command(
+    "CLIENT PAUSE timeout [WRITE|ALL]",
+    group="connection",
+    since="3.0.0",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    container=True,
+)
+def client_pause(session: Session, args: list[bytes]) -> Reply:
+    """Let the writes of all clients, or all their commands, wait for so many milliseconds."""
+    mode = args[1].upper() if len(args) > 1 else b"ALL"
+    if mode not in {b"WRITE", b"ALL"}:
+        raise CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
+    timeout_ms = parse_int(args[0])
+    if timeout_ms is None:
+        raise CommandError("ERR timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise CommandError("ERR timeout is negative")
+    if timeout_ms > TIME_MS_MAX:
+        raise CommandError("ERR timeout is out of range")
+    session.server.pause.begin(timeout_ms, writes_only=mode == b"WRITE")
+    return OK
+
+
+@server_command(
+    "CLIENT UNPAUSE",
+    group="connection",
+    since="6.2.0",
+    complexity="O(paused clients)",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    container=True,
+)
+def client_unpause(session: Session, args: list[bytes]) -> Reply:
+    """Let everything go on that CLIENT PAUSE keeps waiting."""
+    session.server.pause.end()
+    return OK
+
+
+@server_command(
+    "CLIENT UNBLOCK client-id [TIMEOUT|ERROR]",
+    group="connection",
+    since="5.0.0",
+    flags=_ADMIN,
+    categories=_DANGEROUS,
+    container=True,
+)
+def client_unblock(session: Session, args: list[bytes]) -> Reply:
+    """End the wait of a blocked client, as if its time were over or with an error; 0 when it did not wait."""
+    reason = args[1].upper() if len(args) > 1 else b"TIMEOUT"
+    if reason not in {b"TIMEOUT", b"ERROR"}:
+        raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    number = parse_int(args[0])
+    if number is None:
+        raise CommandError(NOT_AN_INTEGER)
+    other = session.server.sessions.get(number)
+    return int(other is not None and session.server.blocked.unblock(other, error=reason == b"ERROR"))

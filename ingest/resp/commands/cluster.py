@@ -1,0 +1,340 @@
+"""CLUSTER and what belongs to it, as cluster clients ask for it. Source: https://valkey.io/commands/#cluster.
+
+Who owns what is configuration here (`ingest.resp.cluster`), so the commands that would change it do not exist. The keys
+of a slot are read from the state in steps, with a pause after each one for everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from engine.layouts import LAYOUTS
+from engine.limits import SLOTS
+from engine.numbers import parse_int
+from engine.replies import OK, Map, Reply
+from engine.slots import partition_of, slot
+from ingest.resp.commands.containers import help_of
+from ingest.resp.info import applied_offsets
+from ingest.resp.registry import server_command
+from ingest.resp.replies import Verbatim
+
+if TYPE_CHECKING:
+    from ingest.resp.cluster import ClusterMap, Node
+    from ingest.resp.lane import Lane
+    from ingest.resp.session import Session
+
+_DISABLED: Final = "ERR This instance has cluster support disabled"
+_NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
+_KEYS_A_STEP: Final = 2000
+_READ: Final = ("loading", "stale")
+_ADMIN: Final = ("admin", "stale")
+_ADMIN_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+
+def _map(session: Session) -> ClusterMap:
+    """The cluster map; CommandError in standalone mode."""
+    if not session.server.clustered:
+        raise CommandError(_DISABLED)
+    return session.server.cluster
+
+
+# ---------------------------------------------------------------------- who is there
+
+
+@server_command(
+    "CLUSTER SLOTS",
+    group="cluster",
+    since="3.0.0",
+    complexity="O(nodes)",
+    flags=_READ,
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_slots(session: Session, args: list[bytes]) -> Reply:
+    """The ranges of slots with the node that owns each: address, port and id."""
+    return [
+        [first, last, [*_endpoint(node), node.node_id.encode(), Map()]] for first, last, node in _map(session).ranges()
+    ]
+
+
+@server_command(
+    "CLUSTER SHARDS",
+    group="cluster",
+    since="7.0.0",
+    complexity="O(nodes)",
+    flags=_READ,
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_shards(session: Session, args: list[bytes]) -> Reply:
+    """The nodes with their ranges of slots; a shard is one node."""
+    cluster = _map(session)
+    offset = applied_offsets(session.server)
+    return [_shard(node, offset if node is cluster.me else 0) for node in cluster.nodes]
+
+
+@server_command(
+    "CLUSTER NODES",
+    group="cluster",
+    since="3.0.0",
+    complexity="O(nodes)",
+    flags=_READ,
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_nodes(session: Session, args: list[bytes]) -> Reply:
+    """The nodes as text, a line each."""
+    return Verbatim(_map(session).nodes_text().encode())
+
+
+@server_command(
+    "CLUSTER INFO", group="cluster", since="3.0.0", flags=_READ, categories=("slow",), immediate=True, container=True
+)
+def cluster_info(session: Session, args: list[bytes]) -> Reply:
+    """The state of the cluster as text: `ok` when every slot has an owner."""
+    return Verbatim(_map(session).info_text().encode())
+
+
+@server_command(
+    "CLUSTER MYID", group="cluster", since="3.0.0", flags=_READ, categories=("slow",), immediate=True, container=True
+)
+def cluster_myid(session: Session, args: list[bytes]) -> Reply:
+    """The id of this node."""
+    return _map(session).me.node_id.encode()
+
+
+@server_command(
+    "CLUSTER MYSHARDID",
+    group="cluster",
+    since="7.2.0",
+    flags=_READ,
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_myshardid(session: Session, args: list[bytes]) -> Reply:
+    """The id of this node's shard."""
+    return _map(session).me.shard_id.encode()
+
+
+@server_command(
+    "CLUSTER LINKS",
+    group="cluster",
+    since="7.0.0",
+    flags=("stale",),
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_links(session: Session, args: list[bytes]) -> Reply:
+    """The links between nodes: there are none, nodes do not talk to each other."""
+    _map(session)
+    return []
+
+
+@server_command(
+    "CLUSTER REPLICAS node-id",
+    group="cluster",
+    since="5.0.0",
+    flags=_ADMIN,
+    categories=_ADMIN_CATEGORIES,
+    immediate=True,
+    container=True,
+)
+def cluster_replicas(session: Session, args: list[bytes]) -> Reply:
+    """The replicas of a node: it has none."""
+    _node(session, args[0])
+    return []
+
+
+@server_command(
+    "CLUSTER COUNT-FAILURE-REPORTS node-id",
+    group="cluster",
+    since="3.0.0",
+    flags=_ADMIN,
+    categories=_ADMIN_CATEGORIES,
+    immediate=True,
+    container=True,
+)
+def cluster_count_failure_reports(session: Session, args: list[bytes]) -> Reply:
+    """How many nodes have reported that a node fails: none do."""
+    _node(session, args[0])
+    return 0
+
+
+@server_command(
+    "CLUSTER HELP",
+    group="cluster",
+    since="5.0.0",
+    flags=_READ,
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_help(session: Session, args: list[bytes]) -> Reply:
+    """Print this help; refused in standalone mode as everything here."""
+    _map(session)
+    return help_of(b"CLUSTER")
+
+
+# ---------------------------------------------------------------------- what is in a slot
+
+
+@server_command(
+    "CLUSTER KEYSLOT key",
+    group="cluster",
+    since="3.0.0",
+    complexity="O(bytes of the key)",
+    flags=("stale",),
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def cluster_keyslot(session: Session, args: list[bytes]) -> Reply:
+    """The slot of a key, in standalone mode as well."""
+    return slot(args[0])
+
+
+@server_command(
+    "CLUSTER COUNTKEYSINSLOT slot",
+    group="cluster",
+    since="3.0.0",
+    complexity="O(keys in the slot)",
+    flags=("stale",),
+    categories=("slow",),
+    container=True,
+)
+async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
+    """How many keys this node has in a slot. Counts them: O(keys in the slot)."""
+    _map(session)
+    number = _integer(args[0])
+    if not 0 <= number < SLOTS:
+        raise CommandError("ERR Invalid slot")
+    count = 0
+    async for names in _slot_names(session, number):
+        count += len(names)
+    return count
+
+
+@server_command(
+    "CLUSTER GETKEYSINSLOT slot count",
+    group="cluster",
+    since="3.0.0",
+    complexity="O(count, and keys that are due on the way)",
+    flags=("stale",),
+    categories=("slow",),
+    container=True,
+)
+async def cluster_getkeysinslot(session: Session, args: list[bytes]) -> Reply:
+    """Up to `count` keys that this node has in a slot, by the length of their names and their bytes."""
+    _map(session)
+    number, count = _integer(args[0]), _integer(args[1])
+    if not 0 <= number < SLOTS or count < 0:
+        raise CommandError("ERR Invalid slot or number of keys")
+    found: list[bytes] = []
+    async for names in _slot_names(session, number):
+        found += names
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+async def _slot_names(session: Session, number: int) -> AsyncIterator[list[bytes]]:
+    """The keys of a slot that are alive, some at a time; none when the slot is another worker's.
+
+    No scan is open while others run: an open one would keep the store from closing.
+    """
+    lane = session.server.lanes.get(partition_of(number, session.server.partitions))
+    start: bytes | None = b""
+    while lane is not None and start is not None:
+        names, start = _step(lane, number, start)
+        yield names
+        await asyncio.sleep(0)
+
+
+def _step(lane: Lane, number: int, start: bytes) -> tuple[list[bytes], bytes | None]:
+    """The names of the next keys of the slot, and the metadata key to go on at; None at the slot's end.
+
+    Metadata keys sort by database and slot first, so a slot is one range of them.
+    """
+    machine = lane.machine
+    layout = LAYOUTS[machine.home.layout](lane.partition)
+    first, end = layout.metadata_key(0, number, b""), layout.metadata_key(0, number + 1, b"")
+    names: list[bytes] = []
+    for at, (key, value) in enumerate(lane.seat.worker.store.scan(layout.metadata_cf, start or first, end)):
+        if at == _KEYS_A_STEP:
+            return names, key
+        expire_ms = layout.parse_metadata(value).expire_ms
+        if not 0 < expire_ms <= machine.clock_ms:
+            names.append(layout.parse_metadata_key(key)[2])
+    return names, None
+
+
+# ---------------------------------------------------------------------- what a client says of itself
+
+
+@server_command(
+    "READONLY", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
+)
+def readonly(session: Session, args: list[bytes]) -> Reply:
+    """Say that stale reads will do; there are no replicas to read from, so nothing changes."""
+    return OK
+
+
+@server_command(
+    "READWRITE", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
+)
+def readwrite(session: Session, args: list[bytes]) -> Reply:
+    """Take READONLY back."""
+    return OK
+
+
+@server_command("ASKING", group="cluster", since="3.0.0", flags=("fast",), categories=("fast", "connection"))
+def asking(session: Session, args: list[bytes]) -> Reply:
+    """Say that the next command follows an ASK; no slot is ever on its way here, so nothing changes."""
+    _map(session)
+    return OK
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _endpoint(node: Node) -> list[Reply]:
+    return [node.host.encode(), node.port]
+
+
+def _shard(node: Node, offset: int) -> Map:
+    host = node.host.encode()
+    described = Map(
+        [
+            (b"id", node.node_id.encode()),
+            (b"port", node.port),
+            (b"ip", host),
+            (b"endpoint", host),
+            (b"role", b"master"),
+            (b"replication-offset", offset),
+            (b"health", b"online"),
+        ]
+    )
+    slots = [bound for range_ in node.ranges for bound in range_]
+    return Map([(b"slots", slots), (b"nodes", [described]), (b"id", node.shard_id.encode())])
+
+
+def _node(session: Session, node_id: bytes) -> Node:
+    node = _map(session).find(node_id.decode(errors="surrogateescape"))
+    if node is None:
+        raise CommandError(f"ERR Unknown node {node_id.decode(errors='surrogateescape')}")
+    return node
+
+
+def _integer(arg: bytes) -> int:
+    number = parse_int(arg)
+    if number is None:
+        raise CommandError(_NOT_AN_INTEGER)
+    return number

@@ -1,0 +1,63 @@
+"""Keyspace notifications: what happened to keys, told on channels of Pub/Sub. It is one worker's, as Pub/Sub is.
+
+    __keyspace@<db>__:<key> <event>      with K in `notify-keyspace-events`
+    __keyevent@<db>__:<event> <key>      with E
+
+The other letters choose classes of events: g $ l s h z x e t d n, and A for all of them but n. No letter, no work.
+`m` is taken, and nothing is told: a read here leaves no trace. See https://valkey.io/topics/notifications/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.applied import Touched
+from ingest.resp.keyspace_events import EXPIRED, Event, events_of
+from ingest.resp.pubsub import PubSub
+
+_CLASSES: Final = {letter: 1 << at for at, letter in enumerate("g$lshzxetdnmKE")}
+_KEYSPACE: Final = _CLASSES["K"]
+_KEYEVENT: Final = _CLASSES["E"]
+_ALL: Final = sum(_CLASSES[letter] for letter in "g$lshzxetd")
+_EVENTS: Final = _ALL | _CLASSES["n"]
+
+
+class Notifications:
+    """Tells Pub/Sub what happened to keys.
+
+    Attributes:
+        flags: what to tell, as `parse` gives it; 0: nothing, so no machine need note what it modifies.
+    """
+
+    def __init__(self, pubsub: PubSub) -> None:
+        self._pubsub = pubsub
+        self.flags = 0
+
+    @staticmethod
+    def parse(letters: str) -> int:
+        """The flags for a checked value of `notify-keyspace-events`; 0 when it chooses no channel or no event."""
+        flags = 0
+        for letter in letters:
+            flags |= _ALL if letter == "A" else _CLASSES[letter]
+        return flags if flags & (_KEYSPACE | _KEYEVENT) and flags & _EVENTS else 0
+
+    def on_touched(self, touched: Sequence[Touched]) -> None:
+        """Tell what a batch, now committed, has modified."""
+        if self.flags and self._pubsub.is_heard:
+            for event in events_of(touched):
+                self._tell(event)
+
+    def expired_keys(self, db: int, key: bytes) -> None:
+        """Tell that a key was removed because its time to live was over."""
+        if self.flags and self._pubsub.is_heard:
+            self._tell(Event(EXPIRED, b"expired", db, key))
+
+    def _tell(self, event: Event) -> None:
+        flags = self.flags
+        if not flags & _CLASSES[event.letter]:
+            return
+        if flags & _KEYSPACE:
+            self._pubsub.publish(b"__keyspace@%d__:%b" % (event.db, event.key), event.name)
+        if flags & _KEYEVENT:
+            self._pubsub.publish(b"__keyevent@%d__:%b" % (event.db, event.name), event.key)

@@ -1,0 +1,160 @@
+"""What the server counts, for INFO: totals since the start or the last `CONFIG RESETSTAT`, and rates of late.
+
+The dispatcher and the connections add to the attributes; nothing here is called for each command.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine.replies import Reply
+from ingest.resp.census import Census
+
+_SAMPLES: Final = 16
+SAMPLE_SECONDS: Final = 0.1
+"""How often `Stats.sample` wants to be called. Redis samples as often, and shows the mean of as many samples."""
+
+_ERROR_CODES_MAX: Final = 128
+_TOO_MANY_ERROR_CODES: Final = "ERRORSTATS_OVERFLOW"
+
+
+class Rate:
+    """How fast a total grows, from its last samples."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._rates: deque[float] = deque(maxlen=_SAMPLES)
+
+    def sample(self, total: int, seconds: float) -> None:
+        """Note the total, `seconds` after the sample before."""
+        self._rates.append(max(0, total - self._total) / seconds)
+        self._total = total
+
+    @property
+    def per_second(self) -> float:
+        """The mean of the samples kept, 0 before the first one."""
+        return sum(self._rates) / len(self._rates) if self._rates else 0.0
+
+
+class Stats:
+    """The server's counters.
+
+    Attributes:
+        connections_received, rejected_connections: accepted ones, and those turned away at `maxclients`.
+        net_input_bytes, net_output_bytes: from and to clients.
+        reads_processed, writes_processed: how often there was something from, or for, a client.
+        keyspace_hits, keyspace_misses: reads that found their key, or did not, as far as their replies tell.
+        expired_keys: keys that died of their time to live.
+        denied_auth, denied_command, denied_key, denied_channel, denied_database: what the ACL refused.
+        query_limit_disconnections, output_limit_disconnections: clients cut off at a buffer limit.
+        errors: error code, such as `ERR` -> replies with it.
+        error_replies: all of them.
+        lag_events: partition -> how many offsets it is behind the log, as its consumer said last.
+        census: counts the keys that have a time to live.
+    """
+
+    __slots__ = (
+        "_input",
+        "_operations",
+        "_output",
+        "_sampled_at",
+        "census",
+        "connections_received",
+        "denied_auth",
+        "denied_channel",
+        "denied_command",
+        "denied_database",
+        "denied_key",
+        "error_replies",
+        "errors",
+        "expired_keys",
+        "keyspace_hits",
+        "keyspace_misses",
+        "lag_events",
+        "net_input_bytes",
+        "net_output_bytes",
+        "output_limit_disconnections",
+        "query_limit_disconnections",
+        "reads_processed",
+        "rejected_connections",
+        "writes_processed",
+    )
+
+    def __init__(self) -> None:
+        self.lag_events: dict[int, int] = {}
+        self.census = Census()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, as `CONFIG RESETSTAT` does."""
+        self.connections_received = 0
+        self.rejected_connections = 0
+        self.net_input_bytes = 0
+        self.net_output_bytes = 0
+        self.reads_processed = 0
+        self.writes_processed = 0
+        self.keyspace_hits = 0
+        self.keyspace_misses = 0
+        self.expired_keys = 0
+        self.denied_auth = 0
+        self.denied_command = 0
+        self.denied_key = 0
+        self.denied_channel = 0
+        self.denied_database = 0
+        self.query_limit_disconnections = 0
+        self.output_limit_disconnections = 0
+        self.error_replies = 0
+        self.errors: dict[str, int] = {}
+        self._operations = Rate()
+        self._input = Rate()
+        self._output = Rate()
+        self._sampled_at: float | None = None
+
+    def count_empty(self, reply: Reply) -> None:
+        """Count a read whose reply is false: nil, 0 and an empty collection mean a key that is not there.
+
+        A key that holds an empty string, or a member with a score of 0, is there.
+        """
+        if isinstance(reply, (bytes, float)):
+            self.keyspace_hits += 1
+        else:
+            self.keyspace_misses += 1
+
+    def count_error(self, message: str) -> None:
+        """Count an error reply by its code, the first word of `message`. Codes are bounded, as in Redis."""
+        self.error_replies += 1
+        code = message.partition(" ")[0]
+        if code not in self.errors and len(self.errors) >= _ERROR_CODES_MAX:
+            code = _TOO_MANY_ERROR_CODES
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+    def sample(self, now_s: float, commands: int) -> None:
+        """Note how far the totals have come: commands that ran, bytes. To be called every `SAMPLE_SECONDS`.
+
+        Args:
+            now_s: monotonic.
+            commands: how many ran so far.
+        """
+        before, self._sampled_at = self._sampled_at, now_s
+        if before is None or now_s <= before:
+            return
+        seconds = now_s - before
+        self._operations.sample(commands, seconds)
+        self._input.sample(self.net_input_bytes, seconds)
+        self._output.sample(self.net_output_bytes, seconds)
+
+    @property
+    def operations_per_second(self) -> int:
+        """Commands a second of late."""
+        return int(self._operations.per_second)
+
+    @property
+    def input_kib_per_second(self) -> float:
+        """KiB a second from clients of late."""
+        return self._input.per_second / 1024
+
+    @property
+    def output_kib_per_second(self) -> float:
+        """KiB a second to clients of late."""
+        return self._output.per_second / 1024
