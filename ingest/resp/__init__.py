@@ -1,0 +1,1 @@
+"""The RESP server: what any Redis client can talk to."""

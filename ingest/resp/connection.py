@@ -1,0 +1,117 @@
+"""One socket: bytes in to commands, and the limits that a client must keep."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from time import monotonic
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+
+from engine.errors import CommandError
+from ingest.resp.encode import encode2
+from ingest.resp.protocol import Parser
+from ingest.resp.session import Session
+
+if TYPE_CHECKING:
+    from ingest.resp.server import Server
+
+# So much may wait for a client before nothing more is run for it. Clients send a whole pipeline before they read the
+# first reply: less would stop both sides for good.
+_WRITE_HIGH_WATER: Final = 32 * 1024 * 1024
+
+logger = structlog.get_logger(__name__)
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection.
+
+    Args:
+        server: whose it is.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._session: Session | None = None
+        self._parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the client in, or tell it why not."""
+        transport = cast("asyncio.Transport", transport)
+        transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
+        connected: socket.socket | None = transport.get_extra_info("socket")
+        if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(connected, self._server.config["tcp-keepalive"])
+        refusal = self._server.admit(transport)
+        if isinstance(refusal, CommandError):
+            transport.write(encode2(refusal))
+            transport.close()
+            return
+        self._session = refusal
+        self._parser.authenticated = refusal.authenticated
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, and run what is complete."""
+        session, server = self._session, self._server
+        if session is None or session.closing:
+            return
+        session.last_active = monotonic()
+        server.stats.net_input_bytes += len(data)
+        session.received_bytes += len(data)
+        server.stats.reads_processed += 1
+        parser = self._parser
+        parser.authenticated = session.authenticated
+        server.tell_time()
+        commands = parser.feed(data)
+        if commands:
+            session.receive(commands)
+        while parser.held and not session.closing:  # what is too long for a client that has not logged in yet
+            parser.authenticated = session.authenticated
+            session.receive(parser.feed(b""))
+        if server.ready:  # other clients have something to be sent: messages, what a command has let go on
+            server.flush()
+        session.query_bytes = parser.buffered_bytes
+        error = parser.error
+        if error is not None:
+            if error.silent:
+                logger.warning("client_speaks_http", client=session.id)
+                session.kill()
+                return
+            session.fail(CommandError(f"ERR Protocol error: {error.message}"))
+        elif session.query_bytes > server.config["client-query-buffer-limit"]:
+            server.stats.query_limit_disconnections += 1
+            logger.warning("client_query_too_large", client=session.id, query_bytes=session.query_bytes)
+            session.kill()
+
+    def pause_writing(self) -> None:
+        """Its replies pile up here."""
+        if self._session is not None:
+            self._session.choke()
+
+    def resume_writing(self) -> None:
+        """They have gone out."""
+        if self._session is not None:
+            self._session.unchoke()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: answer what it has sent, then close."""
+        if self._session is not None:
+            self._session.finish()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody waits any more."""
+        if self._session is not None:
+            self._session.gone()
+            self._server.forget(self._session)
+
+
+def _keep_alive(connected: socket.socket, seconds: int) -> None:
+    """Let the kernel find out about peers that are gone."""
+    if seconds:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, seconds // 3))
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -1,0 +1,398 @@
+"""One owned partition as the RESP server sees it: the way of a write from a client to its reply.
+
+    submit -> outbox -> log.append -> durable -> machine.apply, in memory -> commit -> answer
+
+Writes of one turn of the event loop go to the log together, one append at a time. What is durable is applied from
+memory, not read back, as soon as it is next in line; records of others that stand before it are the consumer's, which
+calls `advance` when it has applied them. A read that stands behind an unapplied write of its connection waits in the
+same queue and is evaluated right after that write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from engine.applied import Applied
+from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
+from engine.machine import Machine
+from engine.registry import Spec, keys_of
+from engine.replies import Reply
+from ingest.clock import now_ms
+from ingest.errors import LogUnavailableError, appended_nothing
+from ingest.events import encode
+from ingest.log import Entry, Log, Position
+from ingest.observer import Condition
+from ingest.resp.applying import Answers, UnusualError, apply_group, evaluated, outcome
+from ingest.resp.entries import event_entry
+from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, log_record, without_gaps
+from ingest.seat import Seat
+
+PENDING_EVENTS_MAX: Final = 50_000
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+_GROUP_EVENTS_MAX: Final = 1000
+_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
+_NOT_KNOWN_YET: Final = 1 << 62
+_TICK: Final = encode("TICK", [])
+
+logger = structlog.get_logger(__name__)
+
+
+class _Tick(Item):
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__(b"TICK", [], 0, Entry(lane.partition, None, _TICK))
+        self._lane = lane
+
+    def answer(self, reply: Reply, seconds: float) -> None:
+        """The clock has moved, or cannot be moved now."""
+        self._lane.ticking = False
+
+
+class Lane:
+    """One owned partition.
+
+    Args:
+        partition: its number.
+        seat: its worker, and how it is.
+        log: where writes go.
+        delivered: called after each lot of answers, so that they are sent.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        seat: Seat,
+        log: Log,
+        delivered: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self.seat = seat
+        self.pending_events = 0
+        self.pending_bytes = 0
+        self.ready_offset = _NOT_KNOWN_YET
+        self.closing = False
+        self._log = log
+        self._delivered = delivered
+        self._outbox: deque[Item] = deque()
+        self._sent: list[Item] = []
+        self._durable: deque[Group] = deque()
+        self._scheduled = False
+        self._appending: asyncio.Task[None] | None = None
+        self._busy = False
+        self._failure: Exception | None = None
+        self._moved = asyncio.Event()
+        self.ticking = False
+
+    # ------------------------------------------------------------------ how it is
+
+    @property
+    def machine(self) -> Machine:
+        """The open machine; RuntimeError while the partition is stopped."""
+        return self.seat.worker.machine
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits here that clients should be held."""
+        return self.pending_events > PENDING_EVENTS_MAX or self.pending_bytes > PENDING_BYTES_MAX
+
+    def refusal(self, *, write: bool) -> CommandError | None:
+        """Why no command can be taken now; None when it can."""
+        seat = self.seat
+        if seat.condition is Condition.RUNNING and not self.closing:
+            if seat.worker.machine.next_offset >= self.ready_offset:
+                return None
+            return CommandError("LOADING slotlog is applying its log")
+        if seat.condition is Condition.OPENING:
+            return CommandError("LOADING slotlog is opening its state")
+        if seat.condition is Condition.WAITING and not write and seat.worker.is_open:
+            return None
+        if self.closing and (write or seat.worker.is_open):
+            return CommandError("ERR slotlog is shutting down; nothing was written") if write else None
+        hint = "; nothing was written" if write else ""
+        return CommandError(f"ERR partition {self.partition} is {seat.condition}: {seat.reason}{hint}")
+
+    # ------------------------------------------------------------------ in
+
+    def read(self, spec: Spec, args: list[bytes], db: int, wall_ms: int) -> Reply:
+        """The reply of a read as of now.
+
+        Raises:
+            CommandError: its own error.
+            DueError: a key of it is due by `wall_ms` and not by the log: `submit_after_tick` waits for a tick.
+        """
+        return self.machine.evaluate(spec, args, db, wall_ms)
+
+    def submit(self, item: Item) -> None:
+        """Queue a write, or a read that stands behind one."""
+        self._outbox.append(item)
+        self.pending_events += 1
+        self.pending_bytes += item.size
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def submit_after_tick(self, item: Item) -> None:
+        """Queue a read behind a TICK, which moves the partition's clock to now; one of them is under way at a time."""
+        self.tick()
+        self.submit(item)
+
+    def tick(self) -> None:
+        """Append a TICK, unless one is under way."""
+        if not self.ticking:
+            self.ticking = True
+            self.submit(_Tick(self))
+
+    async def write(self, name: bytes, args: list[bytes], db: int = 0) -> Reply:
+        """Append an event, and wait for its outcome. A CommandError is returned, not raised."""
+        return await self.submit_awaited(name, args, db).done
+
+    def submit_awaited(self, name: bytes, args: list[bytes], db: int) -> Awaited:
+        """Append an event whose outcome a coroutine waits for."""
+        item = Awaited(name, args, db, event_entry(self.partition, name, args, keys_of(name, args), db=db))
+        self.submit(item)
+        return item
+
+    # ------------------------------------------------------------------ to the log
+
+    def _flush(self) -> None:
+        """Send the next group to the log."""
+        self._scheduled = False
+        if self._appending is not None or not self._outbox:
+            return
+        items = self._next_group()
+        entries = [item.entry for item in items if item.entry is not None]
+        try:
+            positions = self._log.append_at_once(entries) if entries else []
+        except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for these items
+            self._append_failed(items, error)
+            return
+        if positions is None:
+            self._sent = items
+            self._appending = asyncio.get_running_loop().create_task(self._append(entries))
+            return
+        self._arrived(items, positions)
+
+    async def _append(self, entries: list[Entry]) -> None:
+        positions: list[Position] = []
+        failure: Exception | None = None
+        try:
+            positions = await self._log.append(entries)
+        except Exception as error:  # noqa: BLE001 - as in `_flush`
+            failure = error
+        self._appending = None
+        items, self._sent = self._sent, []
+        if failure is not None:
+            self._append_failed(items, failure)
+        elif items:
+            self._arrived(items, positions)
+
+    def _next_group(self) -> list[Item]:
+        outbox = self._outbox
+        if len(outbox) <= _GROUP_EVENTS_MAX and self.pending_bytes <= _GROUP_BYTES_MAX:
+            items = list(outbox)
+            outbox.clear()
+            return items
+        items = []
+        size = 0
+        while outbox and len(items) < _GROUP_EVENTS_MAX and size < _GROUP_BYTES_MAX:
+            item = outbox.popleft()
+            size += item.size
+            items.append(item)
+        return items
+
+    def _arrived(self, items: list[Item], positions: list[Position]) -> None:
+        """These items are durable."""
+        self._durable.extend(without_gaps(items, positions))
+        self.advance()
+        if self._durable and self.seat.condition is not Condition.RUNNING:
+            self.give_up(self.seat.reason)
+        if self._outbox and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _append_failed(self, items: list[Item], error: Exception) -> None:
+        """Nothing of what waits may overtake a write that failed: it fails as well, and was never sent."""
+        if not isinstance(error, LogUnavailableError):
+            logger.error("append_failed", partition=self.partition, error=repr(error))
+        behind = list(self._outbox)
+        self._outbox.clear()
+        nothing = CommandError(f"ERR nothing was written: {error}")
+        doubt = CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {error}")
+        self._fail_new(items, nothing if appended_nothing(error) else doubt)
+        self._fail_new(behind, nothing)
+
+    def _fail_new(self, items: list[Item], error: CommandError) -> None:
+        """Reads among them may stand behind durable writes that are not applied yet: then they go on waiting."""
+        if self._durable:
+            if reads := [item for item in items if item.entry is None]:
+                self._durable.append((reads, []))
+            items = [item for item in items if item.entry is not None]
+        self._fail(items, error)
+
+    # ------------------------------------------------------------------ into the state
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first durable offset that is to be applied from here; None when there is none."""
+        for _, positions in self._durable:
+            if positions:
+                return positions[0].offset
+        return None
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether `advance_carefully` is needed."""
+        return self._failure is not None
+
+    async def reached(self, offset: int) -> None:
+        """Wait until `offset` is applied and committed."""
+        while (position := self.seat.committed) is None or position.next_offset <= offset:
+            await self._moved.wait()
+
+    def moved(self) -> None:
+        """A batch is committed, of whoever's records."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def settled(self) -> None:
+        """Wait until it is known of everything that was sent whether it is in the log, and where."""
+        if self._appending is not None:
+            await asyncio.wait((self._appending,))
+
+    def hold(self) -> None:
+        """The consumer applies records that stand before ours: nothing may come between."""
+        self._busy = True
+
+    def release(self) -> None:
+        """The consumer is done."""
+        self._busy = False
+        self.advance()
+
+    def advance(self) -> None:
+        """Apply what is durable and next in line. Any trouble is left to `advance_carefully`, which the consumer calls.
+
+        The hot path of a server: one machine call for each run of writes, no await, answers after the commit.
+        """
+        durable = self._durable
+        while durable and not self._busy and self._failure is None and self.seat.worker.is_open:
+            items, positions = durable[0]
+            machine = self.machine
+            if positions and positions[0].offset != machine.next_offset:
+                return
+            began = perf_counter()
+            try:
+                answers, done = self._apply(machine, items, positions)
+            except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
+                machine.rollback()
+                self._failure = error
+                return
+            durable.popleft()
+            seconds = perf_counter() - began
+            self._answer(answers, seconds)
+            self._report(done, items, seconds)
+            self.seat.pass_by(self.partition, machine.next_offset)
+
+    def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> tuple[Answers, list[Applied]]:
+        """Apply and commit one group; its replies, and what each run of writes did."""
+        answers, done = apply_group(machine, items, positions)
+        if positions:
+            last = log_record(next(item for item in reversed(items) if item.entry is not None), positions[-1])
+            machine.commit(self._log.fingerprint(self.partition, last))
+        return answers, done
+
+    async def advance_carefully(self) -> None:
+        """`advance` after it met trouble: dead letters, a store that is busy, a record that stops the partition.
+
+        Raises:
+            Exception: as `Worker.apply`; what was not applied by then is answered by `give_up`.
+        """
+        failure, self._failure = self._failure, None
+        if failure is not None and not isinstance(failure, (UnusualError, StoreBusyError, PartitionStoppedError)):
+            raise failure
+        self._busy = True
+        try:
+            while self._durable:
+                items, positions = self._durable[0]
+                if positions and positions[0].offset != self.machine.next_offset:
+                    return
+                self._durable.popleft()
+                await self._apply_slowly(items, positions)
+        finally:
+            self._busy = False
+        self.advance()
+
+    async def _apply_slowly(self, items: list[Item], positions: list[Position]) -> None:
+        """One item after the other, each committed before it is answered."""
+        worker = self.seat.worker
+        places = iter(positions)
+        for at, item in enumerate(items):
+            if item.entry is None:
+                self._answer([(item, evaluated(self.machine, item))], 0.0)
+                continue
+            position = next(places)
+            item.offset = position.offset
+            record = (item.offset, position.time_ms, item.name, item.args, item.db, item.event_id, item.watch_id)
+            try:
+                applied = await worker.apply_decoded([log_record(item, position)], [record], waiting={item.offset})
+            except BaseException:
+                self._durable.appendleft((items[at:], [position, *places]))
+                raise
+            self._answer([(item, outcome(applied, item.offset))], 0.0)
+
+    def give_up(self, reason: str) -> None:
+        """The partition is set aside: what is in the log is applied when it goes on, and nobody waits for that."""
+        self._failure = None
+        durable = [item for items, _ in self._durable for item in items]
+        self._durable.clear()
+        self._fail(durable, CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}"))
+        waiting = list(self._outbox)
+        self._outbox.clear()
+        self._fail(waiting, CommandError(f"ERR nothing was written: {reason}"))
+
+    def close(self, reason: str) -> None:
+        """Answer everybody now: the server ends."""
+        items, self._sent = self._sent, []
+        self._fail(items, CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}"))
+        self.give_up(reason)
+
+    # ------------------------------------------------------------------ out
+
+    def _report(self, done: Sequence[Applied], items: Sequence[Item], seconds: float) -> None:
+        value_bytes = sum([item.size - ITEM_BYTES for item in items])
+        for applied in done:
+            self.seat.worker.observe(applied, value_bytes, seconds)
+            value_bytes, seconds = 0, 0.0
+
+    def _answer(self, answers: Answers, seconds: float) -> None:
+        """Hand the replies out; each took its share of `seconds`."""
+        share = seconds / (len(answers) or 1)
+        for item, reply in answers:
+            try:
+                item.answer(reply, share)
+            except Exception:  # a bug of ours: the others have to be answered all the same
+                logger.exception("answer_failed", command=item.name)
+                item.lose()
+        self.pending_bytes -= sum([item.size for item, _ in answers])
+        self.pending_events -= len(answers)
+        self._delivered()
+
+    def _fail(self, items: Sequence[Item], error: CommandError) -> None:
+        """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone."""
+        now = now_ms()
+        self._answer(
+            [(item, error if item.entry is not None else self._read_anyway(item, now, error)) for item in items], 0.0
+        )
+
+    def _read_anyway(self, item: Item, now: int, error: CommandError) -> Reply:
+        """The reply of a read in a partition that is in trouble."""
+        worker = self.seat.worker
+        if not worker.is_open:
+            return error
+        return evaluated(worker.machine, item, now)

@@ -1,0 +1,70 @@
+"""The short way of a plain session's reads and writes: the hot path of a server that has one partition.
+
+Plain is a session that may do everything, outside of MULTI, while nobody listens with MONITOR (`Session.refresh`). What
+is not plain in a command itself (a wrong number of arguments, an error, a key that is due) goes the general way of
+`ingest.resp.dispatch`, which has the words for it.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from engine.slots import slot
+from ingest.resp.cell import Cell
+from ingest.resp.items import SLOT_KEYS, make_entry, pack_arguments
+from ingest.resp.plans import Plan
+
+if TYPE_CHECKING:
+    from ingest.resp.session import Session
+
+FLUSH_BYTES: Final = 256 * 1024
+
+
+def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
+    """The short way of a read; False: it takes the general way."""
+    server, evaluate = session.server, session.server.evaluate
+    args, spec = command[1:], plan.spec
+    if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return False
+    began = perf_counter()
+    try:
+        data = session.encode(reply := evaluate(spec, args, session.db, server.wall_ms))
+    except Exception:  # noqa: BLE001 - whatever it is, the general way has the words for it
+        return False
+    session.parts.append(data)
+    plan.calls += 1
+    took = perf_counter() - began
+    plan.seconds += took
+    if server.tracks_latencies:
+        digits = int(took * 1e6).bit_length()
+        plan.buckets[digits] = plan.buckets.get(digits, 0) + 1
+    if took > server.slow_seconds:
+        server.note_slow(session, plan, command, took)
+    if reply:
+        server.stats.keyspace_hits += 1
+    else:
+        server.stats.count_empty(reply)
+    session.last_command = plan.name
+    session.run_bytes += len(data)
+    if session.run_bytes > FLUSH_BYTES:
+        session.write_out()
+        session.run_bytes = 0
+    return True
+
+
+def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
+    """The short way of a write that names one key; False: it takes the general way."""
+    args = command[1:]
+    lane = session.server.lanes[0]
+    if session.db or lane.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return False
+    value = plan.event_head + pack_arguments(args)
+    if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
+        return False
+    cell = Cell(session, plan, plan.name, args, make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None)))
+    session.cells.append(cell)
+    lane.submit(cell)
+    session.last_command = plan.name
+    return True

@@ -1,0 +1,392 @@
+"""The RESP server: who is connected, where keys are, and what all sessions share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+import structlog
+
+import ingest.resp.commands  # noqa: F401 - fills the registry
+from engine.applied import Applied
+from engine.errors import CROSS_SLOT, CommandError, DueError
+from engine.registry import Spec
+from engine.replies import Reply
+from engine.slots import partition_of, slot
+from ingest.clock import now_ms
+from ingest.log import Log
+from ingest.observer import Condition
+from ingest.resp.access import admission, cut_off
+from ingest.resp.acl import Acl
+from ingest.resp.blocking import Blocked
+from ingest.resp.cluster import ClusterMap
+from ingest.resp.config import Config, start_values
+from ingest.resp.connection import Connection
+from ingest.resp.expiry import Expiry
+from ingest.resp.host import Host
+from ingest.resp.lane import Lane
+from ingest.resp.latency import Latency
+from ingest.resp.monitor import Monitors
+from ingest.resp.notifications import Notifications
+from ingest.resp.pause import Pause
+from ingest.resp.plans import Plan, Plans
+from ingest.resp.pubsub import PubSub
+from ingest.resp.session import Session
+from ingest.resp.settings import Address, RespSettings
+from ingest.resp.slowlog import SlowLog
+from ingest.resp.spread import Spread
+from ingest.resp.stats import SAMPLE_SECONDS, Stats
+from ingest.resp.tls import server_context
+from ingest.resp.transactions import unwatch
+from ingest.seat import Seat
+from ingest.seldom import Seldom
+
+_CLOSE_SECONDS: Final = 2.0
+_STRANGER_OUTPUT_BYTES_MAX: Final = 1024
+"""Redis': who has not logged in gets short errors, and is to read them."""
+_MICROSECOND: Final = 1e-6
+_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
+"""Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
+
+logger = structlog.get_logger(__name__)
+
+
+class Server:
+    """The RESP server of one worker; also an `ingest.observer.Observer` of what its consumer applies.
+
+    Args:
+        settings: addresses and secrets.
+        host: the process around it.
+        log: where writes go; started and closed by whoever started it.
+
+    Attributes:
+        sessions: connected clients by id, in the order in which they came.
+        lanes: owned partitions.
+        ready: sessions that have something to be sent, in the order in which it came up.
+        evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
+        wall_ms: the wall clock as of the last bytes from any client, or the last round of what happens by time.
+        slow_seconds: SLOWLOG, LATENCY or both want to know what takes longer.
+        tracks_latencies: whether the time of each command is sorted into its plan's buckets.
+        active_expire: whether idle partitions are told that keys are due (DEBUG SET-ACTIVE-EXPIRE).
+    """
+
+    def __init__(self, settings: RespSettings, host: Host, log: Log) -> None:
+        self.settings = settings
+        self.host = host
+        self.log = log
+        self.config = Config(start_values(settings), host.settings)
+        self.partitions = settings.partitions
+        self.clustered = settings.partitions > 1
+        self.acl = Acl(settings.acl_file, settings.password)
+        self.sessions: dict[int, Session] = {}
+        self.lanes: dict[int, Lane] = {}
+        self.ready: dict[Session, None] = {}
+        self.plans = Plans()
+        self.stats = Stats()
+        self.pubsub = PubSub()
+        self.monitors = Monitors()
+        self.slowlog = SlowLog()
+        self.latency = Latency()
+        self.notifications = Notifications(self.pubsub)
+        self.blocked = Blocked(self)
+        self.pause = Pause(self)
+        self.spread = Spread(self.lanes, self.partitions)
+        self.cluster = ClusterMap(settings.partitions, settings.own, settings.peers, settings.announce or ("", 0))
+        self.run_id = secrets.token_hex(20)
+        self.started_ms = now_ms()
+        self.wall_ms = self.started_ms
+        self.port = self.tls_port = 0
+        self.active_expire = True
+        self.tracks_latencies = True
+        self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
+        self.slow_seconds = self.config["slowlog-log-slower-than"] * _MICROSECOND
+        self._crowd: dict[Session, None] = {}
+        self._expiries: dict[int, Expiry] = {}
+        self._last_id = 0
+        self.refusals = Seldom()
+        self._loading: dict[int, None] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._cron: asyncio.Task[None] | None = None
+        self._follow_config()
+
+    # ------------------------------------------------------------------ life
+
+    def attach(self, seats: Mapping[int, Seat]) -> None:
+        """Take over the writes of these partitions, before their consumer opens them."""
+        for partition, seat in seats.items():
+            lane = Lane(partition, seat, self.log, self.flush)
+            self.lanes[partition] = seat.beside = lane
+            self._expiries[partition] = Expiry(lane)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: an address cannot be listened on.
+            ValueError: the TLS files are no good.
+        """
+        settings = self.settings
+        self.port = await self._listen(settings.address)
+        if settings.tls_address is not None:
+            context = server_context(settings)
+            self.tls_port = await self._listen(
+                settings.tls_address, ssl=context, ssl_handshake_timeout=settings.handshake_seconds
+            )
+        host = settings.address[0]
+        listening = "" if host in _ALL_ADDRESSES else host, self.port
+        announce = settings.announce or (("", 0) if settings.peers else listening)
+        self.cluster = ClusterMap(settings.partitions, settings.own, settings.peers, announce)
+        self.config.start("port", str(self.port))
+        self.config.start("tls-port", str(self.tls_port))
+        self._cron = asyncio.create_task(self._run_cron())
+        logger.info("resp", port=self.port, tls_port=self.tls_port, clustered=self.clustered)
+
+    async def open(self) -> None:
+        """After the consumer has opened: answer LOADING until everything is applied that is in the log now."""
+        for lane in self.lanes.values():
+            lane.ready_offset = await self.log.end_offset(lane.partition)
+            self._loading[lane.partition] = None
+        self.refresh()
+
+    async def drain(self) -> None:
+        """Take no more writes, and answer those under way."""
+        for lane in self.lanes.values():
+            lane.closing = True
+        self.refresh()
+        until = monotonic() + _CLOSE_SECONDS
+        while any(lane.pending_events for lane in self.lanes.values()) and monotonic() < until:  # noqa: ASYNC110 - see there
+            await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for listener in self._listeners:
+            listener.close()
+        if self._cron is not None:
+            self._cron.cancel()
+        for lane in self.lanes.values():
+            lane.close("slotlog is shutting down")
+        for session in list(self.sessions.values()):
+            session.close("the server stops")
+        for listener in self._listeners:
+            await listener.wait_closed()
+
+    async def _listen(self, address: Address, **options: Any) -> int:
+        loop = asyncio.get_running_loop()
+        backlog = 511  # as Redis
+        listener = await loop.create_server(lambda: Connection(self), *address, backlog=backlog, **options)
+        self._listeners.append(listener)
+        port: int = listener.sockets[0].getsockname()[1]
+        return port
+
+    async def _run_cron(self) -> None:
+        """What happens by time alone, ten times a second as in Redis."""
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            try:
+                self.tell_time()
+                self.stats.sample(monotonic(), self.plans.calls)
+                cut_off(self)
+                self.pause.end_if_due()
+                if self.active_expire:
+                    self._expire()
+                self.flush()
+            except Exception:
+                logger.exception("resp_cron_failed")
+
+    def _expire(self) -> None:
+        """Move the clock of a partition that nobody writes to, when keys are due; tell who listens to `expired`."""
+        for partition, expiry in self._expiries.items():
+            if self.lanes[partition].refusal(write=True) is None:
+                expiry.walk(self.wall_ms, self.notifications, self.stats)
+
+    # ------------------------------------------------------------------ sessions
+
+    def admit(self, transport: asyncio.Transport) -> Session | CommandError:
+        """A session for a new connection, or why there is none."""
+        self.stats.connections_received += 1
+        refusal = admission(self, transport)
+        if refusal is not None:
+            self.stats.rejected_connections += 1
+            return refusal
+        self._last_id += 1
+        session = Session(self, transport, self._last_id)
+        self.sessions[session.id] = session
+        return session
+
+    def forget(self, session: Session) -> None:
+        """The session's connection is closed."""
+        self.sessions.pop(session.id, None)
+        self.ready.pop(session, None)
+        self._crowd.pop(session, None)
+        self.pubsub.forget(session)
+        self.monitors.forget(session)
+        self.blocked.forget(session)
+        self.pause.forget(session)
+        unwatch(session)
+
+    def flush(self) -> None:
+        """Send what has come up for the sessions."""
+        while self.ready:
+            ready, self.ready = self.ready, {}
+            for session in ready:
+                session.flush()
+        if self._crowd and not any(lane.crowded for lane in self.lanes.values()):
+            crowd, self._crowd = self._crowd, {}
+            for session in crowd:
+                session.resume()
+
+    def refresh(self) -> None:
+        """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
+        self.evaluate = None
+        if not self.clustered and len(self.lanes) == 1 and not self.pause.is_on and not self.monitors.any:
+            lane = self.lanes[0]
+            if lane.refusal(write=True) is None and lane.seat.condition is Condition.RUNNING:
+                self.evaluate = lane.machine.evaluate
+        for session in self.sessions.values():
+            session.refresh()
+
+    def tell_time(self) -> None:
+        """Look at the wall clock."""
+        self.wall_ms = now_ms()
+
+    def output_bytes_max(self, session: Session) -> int:
+        """How much may wait for this client before it is cut off."""
+        if not session.authenticated:
+            return _STRANGER_OUTPUT_BYTES_MAX
+        limits = self.config["client-output-buffer-limit"]
+        limit: int = (limits.pubsub if session.is_subscriber else limits.normal).hard_bytes
+        return limit or 1 << 62
+
+    def is_crowded(self, session: Session, lane: Lane) -> bool:
+        """Whether too much waits in `lane`; then the session goes on when there is room."""
+        if lane.crowded:
+            self._crowd[session] = None
+            return True
+        return False
+
+    # ------------------------------------------------------------------ keys
+
+    def lane_of(self, keys: list[bytes]) -> Lane:
+        """The partition of these keys.
+
+        Raises:
+            CommandError: CROSSSLOT, or MOVED to whoever has them.
+        """
+        if not self.clustered:
+            return self.lanes[0]
+        if not keys:
+            return next(iter(self.lanes.values()))
+        number = slot(keys[0])
+        if any(slot(key) != number for key in keys):
+            raise CommandError(CROSS_SLOT)
+        lane = self.lanes.get(partition_of(number, self.partitions))
+        if lane is not None:
+            return lane
+        owner = self.cluster.owner_of(number)
+        if owner is None:
+            raise CommandError("CLUSTERDOWN Hash slot not served")
+        raise CommandError(f"MOVED {number} {owner[0]}:{owner[1]}")
+
+    def read_anywhere(self, spec: Spec, args: list[bytes], db: int) -> Reply:
+        """A read without waiting for a tick: by the wall clock where the log's is behind."""
+        if self.clustered and spec.keyless:
+            return self.spread.read(spec, args, self.wall_ms)
+        lane = self.lane_of(spec.keys(args))
+        try:
+            return lane.read(spec, args, db, self.wall_ms)
+        except DueError:
+            return lane.machine.evaluate(spec, args, db, at_ms=self.wall_ms)
+
+    # ------------------------------------------------------------------ what was done
+
+    def account(self, session: Session, plan: Plan, command: list[Any], reply: Reply, seconds: float) -> None:
+        """Count a command that ran."""
+        plan.calls += 1
+        plan.seconds += seconds
+        if self.tracks_latencies:
+            digits = int(seconds / _MICROSECOND).bit_length()
+            plan.buckets[digits] = plan.buckets.get(digits, 0) + 1
+        if isinstance(reply, CommandError):
+            plan.failed += 1
+            self.stats.count_error(reply.message)
+        if seconds > self.slow_seconds:
+            self.note_slow(session, plan, command, seconds)
+
+    def note_slow(self, session: Session, plan: Plan, command: list[Any], seconds: float) -> None:
+        """Tell SLOWLOG and LATENCY of a command that took its time, unless it was its very task to wait."""
+        flags = plan.server.flags if plan.server is not None else ()
+        if "blocking" not in flags:
+            if "skip_slowlog" not in flags:
+                self.slowlog.add(session, command, int(seconds / _MICROSECOND), self.wall_ms // 1000)
+            self.latency.add("command", int(seconds * 1000))
+
+    # ------------------------------------------------------------------ ingest.observer.Observer
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """A batch is committed: serve who waits for its keys, tell who listens."""
+        lane = self.lanes[partition]
+        lane.moved()
+        if partition in self._loading and lane.machine.next_offset >= lane.ready_offset:
+            del self._loading[partition]
+            self.refresh()
+        if b"SWAPDB" in applied.commands:
+            self.blocked.look_again()
+        if applied.touched:
+            if self.notifications.flags:
+                self.notifications.on_touched(applied.touched)
+            if self.blocked.any:
+                self.blocked.on_touched(lane, applied.touched)
+
+    def condition(self, partition: int, condition: Condition, reason: str) -> None:
+        """A partition goes on, or is set aside."""
+        if self.lanes:
+            self.witness()
+            self.refresh()
+            if condition is Condition.RUNNING:
+                self.blocked.look_again()
+
+    def lag(self, partition: int, events: int, seconds: float) -> None:
+        """INFO shows it."""
+        self.stats.lag_events[partition] = events
+
+    def witness(self) -> None:
+        """Let the machines say which keys they touch, while anybody needs that."""
+        wanted = bool(self.notifications.flags) or self.blocked.any
+        for lane in self.lanes.values():
+            if lane.seat.worker.is_open:
+                lane.machine.witnessing = wanted
+                lane.machine.use_knobs(self.config.knobs)
+
+    # ------------------------------------------------------------------ inside
+
+    def _follow_config(self) -> None:
+        config = self.config
+
+        def slower_than(value: int) -> None:
+            self.slowlog.slower_than_us = value
+            self.slow_seconds = min(self.slowlog.slow_seconds, self.latency.slow_seconds)
+
+        def monitor_threshold(value: int) -> None:
+            self.latency.threshold_ms = value
+            self.slow_seconds = min(self.slowlog.slow_seconds, self.latency.slow_seconds)
+
+        def events(value: str) -> None:
+            self.notifications.flags = self.notifications.parse(value)
+            self.witness()
+
+        def refusals(value: int) -> None:
+            self.acl.log.entries_max = value
+
+        def latencies(value: bool) -> None:
+            self.tracks_latencies = value
+
+        config.follow("slowlog-log-slower-than", slower_than)
+        config.follow("slowlog-max-len", self.slowlog.keep)
+        config.follow("latency-monitor-threshold", monitor_threshold)
+        config.follow("latency-tracking", latencies)
+        config.follow("notify-keyspace-events", events)
+        config.follow("acllog-max-len", refusals)
+        config.on_change("requirepass", self.acl.require)

@@ -1,0 +1,368 @@
+"""One client: what it is, what it has sent, and what it is to be answered, in order.
+
+Replies leave in the order of the commands. A reply that is there at once goes out at once; one that has to wait (a
+write, or a read behind one) leaves a cell, and everything behind it waits in cells too. A command that needs all
+earlier ones to be done, or that takes its time, holds the connection: what was sent behind it stays in the backlog, and
+nothing more is read from the socket meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import structlog
+
+from engine.errors import CommandError
+from engine.replies import Reply
+from ingest.resp import quick
+from ingest.resp.access import addresses, is_loopback
+from ingest.resp.applying import BROKEN
+from ingest.resp.cell import Cell, Filled
+from ingest.resp.dispatch import dispatch
+from ingest.resp.encode import encode2, encode3
+from ingest.resp.items import ITEM_BYTES
+from ingest.resp.plans import Kind, Plan
+
+if TYPE_CHECKING:
+    from ingest.resp.acl import User
+    from ingest.resp.blocking import Waiter
+    from ingest.resp.server import Server
+    from ingest.resp.transactions import Queue
+
+_BACKLOG_BYTES_MAX: Final = 1024 * 1024
+_CELLS_MAX: Final = 20_000
+_READ: Final = Kind.READ
+
+logger = structlog.get_logger(__name__)
+
+
+class Session:
+    """One client. Its attributes are those of `CLIENT LIST`; `server` has the rest of the world.
+
+    Args:
+        server: whose client it is.
+        transport: the connection's, connected.
+        session_id: a number of its own, growing with each connection.
+
+    Attributes:
+        cells: the places of replies that are still to come, and of those behind them; empty most of the time.
+        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
+        plain: whether commands may take the short way.
+        transacting: the EXEC under way that ends on the server; later commands wait for it.
+    """
+
+    def __init__(self, server: Server, transport: asyncio.Transport, session_id: int) -> None:
+        self.server = server
+        self.transport = transport
+        self.id = session_id
+        self.protocol: Literal[2, 3] = 2
+        self.encode: Callable[[Reply], bytes] = encode2
+        self.db = 0
+        self.name = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.user: User = server.acl.default_user
+        self.authenticated = server.acl.default_user.needs_no_password
+        self.address, self.local_address, self.fd = addresses(transport)
+        self.is_loopback = is_loopback(transport)
+        self.created = self.last_active = monotonic()
+        self.last_command = b""
+        self.reply_mode: Literal["on", "off", "skip"] = "on"
+        self.muted = False
+        self.no_evict = self.no_touch = self.monitoring = False
+        self.in_exec = False
+        self.blocked: Waiter | None = None
+        self.transaction: Queue | None = None
+        self.watched_partition: int | None = None
+        self.watched_slot = 0
+        self.watched_keys: dict[tuple[int, bytes], None] = {}
+        self.transacting: Cell | None = None
+        self.watch_id = b""
+        self.channels: dict[bytes, None] = {}
+        self.patterns: dict[bytes, None] = {}
+        self.shard_channels: dict[bytes, None] = {}
+        self.last_position: tuple[int, int] | None = None
+        self.query_bytes = 0
+        self.received_bytes = self.received_commands = self.sent_bytes = 0
+        self.closing = False
+        self.choked = False
+        self.choked_since = 0.0
+        self.over_soft_limit_since = 0.0
+        self.plain = False
+        self.cell_bytes = 0
+        self.cells: deque[Cell | Filled] = deque()
+        self.parts: list[bytes] = []
+        self._backlog: deque[list[bytes]] = deque()
+        self._backlog_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._finished = self._waits = False
+        self.run_bytes = 0
+        self._ending: CommandError | None = None
+        self.refresh()
+
+    # ------------------------------------------------------------------ how it is
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to any channel, pattern or shard channel."""
+        return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def output_bytes(self) -> int:
+        """What waits to be sent to it."""
+        return self.transport.get_write_buffer_size() + sum(map(len, self.parts))
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether replies to earlier commands are still to come."""
+        return bool(self.cells)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many replies are still to come that its commands should wait."""
+        return len(self.cells) > _CELLS_MAX
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it sends nothing more."""
+        return self._finished
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a command that takes its time keeps the later ones waiting."""
+        return (
+            self._task is not None
+            or self.blocked is not None
+            or self.transacting is not None
+            or self.choked
+            or self.closing
+        )
+
+    def refresh(self) -> None:
+        """Find out anew whether commands may take the short way; after every change of what that depends on."""
+        self.plain = (
+            self.authenticated
+            and self.user.unrestricted
+            and self.transaction is None
+            and self.reply_mode == "on"
+            and not self.muted
+            and (self.protocol == 3 or not self.is_subscriber)
+            and not self.is_held
+            and self.server.evaluate is not None
+        )
+
+    def use_protocol(self, protocol: Literal[2, 3]) -> None:
+        """Speak RESP2 or RESP3 from the next reply on."""
+        self.protocol = protocol
+        self.encode = encode2 if protocol == 2 else encode3
+        self.refresh()
+
+    # ------------------------------------------------------------------ in
+
+    def receive(self, commands: list[list[bytes]]) -> None:
+        """Run these commands, which have just come, behind those that wait."""
+        self.received_commands += len(commands)
+        if self._backlog or self.is_held:
+            self._keep(commands)
+        else:
+            done = self._run(commands)
+            if done < len(commands):
+                self._keep(commands[done:])
+        self.flush()
+        if self._backlog and self._backlog_bytes > _BACKLOG_BYTES_MAX:
+            self.transport.pause_reading()
+
+    def _keep(self, commands: list[list[bytes]]) -> None:
+        """Put them into the backlog. A little of it is read on: else nobody would hear that a blocked client leaves."""
+        self._backlog.extend(commands)
+        self._backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
+
+    def resume(self) -> None:
+        """Go on with the backlog, if nothing keeps it waiting any more."""
+        backlog = self._backlog
+        if not backlog:
+            return
+        while backlog:
+            command = backlog.popleft()
+            if self.is_held or not dispatch(self, command):
+                backlog.appendleft(command)
+                break
+        self.write_out()
+        if not backlog:
+            self._backlog_bytes = 0
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def _run(self, commands: list[list[bytes]]) -> int:
+        """How many of the commands were taken. The hot path: what is plain goes the short way (`ingest.resp.quick`)."""
+        server = self.server
+        plans = server.plans.by_spelling
+        self.run_bytes = 0
+        for at, command in enumerate(commands):
+            plan = plans.get(command[0])
+            if plan is not None and self.plain:
+                if plan.kind is _READ:
+                    if not self.cells and quick.read(self, plan, command):
+                        continue
+                elif plan.first_key >= 0 and quick.write(self, plan, command):
+                    continue
+            if self.is_held or not dispatch(self, command):
+                return at
+        return len(commands)
+
+    # ------------------------------------------------------------------ out
+
+    def answer(self, reply: Reply) -> None:
+        """The reply to the command at hand, which is there at once."""
+        if self.muted:
+            return
+        data = self.encode(reply)
+        if self.cells:
+            self.cells.append(Filled(data))
+        else:
+            self.parts.append(data)
+            self.run_bytes += len(data)
+            if self.run_bytes > quick.FLUSH_BYTES:
+                self.write_out()
+                self.run_bytes = 0
+
+    def expect(self, cell: Cell) -> None:
+        """The reply to the command at hand will come in `cell`."""
+        self.cells.append(cell)
+
+    def send(self, reply: Reply) -> None:
+        """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot."""
+        self.parts.append(self.encode(reply))
+        self.server.ready[self] = None
+
+    def flush(self) -> None:
+        """Send what is there, in order; then go on with what waited for it."""
+        cells, parts = self.cells, self.parts
+        while cells and (data := cells[0].data) is not None:
+            parts.append(data)
+            cells.popleft()
+        self.cell_bytes = 0 if not cells else self.cell_bytes - sum(map(len, parts))
+        self.write_out()
+        if self._backlog:
+            self.resume()
+        if self.closing:
+            if not cells:
+                self.transport.close()
+        elif self._finished or self._ending is not None:
+            self._end_if_done()
+
+    def overflow(self) -> None:
+        """More replies are there at once than may be held."""
+        if self.closing:
+            return
+        self.server.stats.output_limit_disconnections += 1
+        logger.warning("client_asks_too_much", client=self.id, output_bytes=self.cell_bytes)
+        self.kill()
+
+    def choke(self) -> None:
+        """It does not read its replies: run nothing more for it, and read nothing more from it, until it does."""
+        self.choked = True
+        self.choked_since = monotonic()
+        self.refresh()
+
+    def unchoke(self) -> None:
+        """It reads again: go on with what has waited for that."""
+        self.choked = False
+        self.refresh()
+        self.flush()
+
+    def write_out(self) -> None:
+        """Hand what has come together to the socket."""
+        parts = self.parts
+        if parts:
+            data = b"".join(parts)
+            parts.clear()
+            if not self.transport.is_closing():
+                self.transport.write(data)
+                self.server.stats.net_output_bytes += len(data)
+                self.sent_bytes += len(data)
+                self.server.stats.writes_processed += 1
+                waiting = self.transport.get_write_buffer_size()
+                if waiting and waiting > self.server.output_bytes_max(self):
+                    logger.warning("client_too_slow", client=self.id, output_bytes=self.output_bytes)
+                    self.kill()
+
+    # ------------------------------------------------------------------ commands that take their time
+
+    def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
+        """Let a coroutine find the reply; later commands wait for it."""
+        self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
+        self._waits = plan.server is not None and "blocking" in plan.server.flags
+        self.refresh()
+
+    async def _finish(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply], muted: bool) -> None:
+        began = perf_counter()
+        try:
+            reply = await work
+        except CommandError as error:
+            reply = error
+        except Exception:
+            logger.exception("command_failed", command=plan.shown)
+            reply = BROKEN
+        self.release(plan, command, reply, perf_counter() - began, muted=muted)
+
+    def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
+        """The command that held the connection is done."""
+        self._task = None
+        self._waits = False
+        self.muted = muted
+        self.refresh()
+        self.server.account(self, plan, command, reply, seconds)
+        self.answer(reply)
+        self.flush()
+
+    # ------------------------------------------------------------------ the end
+
+    def fail(self, error: CommandError) -> None:
+        """What it sent is no command: answer what came before, then this, then close."""
+        self._ending = error
+        self._end_if_done()
+
+    def finish(self) -> None:
+        """It sends nothing more: answer what it has sent, then close."""
+        self._finished = True
+        if self.blocked is not None or self._waits:
+            self.kill()
+        else:
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """Close, once everything that was sent is answered."""
+        if (self._finished or self._ending is not None) and not (self.cells or self._backlog or self._task):
+            if self._ending is not None:
+                self.parts.append(self.encode(self._ending))
+                self.server.stats.count_error(self._ending.message)
+            self.close("the client ended it" if self._ending is None else self._ending.message)
+
+    def close(self, reason: str) -> None:
+        """Close the connection after what was answered is sent."""
+        if not self.closing:
+            self.closing = True
+            self.refresh()
+            self._backlog.clear()
+            logger.debug("client_closed", client=self.id, reason=reason)
+            self.flush()
+            if not self.cells:
+                self.transport.close()
+
+    def kill(self) -> None:
+        """Close the connection now; what was not sent is lost."""
+        self.closing = True
+        self.refresh()
+        self.transport.abort()
+
+    def gone(self) -> None:
+        """The connection is closed: nobody waits for a reply any more."""
+        self.closing = True
+        self._backlog.clear()
+        if self._task is not None:
+            self._task.cancel()

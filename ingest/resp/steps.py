@@ -1,0 +1,181 @@
+"""The commands of one EXEC: what of them stands in the event, and how each runs, once and in order."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from engine.errors import CommandError
+from engine.replies import OK, Reply, TransactionReplies
+from ingest.resp.applying import BROKEN
+from ingest.resp.plans import Plan
+from ingest.resp.replies import NO_REPLY
+
+if TYPE_CHECKING:
+    from ingest.resp.lane import Lane
+    from ingest.resp.session import Session
+
+_GONE: Final = CommandError("ERR the connection was closed before this could run")
+
+logger = structlog.get_logger(__name__)
+
+
+class Step:
+    """One queued command.
+
+    Attributes:
+        plan, command: as it was sent.
+        event: what of it stands in the EXEC event; None when it runs on the server.
+        shape: makes the reply of what is in the event the reply of the command.
+    """
+
+    __slots__ = ("command", "event", "plan", "shape")
+
+    def __init__(self, plan: Plan, command: list[bytes]) -> None:
+        self.plan = plan
+        self.command = command
+        self.shape: Callable[[Reply], Reply] = _same
+        self.event: list[bytes] | None = None
+        if plan.spec is not None and not plan.spec.physical:
+            self.event = [plan.name, *command[1:]]
+        elif plan.server is not None and plan.server.as_event is not None:
+            with contextlib.suppress(CommandError):  # the handler has the same words, in its turn
+                self.event, self.shape = plan.server.as_event(command[1:])
+
+    @property
+    def args(self) -> list[bytes]:
+        """The arguments after the name, or after that of the subcommand."""
+        return self.command[2:] if b"|" in self.plan.name else self.command[1:]
+
+    @property
+    def keys(self) -> list[bytes]:
+        """Its keys."""
+        return self.plan.keys(self.args)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it runs on the server; SELECT does so beside its part in the event."""
+        return self.event is None or self.plan.name == b"SELECT"
+
+
+def evaluate(session: Session, lane: Lane, steps: list[Step], wall_ms: int = 0, at_ms: int = 0) -> list[Reply]:
+    """The outcomes of those steps that would stand in the event, all of which read, without one. Nothing is changed.
+
+    Args:
+        session: whose they are.
+        lane: where their keys are.
+        steps: of the transaction.
+        wall_ms: as `Machine.evaluate`.
+        at_ms: as `Machine.evaluate`.
+
+    Raises:
+        DueError: a key of theirs is due by `wall_ms` and not by the log.
+    """
+    db = session.db
+    replies = TransactionReplies()
+    try:
+        for step in steps:
+            if step.event is not None:
+                replies.add(_outcome(session, lane, step, wall_ms, at_ms, replies), write=False)
+    finally:
+        session.db = db
+    return replies.kept
+
+
+def _outcome(session: Session, lane: Lane, step: Step, wall_ms: int, at_ms: int, replies: TransactionReplies) -> Reply:
+    try:
+        replies.check(write=False)
+        if step.plan.spec is not None:
+            return lane.machine.evaluate(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+        return _handle(session, step)  # SELECT, for the steps behind it
+    except CommandError as error:
+        return error
+
+
+class Run:
+    """The steps of one EXEC at work.
+
+    Args:
+        session: whose EXEC it is.
+        steps: all of them.
+        outcomes: of those that the engine has run, in order.
+    """
+
+    def __init__(self, session: Session, steps: Iterable[Step], outcomes: Iterable[Reply]) -> None:
+        self._session = session
+        self._left = iter(steps)
+        self._outcomes = iter(outcomes)
+        self._replies: list[Reply] = []
+
+    def begin(self) -> list[Reply] | Coroutine[Any, Any, list[Reply]]:
+        """The replies of all steps; a coroutine that finds them if one of the steps takes its time."""
+        self._session.in_exec = True
+        try:
+            for step in self._left:
+                reply = self._reply(step)
+                if inspect.iscoroutine(reply):
+                    return self._go_on(step, reply)
+                self._note(step, reply)
+        finally:
+            self._session.in_exec = False
+        return self._replies
+
+    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply]) -> list[Reply]:
+        """The rest, from a step on that takes its time. The session is held: no other command of it is between."""
+        self._session.in_exec = True
+        try:
+            self._note(step, await _awaited(step, work))
+            for later in self._left:
+                reply = self._reply(later)
+                self._note(later, await _awaited(later, reply) if inspect.iscoroutine(reply) else reply)
+        finally:
+            self._session.in_exec = False
+        return self._replies
+
+    def _reply(self, step: Step) -> Any:
+        """What one step answers, or a coroutine that finds it. A bug of ours ends that step alone."""
+        outcome = next(self._outcomes) if step.event is not None else None
+        if step.is_served and self._session.closing:  # nobody is there who could subscribe, or be told
+            return _GONE
+        try:
+            return _handle(self._session, step) if step.is_served else step.shape(outcome)
+        except CommandError as error:
+            return error
+        except Exception:
+            logger.exception("command_failed", command=step.plan.shown)
+            return BROKEN
+
+    def _note(self, step: Step, reply: Reply) -> None:
+        """Each step is a call of its command; the time that all took is that of the EXEC."""
+        self._replies.append(reply)
+        step.plan.calls += 1
+        if isinstance(reply, CommandError):
+            step.plan.failed += 1
+            self._session.server.stats.count_error(reply.message)
+
+
+def _handle(session: Session, step: Step) -> Any:
+    """Run one step on the server."""
+    if step.plan.spec is not None:
+        return session.server.read_anywhere(step.plan.spec, step.args, session.db)
+    assert step.plan.server is not None
+    reply = step.plan.server.handler(session, step.args)
+    return OK if reply is NO_REPLY else reply
+
+
+async def _awaited(step: Step, work: Coroutine[Any, Any, Reply]) -> Reply:
+    try:
+        return await work
+    except CommandError as error:
+        return error
+    except Exception:
+        logger.exception("command_failed", command=step.plan.shown)
+        return BROKEN
+
+
+def _same(reply: Reply) -> Reply:
+    return reply
