@@ -1,0 +1,1 @@
+"""Tests of the RESP server, one file per module."""

@@ -1,0 +1,157 @@
+"""CLIENT: the oracle's replies and errors, and what the commands do to this and to other connections."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.ingest.resp.plays import CLIENT
+from tests.ingest.resp.scripts import OracleClients, OurClients, play
+from tests.real.oracle import Oracle, request
+
+
+@pytest.mark.parametrize("resp3", [False, True])
+def test_same_bytes_as_the_oracle(oracle_server: Oracle, resp3: bool) -> None:
+    """Every reply and every error text is the oracle's, and the same connections are closed."""
+    theirs = OracleClients(oracle_server)
+
+    expected = play(theirs, CLIENT, resp3=resp3)
+    theirs.close()
+
+    assert expected == play(OurClients(), CLIENT, resp3=resp3)
+
+
+def fields(line: bytes) -> dict[str, str]:
+    """The fields of one line of CLIENT LIST."""
+    return dict(re.findall(r"([a-z-]+)=(\S*)", line.decode()))
+
+
+def test_fields_of_the_line(oracle_server: Oracle) -> None:
+    """CLIENT INFO has the oracle's fields in the oracle's order, and ends with a line end."""
+    connection = oracle_server.connect()
+    expected = connection.call("CLIENT", "INFO")
+    connection.close()
+
+    actual = OurClients().say("a", [b"CLIENT", b"INFO"])["a"].partition(b"\r\n")[2].removesuffix(b"\r\n")
+
+    assert list(fields(expected)) == list(fields(actual))
+    assert expected[-1:] == actual[-1:] == b"\n"
+
+
+@pytest.mark.parametrize("resp3", [False, True])
+def test_line_after_a_few_commands(oracle_server: Oracle, resp3: bool) -> None:
+    """What the line says of a client that has named itself, chosen a database, subscribed and begun a transaction."""
+    script = """
+        a: CLIENT SETNAME me
+        a: CLIENT SETINFO LIB-NAME lib
+        a: CLIENT SETINFO LIB-VER 1.2
+        a: SELECT 3
+        a: CLIENT NO-EVICT on
+        a: CLIENT NO-TOUCH on
+        a: SUBSCRIBE x y
+        a: PSUBSCRIBE z*
+        a: SSUBSCRIBE s
+        b: MULTI
+        b: ECHO x
+        c: CLIENT LIST NAME me
+        c: CLIENT LIST FLAGS x SKIPME yes
+        c: CLIENT LIST TYPE pubsub
+        c: CLIENT LIST DB 3
+        c: CLIENT LIST LIB-NAME lib LIB-VER 1.2
+        c: CLIENT LIST NOT-TYPE normal
+    """
+    shown = (
+        "name",
+        "db",
+        "sub",
+        "psub",
+        "ssub",
+        "multi",
+        "watch",
+        "cmd",
+        "user",
+        "redir",
+        "resp",
+        "lib-name",
+        "lib-ver",
+    )
+    theirs = OracleClients(oracle_server)
+
+    steps = [play(clients, script, resp3=resp3) for clients in (theirs, OurClients())]
+    theirs.close()
+
+    expected, actual = ([fields(got["c"]) for _, got in side if b"id=" in got.get("c", b"")] for side in steps)
+    # `U`: the oracle's client has come through a Unix socket.
+    assert [one["flags"].replace("U", "") for one in expected] == [one["flags"] for one in actual]
+    assert [[one[name] for name in shown] for one in expected] == [[one[name] for name in shown] for one in actual]
+    assert len(actual) == 6
+
+
+def test_what_went_over_the_connection() -> None:
+    """The line counts the bytes that came and went, and the commands, the one that asks included."""
+    clients = OurClients()
+    clients.say("a", [b"ECHO", b"x"])
+
+    line = fields(clients.say("a", [b"CLIENT", b"INFO"])["a"])
+
+    came, went = len(request([b"ECHO", b"x"]) + request([b"CLIENT", b"INFO"])), len(b"$1\r\nx\r\n")
+    assert [str(came), str(went), "2"] == [line["tot-net-in"], line["tot-net-out"], line["tot-cmds"]]
+
+
+def test_kill_others() -> None:
+    """Clients that the filter fits are closed at once; an address closes the one client that has it."""
+    clients = OurClients()
+    for name in ("a", "b", "c"):
+        clients.say(name, [b"CLIENT", b"SETNAME", name.encode()])
+
+    assert clients.say("c", [b"CLIENT", b"KILL", b"NAME", b"a"]) == {"a": b"<closed>", "c": b":1\r\n"}
+    assert clients.say("c", [b"CLIENT", b"KILL", b"127.0.0.1:50001"]) == {"b": b"<closed>", "c": b"+OK\r\n"}
+    assert [b"c"] == [session.name for session in clients.server.sessions.values()]
+
+
+def test_kill_me() -> None:
+    """A client that kills itself gets the reply before its connection is closed."""
+    clients = OurClients()
+
+    assert clients.say("a", [b"CLIENT", b"KILL", b"SKIPME", b"no"]) == {"a": b":1\r\n<closed>"}
+    assert clients.say("b", [b"CLIENT", b"KILL", b"127.0.0.1:50001"]) == {"b": b"+OK\r\n<closed>"}
+
+
+def test_tracking_is_refused() -> None:
+    """CLIENT TRACKING ON says plainly that there is none, whatever its options."""
+    clients = OurClients()
+    error = {"a": b"-ERR CLIENT TRACKING is not supported: no invalidation messages are sent\r\n"}
+
+    assert error == clients.say("a", [b"CLIENT", b"TRACKING", b"ON"])
+    assert error == clients.say("a", [b"CLIENT", b"TRACKING", b"on", b"BCAST"])
+
+
+def test_pause_and_unpause() -> None:
+    """A paused server answers CLIENT alone; what was sent meanwhile is answered in order when it goes on."""
+    clients = OurClients()
+    clients.say("b", [b"ECHO", b"x"])
+
+    assert clients.say("a", [b"CLIENT", b"PAUSE", b"100000"]) == {"a": b"+OK\r\n"}
+    assert clients.say("b", [b"ECHO", b"1"]) == {}
+    assert clients.say("b", [b"ECHO", b"2"]) == {}
+    assert clients.say("a", [b"CLIENT", b"UNPAUSE"]) == {"a": b"+OK\r\n", "b": b"$1\r\n1\r\n$1\r\n2\r\n"}
+
+
+def test_pause_of_writes() -> None:
+    """CLIENT PAUSE WRITE keeps messages waiting, which Redis counts as writes, and lets everything else pass."""
+    clients = OurClients()
+    clients.say("a", [b"CLIENT", b"PAUSE", b"100000", b"write"])
+
+    assert clients.say("b", [b"ECHO", b"1"]) == {"b": b"$1\r\n1\r\n"}
+    assert clients.say("b", [b"PUBLISH", b"x", b"y"]) == {}
+    assert clients.say("a", [b"CLIENT", b"UNPAUSE"]) == {"a": b"+OK\r\n", "b": b":0\r\n"}
+
+
+def test_pauses_do_not_shorten_each_other() -> None:
+    """A pause on top of another one makes it wider, never narrower."""
+    clients = OurClients()
+    clients.say("a", [b"CLIENT", b"PAUSE", b"100000", b"ALL"])
+    clients.say("a", [b"CLIENT", b"PAUSE", b"0", b"WRITE"])
+
+    assert clients.say("b", [b"ECHO", b"1"]) == {}
