@@ -13,9 +13,9 @@ import os
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from engine.layouts import LAYOUTS
@@ -27,6 +27,37 @@ _MIB: Final = 1024 * 1024
 
 class ConfigError(Exception):
     """A setting that cannot be used; the message names it and says what it should be."""
+
+
+class RedisSettings(BaseModel):
+    """How Redis clients are served."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_default=True)
+
+    peers: str = Field(default="", description="which worker has which partitions, such as 0-1=host:6379,2-3=host:6380")
+    announce: str = Field(default="", description="address that clients are told; empty: as peers says, or --resp")
+    tls: str = Field(default="", description="address for Redis clients over TLS; empty: none")
+    tls_cert: Path | None = Field(default=None, description="certificate, PEM")
+    tls_key: Path | None = Field(default=None, description="its key, PEM")
+    tls_ca: Path | None = Field(default=None, description="who signs the certificates of clients, PEM")
+    tls_auth_clients: Literal["yes", "no", "optional"] = Field(
+        default="yes", description="whether clients must show a certificate: yes, no or optional"
+    )
+    password: SecretStr = Field(default=SecretStr(""), description="of the default user; empty: none")
+    acl_file: Path | None = Field(default=None, description="users, in the format of Redis' ACL file")
+    protected: bool = Field(default=True, description="without a password only this machine may connect")
+    debug_commands: bool = Field(default=False, description="whether the DEBUG command is there")
+    handshake_seconds: float = Field(default=10.0, gt=0, description="time for a TLS handshake, and to authenticate")
+    config: dict[str, str] = Field(
+        default_factory=dict, description="what CONFIG SET would set, such as maxclients or notify-keyspace-events"
+    )
+
+    @field_validator("announce", "tls")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if value:
+            parse_address(value)
+        return value
 
 
 class Settings(BaseSettings):
@@ -51,6 +82,7 @@ class Settings(BaseSettings):
     own: str = Field(default="", description="partitions that this process applies, such as 0-3; empty: all")
     layout: str = Field(default="neokv", description="on-disk encoding")
     http: str = Field(default="127.0.0.1:8640", description="address of /metrics, /livez and /readyz; empty: none")
+    resp: str = Field(default="127.0.0.1:6379", description="address for Redis clients; empty: none")
     lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
     free_bytes_min: int = Field(default=256 * _MIB, ge=0, description="applying waits when the disk has less")
     identity_check_seconds: float = Field(
@@ -66,6 +98,7 @@ class Settings(BaseSettings):
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error"
     )
+    redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
     kafka: KafkaSettings = Field(default_factory=KafkaSettings, description="how to reach Kafka")
 
     @classmethod
@@ -88,7 +121,7 @@ class Settings(BaseSettings):
             raise ValueError(f"one of {', '.join(sorted(LAYOUTS))}")
         return value
 
-    @field_validator("http")
+    @field_validator("http", "resp")
     @classmethod
     def _address(cls, value: str) -> str:
         if value:

@@ -25,6 +25,7 @@ from engine.layouts.base import TYPE_NAMES
 from engine.machine import Applied
 from engine.store.rocks import RocksStore
 from ingest.observer import Condition
+from ingest.seldom import Seldom
 from ingest.worker import Worker
 from ops.version import VERSION
 
@@ -43,6 +44,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._lag_known: dict[int, int] = {}
+        self._rejections = Seldom()
         counter, gauge, histogram = self._makers()
         by_partition = ["partition"]
         self._applied = counter("events_applied", "Events applied, rejected ones included.", by_partition)
@@ -102,14 +104,15 @@ class Metrics:
         logger.debug("batch", partition=partition, next_offset=applied.next_offset, records=applied.records)
         for offset, reason in applied.dead_letters[:1]:
             logger.warning("dead_letters", partition=partition, first_offset=offset, first_reason=reason, count=dead)
-        for offset, command, message in applied.rejections[:1]:
+        if applied.rejected and (count := self._rejections.count(applied.rejected)):
+            offset, command, message = applied.rejections[0]
             logger.info(
                 "rejected",
                 partition=partition,
                 first_offset=offset,
                 first_command=command,
                 first_error=message,
-                count=applied.rejected,
+                count=count,
             )
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:

@@ -149,7 +149,7 @@ async def _append(log: Log, batch: _Batch, unit: str, produced: Produced) -> Non
     except (LogUnavailableError, LogMismatchError, CorruptionError) as error:
         raise _SendError(f"{place} were not sent, nor anything after them: {error}") from error
     produced.events += batch.events
-    for partition, offset in positions:
+    for partition, offset, _ in positions:
         span = produced.spans.setdefault(partition, Span(0, offset, offset))
         span.records += 1
         span.last_offset = offset

@@ -13,12 +13,14 @@ import structlog
 from ingest.consumer import Consumer
 from ingest.dead_letters import open_dead_letters
 from ingest.log import open_log
-from ingest.observer import Condition
+from ingest.observer import Condition, Observer, Observers
+from ingest.resp.server import Server
 from ingest.seat import Seat
 from ingest.worker import Worker
 from ops.config import ConfigError, Settings, is_loopback, parse_address
 from ops.health import PartitionHealth
 from ops.metrics import Metrics
+from ops.resp import ServiceHost, resp_settings
 from ops.state import cached_keys_max, free_space_guard, has_state, home_of, prepare_data, store_opener
 from ops.version import VERSION
 
@@ -43,6 +45,7 @@ class Service:
         self.metrics = Metrics()
         self.http: HttpServer | None = None
         self._stop = asyncio.Event()
+        self._stopping = asyncio.Event()  # once the writes of Redis clients are answered
         self._log = open_log(
             settings.log_url,
             topic=settings.topic,
@@ -51,11 +54,18 @@ class Service:
             create=not has_state(settings),  # a state without its log is a loss, which a new log would only hide
         )
         self._dead_letters = open_dead_letters(self._log)
+        self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
         self._workers = self._make_workers()
         guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
         self.consumer = Consumer(
-            self._log, self._workers, self.metrics, guard, identity_seconds=settings.identity_check_seconds
+            self._log, self._workers, self._observer, guard, identity_seconds=settings.identity_check_seconds
         )
+        if self.resp is not None:
+            self.resp.attach(self.consumer.seats)
+
+    @property
+    def _observer(self) -> Observer:
+        return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
 
     def stop(self) -> None:
         """Ask `run` to end after the batch at hand."""
@@ -72,7 +82,7 @@ class Service:
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self.stop)
         serving = asyncio.create_task(self._serve())
-        stopping = asyncio.create_task(self._stop.wait())
+        stopping = asyncio.create_task(self._drain())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         await asyncio.wait((serving,), timeout=_GRACE_SECONDS)
@@ -90,7 +100,11 @@ class Service:
                 await self._start_http()
             await self._log.start()
             await self._dead_letters.start()
+            if self.resp is not None:
+                await self._start_resp(self.resp)
             await self.consumer.open()
+            if self.resp is not None:
+                await self.resp.open()
             logger.info(
                 "started",
                 version=VERSION,
@@ -99,14 +113,31 @@ class Service:
                 own=settings.owned,
                 data=str(settings.data),
             )
-            await self.consumer.run(self._stop)
+            await self.consumer.run(self._stopping)
         finally:
+            if self.resp is not None:
+                await self.resp.close()
             self.consumer.close()
             if self.http is not None:
                 await self.http.close()
             await self._dead_letters.close()
             await self._log.close()
             logger.info("stopped")
+
+    async def _drain(self) -> None:
+        """After `stop`: answer what Redis clients have written, then let the consumer end."""
+        await self._stop.wait()
+        if self.resp is not None:
+            await self.resp.drain()
+        self._stopping.set()
+
+    async def _start_resp(self, server: Server) -> None:
+        """Listen for Redis clients, who hear LOADING until the state is open."""
+        settings = self.settings
+        try:
+            await server.start()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--resp {settings.resp} cannot be served: {error}") from error
 
     def health(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
@@ -148,7 +179,7 @@ class Service:
                 self._log,
                 open_store,
                 self._dead_letters,
-                self.metrics,
+                self._observer,
                 records_max=settings.batch_records_max,
                 cached_keys_max=cached_keys_max(settings),
             )

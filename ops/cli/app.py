@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ops.cli import demo, digest, dump, produce, query, replay, serve, skip, version
+from ops.cli import check, demo, digest, dump, produce, query, replay, serve, skip, version
 from ops.cli.options import print_error
 from ops.process import tune_collector
 
@@ -58,6 +58,7 @@ app.command(context_settings={"ignore_unknown_options": True})(query.query)
 app.command()(replay.replay)
 app.command()(digest.digest)
 app.command()(dump.dump)
+app.command()(check.check)
 app.command()(skip.skip)
 app.command()(demo.demo)
 app.command()(version.version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -73,7 +73,15 @@ def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
                 "type": TYPE_NAMES[key.type],
                 "expire_ms": key.expire_ms or None,
                 "value": _content(key.type, list(key.content)),
+                **_field_times(key.field_times),
             }
+
+
+def _field_times(field_times: Iterable[tuple[bytes, int]]) -> dict[str, Any]:
+    from ops.cli.replies import bytes_as_json
+
+    shown = [[bytes_as_json(field), expire_ms] for field, expire_ms in field_times]
+    return {"field_expire_ms": shown} if shown else {}
 
 
 def _content(type_code: int, pieces: list[bytes]) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from engine.errors import CROSS_SLOT, CommandError
-from engine.registry import check_arity, find
+from engine.registry import check_arity, find_words
 from engine.replies import Reply
 from engine.slots import partition_of, slot
 from ops.cli.options import (
@@ -67,13 +67,14 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0) -> Reply:
     """
     from ops.state import reading
 
-    name, *args = command
-    spec = find(name)
+    spec, args = find_words(command)
     check_arity(spec, args)
+    if spec.keyless and settings.partitions > 1 and spec.name != b"DBSIZE":
+        raise CommandError(f"ERR {spec.name.decode()} over several partitions: ask the server with a Redis client")
     replies = []
     for partition in _partitions_of(settings, spec.keys(args)):
         with reading(settings, partition) as (_, machine):
-            replies.append(machine.read(name, args, db))
+            replies.append(machine.read(spec.name, args, db))
     return replies[0] if len(replies) == 1 else sum(replies)
 
 

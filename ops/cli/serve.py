@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -22,19 +21,29 @@ def serve(
     http: Annotated[
         str | None, typer.Option(help="Address of /metrics, /livez, /readyz.", show_default="127.0.0.1:8640")
     ] = None,
+    resp: Annotated[
+        str | None, typer.Option(help="Address for Redis clients; '' for none.", show_default="127.0.0.1:6379")
+    ] = None,
+    peers: Annotated[
+        str | None, typer.Option(help="Who has which partitions, such as 0-1=host:6379,2-3=host:6380.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Apply the log's events to the state until SIGTERM or Ctrl-C.
+    """Apply the log's events to the state, and serve Redis clients, until SIGTERM or Ctrl-C.
 
     Example: slotlog serve --data /var/lib/slotlog --log kafka://127.0.0.1:9092 --topic orders --partitions 8 --own 0-3
     """
+    import uvloop
+
     from ops.logging import configure_logging
     from ops.serve import Service
 
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions, own=own, http=http)
+    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions, own=own, http=http, resp=resp)
+    if peers is not None:
+        settings.redis.peers = peers
     configure_logging(settings.log_level, json=True if json else None)
 
     async def run() -> None:
         await Service(settings).run()
 
-    asyncio.run(run())
+    uvloop.run(run())

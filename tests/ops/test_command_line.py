@@ -16,7 +16,7 @@ from ops.cli import app
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines
 
-VERBS = ["serve", "produce", "query", "replay", "digest", "dump", "skip", "demo", "version"]
+VERBS = ["serve", "produce", "query", "replay", "digest", "dump", "check", "skip", "demo", "version"]
 CANARY = "canary-5e1f"
 INCR = {"cmd": "INCR", "args": ["n"]}
 
@@ -53,6 +53,7 @@ def test_wrong_usage_is_exit_code_2(words: list[str]) -> None:
         ["replay", "--to", "to"],
         ["digest"],
         ["dump"],
+        ["check"],
         ["skip", "0", "0"],
     ],
 )

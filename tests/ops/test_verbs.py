@@ -26,6 +26,7 @@ EVENTS: list[dict[str, Any]] = [
     {"cmd": "INCR", "args": ["once"], "id": "order:9"},
     {"cmd": "INCR", "args": ["once"], "id": "order:9"},
     {"cmd": "SET", "args": ["elsewhere", "7"], "db": 3},
+    {"cmd": "HSETEX", "args": ["user:2", "PXAT", 4102444800000, "FIELDS", 1, "token", "x"]},
 ]
 
 
@@ -116,11 +117,14 @@ def test_dump_shows_every_key(lived: Lived) -> None:
     """A line a key, with its database, type and value; what has expired is not there."""
     keys = {line["key"]: line for line in map(json.loads, succeed("dump", *lived.options).splitlines())}
 
-    assert {"counter", "user:1", "scores", "list", "set", "t", "once", "elsewhere"} == keys.keys()
+    assert {"counter", "user:1", "user:2", "scores", "list", "set", "t", "once", "elsewhere"} == keys.keys()
     assert {"db": 0, "key": "scores", "type": "zset", "expire_ms": None, "value": [["a", 1.5], ["b", 2.0]]} == keys[
         "scores"
     ]
     assert (3, "string", "7") == tuple(keys["elsewhere"][name] for name in ("db", "type", "value"))
+    assert {"expire_ms": None, "value": [["token", "x"]], "field_expire_ms": [["token", 4102444800000]]} == {
+        name: keys["user:2"][name] for name in ("expire_ms", "value", "field_expire_ms")
+    }
 
 
 def test_raw_dump_is_in_key_order(lived: Lived) -> None:
