@@ -17,26 +17,29 @@ from engine.layouts.neokv import NeoKV
 from engine.store.base import Store
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
+from tests.differential.forms import lowered
 from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, Pair, Tally
 from tests.differential.strategy import STEPS_MAX, Step, sequences
 from tests.differential.wire import RESP2, RESP3
 
-FAMILIES: Final = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+FAMILIES: Final = NeoKV.column_families
 
 
 class Setting(NamedTuple):
-    """What a sequence runs on: the protocol, the engine's store, and how the oracle holds its collections."""
+    """What a sequence runs on: the protocol, the engine's store, and how either side holds its values."""
 
     protocol: int
     in_rocksdb: bool
     in_listpacks: bool
+    in_large_forms: bool
 
 
 SETTINGS: Final = st.builds(
     Setting,
     st.sampled_from([RESP2, RESP3]),
     st.sampled_from([False] * 5 + [True]),
+    st.booleans(),
     st.booleans(),
 )
 
@@ -66,7 +69,8 @@ def first_difference(group: str, oracles: Oracles, tally: Tally, commands: int, 
 
 
 def _difference(steps: list[Step], setting: Setting, oracles: Oracles, tally: Tally) -> str:
-    with _store(in_rocksdb=setting.in_rocksdb) as store:
+    forms = lowered() if setting.in_large_forms else contextlib.nullcontext()
+    with forms, _store(in_rocksdb=setting.in_rocksdb) as store:
         try:
             Pair(store, oracles, setting.protocol, tally, in_listpacks=setting.in_listpacks).run(steps)
         except (AssertionError, PartitionStoppedError) as error:

@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from engine.encoding import parse_score
 from engine.layouts.base import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET, Layout
+from engine.rdb.decode import decode
 from engine.store.base import Store
 from engine.walk import live_keys
+from tests.differential.payloads import in_order
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.real.oracle import Connection
 
@@ -34,18 +36,22 @@ class Expiry:
 
 
 class Contents(NamedTuple):
-    """(db, name) -> (type, content, expiry)."""
+    """(db, name) -> (type, content, expiry), and of a hash field -> expiry, where it has one."""
 
     keys: dict[tuple[int, bytes], tuple[str, Any, Expiry]]
+    fields: dict[tuple[int, bytes], dict[bytes, Expiry]]
 
 
 def of_engine(store: Store, layout: Layout, now_ms: int) -> Contents:
     """What is alive in the store."""
     keys: dict[tuple[int, bytes], tuple[str, Any, Expiry]] = {}
-    for db, name, type_code, expire_ms, pieces in live_keys(store, layout, now_ms):
+    fields: dict[tuple[int, bytes], dict[bytes, Expiry]] = {}
+    for db, name, type_code, expire_ms, pieces, field_times in live_keys(store, layout, now_ms):
         content = _CONTENTS[type_code](list(pieces))
         keys[db, name] = (TYPE_NAMES[type_code], content, Expiry(expire_ms or -1))
-    return Contents(keys)
+        if times := {field: Expiry(ms) for field, ms in field_times}:
+            fields[db, name] = times
+    return Contents(keys, fields)
 
 
 def due(store: Store, layout: Layout, now_ms: int) -> Counter[int]:
@@ -60,6 +66,7 @@ def due(store: Store, layout: Layout, now_ms: int) -> Counter[int]:
 def of_oracle(connection: Connection) -> Contents:
     """What the oracle holds; `connection` speaks RESP2 and is left at database 0."""
     keys: dict[tuple[int, bytes], tuple[str, Any, Expiry]] = {}
+    fields: dict[tuple[int, bytes], dict[bytes, Expiry]] = {}
     for db in range(DATABASES):
         names = sorted(connection.pipeline([["SELECT", db], ["KEYS", "*"]])[1])
         types = [reply.text.decode() for reply in connection.pipeline([["TYPE", name] for name in names])]
@@ -67,8 +74,23 @@ def of_oracle(connection: Connection) -> Contents:
         times = connection.pipeline([["PEXPIRETIME", name] for name in names])
         for name, kind, content, expire_ms in zip(names, types, contents, times, strict=True):
             keys[db, name] = (kind, _SHAPES[kind](content), Expiry(expire_ms))
+            if kind == "hash" and (field_times := _field_times(connection, name, content[::2])):
+                fields[db, name] = field_times
     connection.call("SELECT", 0)
-    return Contents(keys)
+    return Contents(keys, fields)
+
+
+def _field_times(connection: Connection, name: bytes, fields: list[bytes]) -> dict[bytes, Expiry]:
+    times = connection.call("HPEXPIRETIME", name, "FIELDS", len(fields), *fields)
+    return {field: Expiry(ms) for field, ms in zip(fields, times, strict=True) if ms >= 0}
+
+
+def of_payload(payload: bytes) -> tuple[int, Any]:
+    """What DUMP gave, in a shape that can be compared."""
+    type_code, content = in_order(decode(payload))
+    if type_code == HASH:
+        content = [(field, value, Expiry(expire_ms or -1)) for field, value, expire_ms in content]
+    return type_code, content
 
 
 def _scored(members: list[bytes], scores: list[float]) -> list[tuple[float, bytes]]:

@@ -5,7 +5,8 @@
     Argument("key"), Optional((NX,), (XX,)), Optional((CH,)), Argument("score"), Argument("member"),
     Optional((score, member), repeats=True)
 
-It is the notation of `engine.registry`; what it cannot read raises, so that a new usage line is noticed.
+`<LEFT|RIGHT>` is a `Choice`, `<FROMMEMBER member|FROMLONLAT longitude latitude>` is `Either`. It is the notation of
+`engine.registry`; what it cannot read raises, so that a new usage line is noticed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_TOKEN = re.compile(r"\[|\]|\||\.\.\.|[^\s\[\]|]+")
+_TOKEN = re.compile(r"\[|\]|\||\.\.\.|<|>|[^\s\[\]|<>]+")
 
 
 class Literal(NamedTuple):
@@ -36,7 +37,19 @@ class Optional(NamedTuple):
     repeats: bool = False
 
 
-Node = Literal | Argument | Optional
+class Choice(NamedTuple):
+    """Exactly one of these words."""
+
+    words: tuple[str, ...]
+
+
+class Either(NamedTuple):
+    """Exactly one of the alternatives, which are more than words."""
+
+    alternatives: tuple[Line, ...]
+
+
+Node = Literal | Argument | Optional | Choice | Either
 Line = tuple[Node, ...]
 
 
@@ -58,7 +71,7 @@ def arguments(line: Line) -> Iterator[str]:
     for node in line:
         if isinstance(node, Argument):
             yield node.word
-        elif isinstance(node, Optional):
+        elif isinstance(node, Optional | Either):
             for alternative in node.alternatives:
                 yield from arguments(alternative)
 
@@ -68,17 +81,22 @@ def _parse(tokens: Iterator[str]) -> tuple[tuple[Line, ...], bool, bool]:
     alternatives: list[list[Node]] = [[]]
     repeats = False
     for token in tokens:
-        if token == "]":
+        if token in "]>":
             return tuple(map(tuple, alternatives)), repeats, True
         if token == "|":
             alternatives.append([])
         elif token == "...":
             repeats = True
-        elif token == "[":
+        elif token in "[<":
             inner, inner_repeats, closed = _parse(tokens)
             if not closed:
                 raise ValueError("a bracket is not closed")
-            alternatives[-1].append(Optional(inner, inner_repeats))
+            alternatives[-1].append(Optional(inner, inner_repeats) if token == "[" else _choice(inner))
         else:
             alternatives[-1].append(Literal(token) if token.isupper() else Argument(token))
     return tuple(map(tuple, alternatives)), repeats, False
+
+
+def _choice(alternatives: tuple[Line, ...]) -> Node:
+    words = tuple(line[0].word for line in alternatives if len(line) == 1 and isinstance(line[0], Literal))
+    return Choice(words) if len(words) == len(alternatives) else Either(alternatives)

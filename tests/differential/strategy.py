@@ -11,26 +11,41 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import engine.commands  # noqa: F401 - fills the registry
-from engine.registry import SPECS, Spec
-from tests.differential.grammar import Argument, Line, Literal, parse
+from engine.registry import KEY_WORDS, SPECS, Spec
+from tests.differential.grammar import Argument, Choice, Either, Line, Literal, parse
+from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
 
-SLOTLOGS_OWN: Final = frozenset({b"TICK", b"RULES"})
-"""Commands that Redis does not have: nothing to compare with."""
+NOT_DRAWN: Final = frozenset({b"TICK", b"RULES", b"WATCH", b"UNWATCH", b"SELECT", b"SWAPDB"})
+"""slotlog's own commands, and those about sessions and databases, which `test_watches` and the engine's tests have."""
 
-GROUPS: Final = ("string", "hash", "list", "set", "sorted-set", "generic", "server")
+GROUPS: Final = tuple(sorted({spec.group for name, spec in SPECS.items() if name not in NOT_DRAWN}))
+"""Every group of the registry that has a command to compare."""
+
 STEPS_MAX: Final = 99
 
 _MAKERS: Final = {
     "string": (b"SET",),
+    "bitmap": (b"SET", b"SETBIT"),
+    "hyperloglog": (b"PFADD", b"PFADD", b"SET"),
+    "geo": (b"GEOADD", b"GEOADD", b"ZADD"),
     "hash": (b"HSET",),
     "list": (b"RPUSH",),
     "set": (b"SADD",),
     "sorted-set": (b"ZADD",),
 }
-_ALL_MAKERS: Final = (*(name for names in _MAKERS.values() for name in names), b"SETEX", b"PSETEX", b"EXPIRE")
+_TIMED: Final = (b"SETEX", b"PSETEX", *(b"EXPIRE",) * 3)
+_ALL_MAKERS: Final = (*(name for names in _MAKERS.values() for name in names), *_TIMED)
+_KEYS_LIKE: Final = {"bitmap": "string"}
+"""Groups that work on the keys of another one."""
+
+_OF_TIMED: Final = frozenset({b"PERSIST"})
+"""Commands for keys that have a time to live, which strings have most often."""
+
+_FIELDS: Final = tuple(field for field in kind_of("HSET", "field").usual if isinstance(field, bytes))
 _FLAT_KEYS: Final = frozenset(KEYS["lex"])
 _DISTURBANCES: Final = ("",) * 20 + ("lower", "unknown", *("cut",) * 4, *("stray",) * 3, *("odd",) * 2)
+_A_KEY: Final = (Argument("key"),)
 _UNKNOWN: Final = (b"NOSUCH", b"get ", b"\xff")
 
 
@@ -54,10 +69,17 @@ class Lapse(NamedTuple):
     key: bytes
 
 
+class FieldLapse(NamedTuple):
+    """A field's time comes: on the engine its clock passes it, on the oracle the field is deleted."""
+
+    key: bytes
+    field: bytes
+
+
 class Step(NamedTuple):
     """What happens, in which database, and whether the engine applies (1) or also commits (2) the batch after it."""
 
-    what: Command | Transaction | Lapse
+    what: Command | Transaction | Lapse | FieldLapse
     db: int
     after: int
 
@@ -65,7 +87,7 @@ class Step(NamedTuple):
 @cache
 def participants() -> dict[bytes, Spec]:
     """Every command that can be compared, by its name and in order of names."""
-    return {name: spec for name, spec in sorted(SPECS.items()) if name not in SLOTLOGS_OWN}
+    return {name: spec for name, spec in sorted(SPECS.items()) if name not in NOT_DRAWN}
 
 
 def members_of(group: str) -> tuple[bytes, ...]:
@@ -89,11 +111,13 @@ def sequences(draw: DrawFn, group: str) -> list[Step]:
 
 def _step(random: Random, names: tuple[bytes, ...], logged: tuple[bytes, ...]) -> Step:
     kind = random.randrange(20)
-    what: Command | Transaction | Lapse
+    what: Command | Transaction | Lapse | FieldLapse
     if kind == 0:
         what = Transaction(tuple(_command(random, random.choice(logged)) for _ in range(random.randrange(5))))
     elif kind == 1:
         what = Lapse(random.choice(ALL_KEYS))
+    elif kind == 2 and names is _names("hash"):
+        what = FieldLapse(random.choice(KEYS["hash"]), random.choice(_FIELDS))
     else:
         what = _command(random, random.choice(names))
     # Databases other than 0 and ends of batches are rare, so that commands meet each other in the same batch.
@@ -104,19 +128,40 @@ def _step(random: Random, names: tuple[bytes, ...], logged: tuple[bytes, ...]) -
 def _names(group: str) -> tuple[bytes, ...]:
     """What a sequence of `group` draws from: mostly its own commands, a third that gives them something to work on."""
     own, others = members_of(group), tuple(participants())
-    makers = _MAKERS.get(group, _ALL_MAKERS)
+    makers = tuple(name for name in _MAKERS.get(group, _ALL_MAKERS) if name in SPECS)
     # At most 40 times each: of three commands two empty whole databases.
     return own * min(40, 1000 // len(own)) + makers * (500 // len(makers)) + others * 3
 
 
-def _command(random: Random, name: bytes) -> Command:
+def random_command(random: Random, name: bytes) -> Command:
+    """A command of that name with random arguments that its usage line allows."""
     spec = participants()[name]
-    args = _line(random, spec, _parsed(spec.usage), b"")
+    values = _line(random, spec, line_of(spec), b"")
+    if name == b"SORT" and b"STORE" in values and b"BY" in values and b"ALPHA" in values:
+        values.remove(b"ALPHA")  # the order of texts that compare as equal is open, and would be stored
+    if spec.group == "geo" and b"STOREDIST" in values:
+        at = values.index(b"STOREDIST")  # the last bit of the oracle's distances is open, and would be stored
+        values[at : at + 1] = [] if name == b"GEOSEARCHSTORE" else [b"STORE"]
+    return Command(name, tuple(values))
+
+
+def _command(random: Random, name: bytes) -> Command:
+    args = list(random_command(random, name).args)
+    direct = not participants()[name].write and random.randrange(3) == 2
     disturbance = random.choice(_DISTURBANCES)
-    if disturbance:
+    if name == b"ZRANGESTORE":
+        _store_what_is_certain(random, args)
+    # What ZREMRANGEBYLEX deletes of members with different scores is open, so nothing odd may give them any.
+    if disturbance and (direct or not args or (args[0] not in _FLAT_KEYS and name != b"ZRANGESTORE")):
         name, args = _disturbed(random, disturbance, name, args)
-    direct = not spec.write and random.randrange(3) == 2
     return Command(name, tuple(args), direct)
+
+
+def _store_what_is_certain(random: Random, args: list[Value]) -> None:
+    """What a range of members with different scores stores is open: BYLEX gets a key in which all are equal."""
+    if b"BYLEX" in args:
+        args[1] = random.choice(KEYS["lex"])
+        args[2:4] = [random.choice(kind_of("ZRANGEBYLEX", word).usual) for word in ("min", "max")]
 
 
 def _disturbed(random: Random, disturbance: str, name: bytes, args: list[Value]) -> tuple[bytes, list[Value]]:
@@ -140,38 +185,59 @@ def _line(random: Random, spec: Spec, line: Line, key: bytes) -> list[Value]:
     for node in line:
         if isinstance(node, Literal):
             values.append(node.word.encode())
+        elif isinstance(node, Choice):
+            values.append(random.choice(node.words).encode())
         elif isinstance(node, Argument):
             value = _argument(random, spec, node.word, key)
             values.append(value)
-            if node.word == "key" and isinstance(value, bytes):
-                key = value
+            if node.word in KEY_WORDS and isinstance(value, bytes):
+                key = key or value
+        elif isinstance(node, Either):
+            values += _line(random, spec, random.choice(node.alternatives), key)
+            if b"BYPOLYGON" in values and random.randrange(8):
+                at = values.index(b"BYPOLYGON") + 1
+                values[at] = b"%d" % ((len(values) - at - 1) // 2)
         else:
             for _ in range(random.randrange(4) if node.repeats else random.randrange(3) == 0):
                 values += _line(random, spec, random.choice(node.alternatives), key)
+            if node.repeats and "numfields" in spec.usage and random.randrange(8):
+                at = values.index(b"FIELDS") + 1
+                values[at] = b"%d" % ((len(values) - at - 1) // (2 if spec.name == b"HSETEX" else 1))
+            if node.alternatives[0][:1] == _A_KEY and spec.key_count >= 0 and random.randrange(8):
+                values[spec.key_count] = b"%d" % ((len(values) - 1 - spec.key_count) // spec.key_step)
     return values
 
 
 def _argument(random: Random, spec: Spec, word: str, key: bytes) -> Value:
-    if word == "key":
-        return random.choice(_keys_of(spec))
+    if word in {"destination", "newkey"}:
+        return random.choice([key for key in _keys_of(spec.name) if key not in _FLAT_KEYS])
+    if word in KEY_WORDS:
+        return random.choice(_keys_of(spec.name))
     if key in _FLAT_KEYS and word in {"score", "increment"}:
         return b"0"
     kind = kind_of(spec.name.decode(), word)
     return random.choice(kind.usual if random.randrange(8) else kind.unusual)
 
 
-@cache
-def _parsed(usage: str) -> Line:
-    return parse(usage)
+def line_of(spec: Spec) -> Line:
+    """The nodes of a command's usage line; the words of its name aside."""
+    return _parsed(spec.usage.partition(" ")[2] if b"|" in spec.name else spec.usage)
+
+
+_parsed = cache(parse)
 
 
 @cache
-def _keys_of(spec: Spec) -> tuple[bytes, ...]:
+def _keys_of(name: bytes) -> tuple[bytes, ...]:
     """The keys that a command draws from: mostly those of its own type."""
-    if spec.group not in KEYS:
+    spec = participants()[name]
+    group = "string" if name in _OF_TIMED else _KEYS_LIKE.get(spec.group, spec.group)
+    if name in SORTS:  # the oracle turns a sorted set into its large encoding, in which further replies are open
+        return (KEYS["list"] + KEYS["set"]) * 12 + KEYS["string"] + KEYS["none"]
+    if group not in KEYS:
         return ALL_KEYS
     lexical = b"LEX" in spec.name
-    own = KEYS["lex"] if lexical else KEYS[spec.group] + (KEYS["lex"] if spec.group == "sorted-set" else ())
+    own = KEYS["lex"] if lexical else KEYS[group] + (KEYS["lex"] if group == "sorted-set" else ())
     return own * (1 + 6 * len(ALL_KEYS) // len(own)) + ALL_KEYS
 
 

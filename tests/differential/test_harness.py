@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 
 import pytest
 
 from engine.errors import CommandError
-from engine.registry import SPECS
+from engine.registry import KEY_WORDS, SPECS
 from engine.replies import Reply
 from engine.transaction import Transaction
 from tests.differential.campaign import first_difference
-from tests.differential.grammar import Argument, Literal, Optional, arguments, parse
+from tests.differential.forms import lowered
+from tests.differential.grammar import Argument, Choice, Either, Literal, Optional, arguments, parse
 from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, new_tally
-from tests.differential.strategy import GROUPS, SLOTLOGS_OWN, members_of
+from tests.differential.strategy import GROUPS, NOT_DRAWN, line_of, members_of
 from tests.differential.vocabulary import kind_of
+from tests.engine.harness import new_store, open_machine, send
 from tests.real.oracle import Connection
 
 Handler = Callable[[Transaction, list[bytes]], Reply]
@@ -77,9 +80,22 @@ def test_planted_differences_are_found(
     assert difference.count("Step(") <= 4
 
 
+def test_small_values_get_the_forms_of_large_ones() -> None:
+    """Under lowered limits five members have rank counts and 600 bytes are in fragments; else neither."""
+    found: list[dict[str, bool]] = []
+    for limits in (lowered(), contextlib.nullcontext()):
+        store = new_store()
+        with limits:
+            send(open_machine(store), "ZADD z 1 a 2 b 3 c 4 d 5 e", "SETRANGE s 599 x")
+        records = {name: sum(1 for _ in store.scan(name, b"", None)) for name in ("zset_rank", "data")}
+        found.append({"counts": records["zset_rank"] > 0, "fragments": records["data"] > 5})
+
+    assert [{"counts": True, "fragments": True}, {"counts": False, "fragments": False}] == found
+
+
 def test_every_command_takes_part() -> None:
     """Each registered command belongs to one of the groups that are compared, slotlog's own two apart."""
-    assert SPECS.keys() - SLOTLOGS_OWN == {name for group in GROUPS for name in members_of(group)}
+    assert SPECS.keys() - NOT_DRAWN == {name for group in GROUPS for name in members_of(group)}
 
 
 def test_every_argument_has_values() -> None:
@@ -87,8 +103,8 @@ def test_every_argument_has_values() -> None:
     words = [
         (name.decode(), word)
         for name, spec in SPECS.items()
-        for word in arguments(parse(spec.usage))
-        if name not in SLOTLOGS_OWN and word != "key"
+        for word in arguments(line_of(spec))
+        if name not in NOT_DRAWN and word not in KEY_WORDS
     ]
 
     assert [] == [(name, word) for name, word in words if not kind_of(name, word).usual]
@@ -96,14 +112,15 @@ def test_every_argument_has_values() -> None:
 
 def test_arity_is_the_oracles(oracle: Connection) -> None:
     """The least number of arguments, and whether more may follow, are what the oracle's COMMAND INFO says."""
-    names = sorted(SPECS.keys() - SLOTLOGS_OWN)
+    names = sorted(SPECS.keys() - NOT_DRAWN)
     expected = {reply[0].upper(): reply[1] for reply in oracle.call("COMMAND", "INFO", *names)}
 
     actual = {}
     for name in names:
         spec = SPECS[name]
         exact = spec.arguments_max == spec.arguments_min
-        actual[name] = spec.arguments_min + 1 if exact else -spec.arguments_min - 1
+        count = spec.arguments_min + 1 + name.count(b"|")  # the words of its name count
+        actual[name] = count if exact else -count
 
     assert expected == actual
 
@@ -120,6 +137,9 @@ def test_usage_lines_are_read() -> None:
         Argument("member"),
         Optional(((Argument("score"), Argument("member")),), repeats=True),
     ) == line
+    assert (Argument("source"), Choice(("LEFT", "RIGHT"))) == parse("MOVE source <LEFT|RIGHT>")
+    box = (Literal("BYBOX"), Argument("width"), Choice(("M", "KM")))
+    assert (Either((box, (Literal("ALL"),))),) == parse("FIND <BYBOX width <M|KM>|ALL>")
 
 
 @pytest.mark.parametrize("usage", ["GET key]", "GET [key", "GET key ...", "GET a|b"])

@@ -7,14 +7,15 @@ import os
 import pytest
 
 from tests.differential.campaign import first_difference
+from tests.differential.loose import ALWAYS_EMPTY
 from tests.differential.pair import Oracles, new_tally
 from tests.differential.strategy import GROUPS, members_of
 
 FOR_A_NIGHT = "SLOTLOG_DIFFERENTIAL_COMMANDS" in os.environ
-COMMANDS = int(os.environ.get("SLOTLOG_DIFFERENTIAL_COMMANDS", "10000"))
-"""Commands per group. With the variable set, to 100,000 for a night, the sequences are new; else always the same."""
+COMMANDS = int(os.environ.get("SLOTLOG_DIFFERENTIAL_COMMANDS", "16000"))
+"""Commands per group. With the variable set (`make nightly`: 100,000) the sequences are new; else always the same."""
 
-OCCURRENCES_MIN = 8
+OCCURRENCES_MIN = 5
 
 
 @pytest.mark.timeout(3600)
@@ -33,6 +34,6 @@ def test_replies_and_contents_are_the_oracles(group: str, oracles: Oracles) -> N
     rare = {
         name: (tally.full[name], tally.errors[name])
         for name in members_of(group)
-        if min(tally.full[name], tally.errors[name]) < OCCURRENCES_MIN
+        if min((tally.empty if name in ALWAYS_EMPTY else tally.full)[name], tally.errors[name]) < OCCURRENCES_MIN
     }
     assert {} == rare

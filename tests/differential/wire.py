@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.errors import CommandError
 from engine.numbers import format_double
-from engine.replies import NIL_ARRAY, Map, Pairs, Reply, Set, Status
+from engine.replies import NIL_ARRAY, Digits, Map, Pairs, Reply, Set, Status
 from tests.real.oracle import ErrorReply, MapReply, NullArray, SetReply, SimpleString
 
 RESP2 = 2
@@ -21,6 +21,8 @@ def wire(reply: Reply, protocol: int) -> Any:
         return SimpleString(bytes(reply))
     if reply is NIL_ARRAY:
         return NullArray() if protocol == RESP2 else None
+    if isinstance(reply, Digits):
+        return bytes(reply) if protocol == RESP2 else float(reply)
     if isinstance(reply, float):
         return format_double(reply) if protocol == RESP2 else reply
     if isinstance(reply, Map):

@@ -55,17 +55,17 @@ class SetReply(NamedTuple):
 
 
 class Connection:
-    """One connection to the oracle.
+    """One connection to the oracle, or to another server: `address` is the path of a Unix socket, or host and port.
 
     Replies are int, bytes (bulk string), None (null), float and bool (RESP3), list (array), or one of the classes
     above; an error is a value too, never an exception.
     """
 
-    def __init__(self, path: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
+    def __init__(self, address: str | tuple[str, int]) -> None:
+        self._socket = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
         self._socket.settimeout(30)
         try:
-            self._socket.connect(path)
+            self._socket.connect(address)
         except OSError:
             self._socket.close()
             raise
@@ -77,7 +77,7 @@ class Connection:
 
     def pipeline(self, commands: Iterable[Iterable[bytes | str | float]]) -> list[Any]:
         """Send many commands in one write and return their replies."""
-        requests = [_request(args) for args in commands]
+        requests = [request(args) for args in commands]
         self._socket.sendall(b"".join(requests))
         return [self._read() for _ in requests]
 
@@ -89,13 +89,13 @@ class Connection:
     def _read(self) -> Any:
         line = self._replies.readline()
         if not line.endswith(b"\r\n"):
-            raise ServerError(f"the oracle closed the connection after {line!r}")
+            raise ServerError(f"the server closed the connection after {line!r}")
         kind, body = line[:1], line[1:-2]
         if kind in b"$=":
             return self._bulk(int(body), verbatim=kind == b"=")
         if kind in b"*~>%":
             return self._aggregate(kind, int(body))
-        return _SCALARS[kind](body)
+        return SCALARS[kind](body)
 
     def _bulk(self, length: int, *, verbatim: bool) -> bytes | None:
         if length < 0:
@@ -112,7 +112,7 @@ class Connection:
         return SetReply(items) if kind == b"~" else items
 
 
-_SCALARS: dict[bytes, Callable[[bytes], Any]] = {
+SCALARS: dict[bytes, Callable[[bytes], Any]] = {
     b"+": SimpleString,
     b"-": ErrorReply,
     b":": int,
@@ -121,6 +121,7 @@ _SCALARS: dict[bytes, Callable[[bytes], Any]] = {
     b"_": lambda _: None,
     b"#": lambda body: body == b"t",
 }
+"""By the first byte of a reply of one line: what it is as a value."""
 
 
 class Oracle:
@@ -154,6 +155,7 @@ class Oracle:
             connection.close()
 
 
-def _request(args: Iterable[bytes | str | float]) -> bytes:
+def request(args: Iterable[bytes | str | float]) -> bytes:
+    """A command as the bytes that a client sends."""
     parts = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)

@@ -1,0 +1,46 @@
+"""The forms that the engine gives to large values, given to small ones.
+
+Rank counts and fragments follow from sizes, and so do ways of reading and writing: sequences of a hundred steps would
+meet none of them. So the limits are put where those come, which must not change a reply.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Final
+from unittest.mock import patch
+
+from engine import fragments, staging, transaction
+from engine.types import draws, ranks, scans, set_algebra, zsets
+from tests import left_behind
+
+LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
+    (ranks, "PLAIN_SIZE_MAX", 2),
+    (ranks, "BLOCK_MAX", 2),
+    (ranks, "GROUP_MAX", 4),
+    (zsets, "_WALKED_MAX", 0),
+    (transaction, "_CACHED_BYTES_MAX", 512),
+    (fragments, "FRAGMENT_BYTES", 32),
+    (fragments, "INLINE_BYTES_MAX", 512),  # no number is longer, so that none is ever in fragments
+    (staging, "STAGED_BYTES", 400),
+    (scans, "_AT_ONCE", 2),
+    (set_algebra, "MERGED_FROM", 2),
+    (draws, "WALKED_SIZE_MAX", 4),
+)
+
+
+@contextmanager
+def lowered() -> Iterator[None]:
+    """Every limit of `LIMITS` is lowered, in whichever module has a name for it."""
+    ours = [module for name, module in sys.modules.items() if name.partition(".")[0] in {"engine", "tests"}]
+    with ExitStack() as stack:
+        stack.callback(left_behind.forget)  # what was stored under these limits is sound under them alone
+        for home, name, limit in LIMITS:
+            usual = getattr(home, name)
+            for module in ours:
+                if vars(module).get(name) == usual:
+                    stack.enter_context(patch.object(module, name, limit))
+        yield

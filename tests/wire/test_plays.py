@@ -1,0 +1,50 @@
+"""Several clients of one server, over sockets: what one of them does, the others see, as they do on valkey-server."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from tests.ingest.resp import plays
+from tests.ingest.resp.scripts import OracleClient, OracleClients, Step, normal, play, replay
+from tests.real.oracle import Connection, Oracle
+
+PLAYS = {
+    "pubsub": plays.PUBSUB,
+    "client": plays.CLIENT,
+    "monitor": plays.MONITOR,
+    "notifications": plays.NOTIFICATIONS,
+    "slowlog": plays.SLOWLOG,
+    "latency": plays.LATENCY,
+}
+
+
+@pytest.mark.parametrize("resp3", [False, True])
+@pytest.mark.parametrize("name", PLAYS)
+def test_same_as_the_oracle(name: str, resp3: bool, slotlog_address: tuple[str, int], oracle_server: Oracle) -> None:
+    """Every client gets the oracle's replies and messages, in the oracle's order."""
+    expected = on_oracle(oracle_server, name, resp3=resp3)
+
+    assert normal(expected) == normal(replay(slotlog_address, expected, resp3=resp3))
+
+
+def on_oracle(oracle_server: Oracle, name: str, *, resp3: bool) -> list[Step]:
+    """What each client gets on the oracle. Of a slow log other clients would be a part."""
+    clients = OracleClient(oracle_server) if name == "slowlog" else OracleClients(oracle_server)
+    clients.say("setup", [b"SLOWLOG", b"RESET"])
+    steps = play(clients, PLAYS[name], resp3=resp3)
+    clients.close()
+    return steps
+
+
+def test_to_wait_is_not_to_be_slow(slotlog_address: tuple[str, int]) -> None:
+    """A blocking pop that has waited is no entry of the SLOWLOG: waiting was its task."""
+    with closing(Connection(slotlog_address)) as client:
+        client.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
+        client.call("SLOWLOG", "RESET")
+        client.call("BLPOP", "nothing-here", "0.01")
+        noted = [entry[3][0] for entry in client.call("SLOWLOG", "GET")]
+        client.call("CONFIG", "SET", "slowlog-log-slower-than", 10_000)
+
+    assert noted == [b"SLOWLOG"]
