@@ -1,0 +1,1 @@
+"""Celery: the tasks that a worker runs, and a program that asks for them."""

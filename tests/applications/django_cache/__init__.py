@@ -1,0 +1,1 @@
+"""Django's cache, and its sessions in the cache."""

@@ -1,0 +1,78 @@
+"""Asks a consumer for tasks, and waits for their results."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import Any
+
+from huey.exceptions import TaskException
+from huey.storage import RedisStorage
+
+from tests.applications.huey_tasks.tasks import add, alone, divide, queue, third_time_lucky
+from tests.applications.reporting import TIMEOUT_S, URL, attempt, report
+
+POLL_S = 0.05
+LONG_AGO = dt.datetime(2026, 1, 1)  # noqa: DTZ001  Huey's schedule is in local time
+
+
+def main() -> None:
+    """Ask for every kind of task, report."""
+    report(works=_works(), lacks={"read_schedule": attempt(_scheduled), "put_if_empty": _put_if_empty()})
+
+
+def _works() -> dict[str, Any]:
+    revoked = add.s(1, 1)
+    queue.revoke(revoked)
+    added = queue.put("name", "value")
+    return {
+        "result": _wait(add(2, 3)),
+        "error": _error(divide(1, 0)),
+        "retries": _at_last(third_time_lucky()),
+        "lock": _wait(alone()),
+        "chain": _wait(queue.enqueue(add.s(1, 2).then(add, 3))),
+        "map": _wait(add.map([(number, number) for number in range(20)])),
+        "revoked": [queue.is_revoked(revoked), queue.restore(revoked), queue.is_revoked(revoked)],
+        "put": [added, queue.get("name", peek=True)],
+        "left": [queue.pending_count(), queue.scheduled_count()],
+    }
+
+
+def _wait(result: Any) -> Any:
+    return result.get(blocking=True, timeout=TIMEOUT_S)
+
+
+def _at_last(result: Any) -> Any:
+    """The result of a task that is retried: until then, there is the error of its last attempt."""
+    while True:
+        try:
+            return _wait(result)
+        except TaskException:
+            time.sleep(POLL_S)
+            result.reset()
+
+
+def _error(result: Any) -> str:
+    try:
+        return str(_wait(result))
+    except TaskException as error:
+        return str(error.metadata["error"])
+
+
+def _scheduled() -> list[str]:
+    """What is due of a schedule that no consumer reads."""
+    storage = RedisStorage("apart", url=URL)
+    storage.add_to_schedule(b"task", LONG_AGO)
+    return [task.decode() for task in storage.read_schedule(LONG_AGO)]
+
+
+def _put_if_empty() -> Any:
+    """Rate limits and locks that expire rest on this, where results are fields of a hash."""
+    try:
+        return RedisStorage("apart", url=URL).put_if_empty("field", b"value", ttl=100)
+    except NotImplementedError as error:
+        return str(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Runs the applications: what `make test` has brought of them is in .cache/applications/."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.clients.programs import ProgramError, run
+
+ROOT = Path(__file__).parents[2]
+INSTALLED = ROOT / ".cache" / "applications" / "bin"
+STOP_S = 30
+
+
+def seen_by(program: str, url: str, **settings: str) -> Any:
+    """What tests/applications/PROGRAM reports; `settings` are more variables of its environment.
+
+    Raises:
+        ProgramError: The applications are not there, or it ended with an error; the message carries what it said.
+    """
+    command = [str(_installed("python")), "-m", f"tests.applications.{program}"]
+    return json.loads(run(command, environment=_environment(url, settings)))
+
+
+class Worker:
+    """A worker of an application as a process of its own, between `with` and its end.
+
+    It is stopped with SIGTERM, after which it must end by itself and with 0.
+
+    Args:
+        command: an installed program and its arguments.
+        url: the server's.
+        directory: gets its output, `worker.log`.
+        settings: more variables of its environment.
+    """
+
+    def __init__(self, command: Sequence[str], url: str, directory: Path, **settings: str) -> None:
+        self._command = [str(_installed(command[0])), *command[1:]]
+        self._environment = {**os.environ, **_environment(url, settings)}
+        self._log = directory / "worker.log"
+
+    def __enter__(self) -> Self:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, cwd=ROOT
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            code = self._process.wait(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        if error is not None:
+            error.add_note(self.said)
+        elif code:
+            raise ProgramError(f"{' '.join(self._command)} ended with {code}\n{self.said}")
+
+    def wait_for_end(self) -> None:
+        """Wait until it ends by itself; subprocess.TimeoutExpired if it does not."""
+        self._process.wait(timeout=STOP_S)
+
+    @property
+    def said(self) -> str:
+        """Its output so far."""
+        return self._log.read_text(errors="replace")
+
+
+def _environment(url: str, settings: dict[str, str]) -> dict[str, str]:
+    return {"APPLICATION_URL": url, "PYTHONPATH": str(ROOT), **settings}
+
+
+def _installed(program: str) -> Path:
+    path = INSTALLED / program
+    if not path.exists():
+        raise ProgramError(f"{path} is not there: make test brings it")
+    return path

@@ -1,0 +1,1 @@
+"""Redis OM: models in hashes."""

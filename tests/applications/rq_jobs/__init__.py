@@ -1,0 +1,1 @@
+"""RQ: the jobs that a worker runs, and a program that asks for them."""

@@ -1,0 +1,74 @@
+"""Asks a worker for jobs, and waits for what they report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import redis
+from rq import Queue, Retry
+from rq import Worker as RqWorker
+from rq.command import send_shutdown_command
+
+from tests.applications.reporting import TIMEOUT_S, URL, attempt, report
+from tests.applications.rq_jobs.jobs import DONE, add, divide, third_time_lucky, with_meta
+
+connection = redis.Redis.from_url(URL)
+queue = Queue(connection=connection)
+
+
+def main() -> None:
+    """Ask for every kind of job, report, and end the worker through its channel."""
+    works = _works()
+    lacks = {"failed": _failed(), "unique": attempt(_unique)}
+    (worker,) = RqWorker.all(connection)
+    send_shutdown_command(connection, worker.name)
+    report(works=works, lacks=lacks)
+
+
+def _works() -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    queue.enqueue(add, 2, 3)
+    seen["result"] = _done()
+
+    queue.enqueue(third_time_lucky, retry=Retry(max=2))
+    seen["retries"] = _done()
+
+    first = queue.enqueue(add, 1, 2)
+    queue.enqueue(add, 10, 20, depends_on=first)
+    seen["depends_on"] = [_done(), _done()]
+
+    queue.enqueue_many([Queue.prepare_data(add, (number, number)) for number in range(3)])
+    seen["enqueue_many"] = [_done() for _ in range(3)]
+
+    queue.enqueue(with_meta, meta={"note": "Grüße"})
+    seen["meta"] = _done()
+
+    other = Queue("other", connection=connection)
+    canceled = other.enqueue(add, 0, 0)
+    canceled.cancel()
+    seen["cancel"] = [canceled.get_status(), len(other), other.canceled_job_registry.count]
+    seen["queues"] = sorted(known.name for known in Queue.all(connection))
+    return seen
+
+
+def _failed() -> str:
+    """The status of a job that failed, once the worker is busy with the next."""
+    job = queue.enqueue(divide, 1, 0)
+    queue.enqueue(add, 0, 0)
+    _done()
+    return str(job.get_status().value)
+
+
+def _unique() -> int:
+    queue.enqueue(add, 4, 4, job_id="unique", unique=True)
+    return int(_done())
+
+
+def _done() -> Any:
+    popped: Any = connection.blpop([DONE], TIMEOUT_S)
+    return json.loads(popped[1])
+
+
+if __name__ == "__main__":
+    main()

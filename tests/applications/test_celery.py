@@ -1,0 +1,39 @@
+"""Celery's worker: the server is its broker and its result backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.applications.conftest import Server
+from tests.applications.programs import Worker, seen_by
+
+WORKS: dict[str, Any] = {
+    "result": 5,
+    "error": "ZeroDivisionError('division by zero')",
+    "retries": 2,
+    "countdown": 3,
+    "priority": 7,
+    "chain": 6,
+    "group": [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38],
+    "ping": [[{"ok": "pong"}]],
+    "forget": [2, None, "PENDING"],
+}
+LACKS: dict[str, Any] = {
+    "oracle": {"chord": 20, "visibility": "looked for abandoned messages", "expiring_queue": "expiring"},
+    "slotlog": {
+        "chord": "The operation timed out.",
+        "visibility": "unknown command 'EVALSHA'",
+        "expiring_queue": "unknown command 'EVALSHA'",
+    },
+}
+
+
+def test_worker(server: Server, tmp_path: Path) -> None:
+    """With three settings a worker runs tasks, retries, chains and groups, and answers over pub/sub; not chords."""
+    url = server.url(5)
+    command = ["celery", "--app", "tests.applications.celery_tasks.tasks", "worker", "--concurrency", "2"]
+    with Worker(command, url, tmp_path):
+        seen = seen_by("celery_tasks", url)
+
+    assert {"works": WORKS, "lacks": LACKS[server.name]} == seen

@@ -1,0 +1,41 @@
+"""Huey's consumer, on lists and on sorted sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.applications.conftest import Server
+from tests.applications.programs import Worker, seen_by
+
+WORKS: dict[str, Any] = {
+    "result": 5,
+    "error": "ZeroDivisionError('division by zero')",
+    "retries": 3,
+    "lock": "alone",
+    "chain": [3, 6],
+    "map": [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38],
+    "revoked": [True, True, False],
+    "put": [None, "value"],
+    "left": [0, 0],
+}
+LACKS: dict[str, Any] = {
+    "oracle": {"read_schedule": ["task"], "put_if_empty": True},
+    "slotlog": {
+        "read_schedule": "unknown command 'EVALSHA'",
+        "put_if_empty": "ttl requires hash-field TTL support (redis 7.4+ or valkey 9+).",
+    },
+}
+
+
+@pytest.mark.parametrize(("storage", "db"), [("RedisHuey", 2), ("PriorityRedisExpireHuey", 3)])
+def test_consumer(server: Server, tmp_path: Path, storage: str, db: int) -> None:
+    """The consumer runs tasks, chains, retries and locks, from a list and from a sorted set; not what is scheduled."""
+    url = server.url(db)
+    command = ["huey_consumer", "tests.applications.huey_tasks.tasks.queue", "--workers", "2"]
+    with Worker(command, url, tmp_path, HUEY_CLASS=storage):
+        seen = seen_by("huey_tasks", url, HUEY_CLASS=storage)
+
+    assert {"works": WORKS, "lacks": LACKS[server.name]} == seen

@@ -1,0 +1,33 @@
+"""RQ's worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.applications.conftest import Server
+from tests.applications.programs import Worker, seen_by
+
+WORKS: dict[str, Any] = {
+    "result": 5,
+    "retries": "third time",
+    "depends_on": [3, 30],
+    "enqueue_many": [0, 2, 4],
+    "meta": "Grüße",
+    "cancel": ["canceled", 0, 1],
+    "queues": ["default", "other"],
+}
+LACKS: dict[str, Any] = {
+    "oracle": {"failed": "failed", "unique": 8},
+    "slotlog": {"failed": "started", "unique": "unknown command 'EVALSHA'"},
+}
+
+
+def test_worker(server: Server, tmp_path: Path) -> None:
+    """A worker that keeps no results runs jobs and their retries; a failed one is not noted, as that needs a stream."""
+    url = server.url(4)
+    with Worker(["rq", "worker", "--url", url, "--results-ttl", "0"], url, tmp_path) as worker:
+        seen = seen_by("rq_jobs", url)
+        worker.wait_for_end()
+
+    assert {"works": WORKS, "lacks": LACKS[server.name]} == seen

@@ -1,0 +1,1 @@
+"""Walrus: models with indexes, and its containers."""
