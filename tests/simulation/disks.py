@@ -12,7 +12,7 @@ from engine.store.base import SHARED_CFS, SYSTEM_CF, Changes, Get
 from engine.store.memory import MemoryStore
 from tests.simulation.world import INJECTED, InjectedError, World
 
-FAMILIES: Final = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+FAMILIES: Final = NeoKV.column_families
 
 
 class Disk:

@@ -39,10 +39,17 @@ _MAKERS: Final[dict[bytes, Callable[[Random], Args]]] = {
     b"ZREM": lambda r: [b"z", *_words(r)],
     b"ZPOPMIN": lambda r: [b"z", *r.choice(([], [b"2"]))],
     b"ZPOPMAX": lambda r: [b"z", *r.choice(([], [b"2"]))],
+    b"SUNIONSTORE": lambda r: [r.choice((b"e", b"u")), b"e", r.choice((b"e", b"u"))],
+    b"SDIFFSTORE": lambda r: [r.choice((b"e", b"u")), b"u", b"e"],
+    b"RENAME": lambda r: [_kind(r), _kind(r)],
+    b"COPY": lambda r: [_kind(r), _kind(r), *r.choice(([], [b"REPLACE"]))],
     b"DEL": lambda r: [_kind(r)],
     b"EXPIRE": lambda r: [_kind(r), b"%d" % r.choice((-1, 1, 10, 60, 600))],
     b"PERSIST": lambda r: [_kind(r)],
 }
+_KEYS_OF: Final = {b"SUNIONSTORE": 3, b"SDIFFSTORE": 3, b"RENAME": 2, b"COPY": 2}
+"""How many arguments are keys; one, of the others."""
+
 _NAMES: Final = (*_MAKERS, b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT")
 
 
@@ -125,7 +132,8 @@ class Events:
             args = _MAKERS[name](self._random)
         if self._random.randrange(20) == 0:
             args[0] = _kind(self._random)  # mostly the wrong type
-        return name, [tag + args[0], *args[1:]]
+        keys = _KEYS_OF.get(name, 1)
+        return name, [*(tag + key for key in args[:keys]), *args[keys:]]
 
     def _keyless(self) -> Event:
         name = self._random.choice((b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL"))
@@ -184,4 +192,4 @@ def _score(random: Random) -> bytes:
 
 
 def _kind(random: Random) -> bytes:
-    return random.choice((b"s", b"n", b"l", b"h", b"e", b"z"))
+    return random.choice((b"s", b"n", b"l", b"h", b"e", b"u", b"z"))

@@ -76,7 +76,13 @@ class SimulatedLog:
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """One after the other, so that an error leaves the rest out."""
-        return [Position(e.partition, self.send(e.partition, e.time_ms or 0, e.key, e.value)) for e in entries]
+        return [
+            Position(e.partition, self.send(e.partition, e.time_ms or 0, e.key, e.value), e.time_ms or 0)
+            for e in entries
+        ]
+
+    def append_at_once(self, entries: Sequence[Entry]) -> None:
+        """Never."""
 
     def reader(self, positions: Mapping[int, int]) -> SimulatedReader:
         """A reader from `positions` on."""
@@ -175,6 +181,10 @@ class SimulatedReader:
     def seek(self, partition: int, offset: int) -> None:
         """Read on from `offset`."""
         self._positions[partition] = offset
+
+    def pass_by(self, partition: int, offset: int) -> None:
+        """Read on from `offset`, if that lies ahead."""
+        self._positions[partition] = max(offset, self._positions[partition])
 
     def pause(self, partition: int) -> None:
         """Give nothing of it."""

@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from engine.dedup import Deduplicator
 from engine.key import Key
-from engine.layouts.base import STRING
 from engine.machine import Machine
+from engine.staging import Staging
 from engine.store.base import SYSTEM_CF, Changes
 from engine.transaction import Transaction
 from ingest.errors import LogUnavailableError
@@ -99,7 +99,7 @@ def _batch_in_bytes() -> AbstractContextManager[Any]:
     bury = Transaction._bury
 
     def tidy(tx: Transaction, key: Key) -> None:
-        if key.type > STRING and key.data.fresh:
+        if key.version and key.data.fresh:
             key.data.changed.clear()
         bury(tx, key)
 
@@ -117,10 +117,16 @@ def _clock_back() -> AbstractContextManager[Any]:
     return patch.object(Machine, "__init__", young)
 
 
+def _flushed_stage() -> AbstractContextManager[Any]:
+    """What a large collection has written ahead goes with the flush that came before it in the same batch."""
+    return patch.object(Staging, "_spare", lambda *_: None)
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
     "double-apply": _double_apply,
+    "flushed-stage": _flushed_stage,
     "forget-expiry": _forget_expiry,
     "forget-ids": _forget_ids,
     "late-letters": _late_letters,

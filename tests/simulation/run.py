@@ -6,15 +6,20 @@ import asyncio
 from collections import Counter
 from random import Random
 from typing import NamedTuple
+from unittest.mock import patch
 
 import stamina
 
+from engine import staging
 from tests.simulation.checks import check, check_between_lives, met_of, total
 from tests.simulation.plants import planted
 from tests.simulation.simulation import Simulation
 from tests.simulation.timeline import SimulatedLoop, simulated_clocks
 
 STEPS = 150
+
+STAGED_BYTES = (0, 500, 4 * 1024 * 1024)
+"""What may be pending of a collection that a store or copy makes: each record is staged by itself, a few, or none."""
 
 
 class Verdict(NamedTuple):
@@ -50,6 +55,7 @@ def run_seed(seed: int, steps: int = STEPS, plant: str = "") -> Verdict:
         asyncio.Runner(loop_factory=lambda: loop) as runner,
         simulated_clocks(loop, random),
         stamina.set_testing(testing=True, attempts=3),
+        patch.object(staging, "STAGED_BYTES", random.choice(STAGED_BYTES)),
         planted(plant),
     ):
         simulation = Simulation(random, steps)

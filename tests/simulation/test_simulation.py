@@ -42,6 +42,7 @@ def test_seeds_hold() -> None:
 
 
 @pytest.mark.parametrize("plant", sorted(PLANTS))
+@pytest.mark.damaging
 def test_planted_bugs_are_found(plant: str) -> None:
     """Each planted bug fails one of the first seeds; without it that seed holds."""
     found = next(seed for seed in range(SEEDS_TO_FIND_A_BUG) if run_seed(seed, plant=plant).failures)

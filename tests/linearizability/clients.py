@@ -1,0 +1,194 @@
+"""Concurrent clients that write and read a few keys and record what they were told, over kills of their server too.
+
+Keys, all after the prefix of the history: registers `r…` (strings of digits), lists `l…`, sets `s…`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from time import monotonic_ns
+from typing import Any, Final, NamedTuple
+
+from tests.linearizability.history import Operation
+from tests.real.oracle import ErrorReply, NullArray, SimpleString
+from tests.wire.client import Client
+from tests.wire.servers import RespServer
+
+CLIENTS: Final = 8
+_DEPTH_MAX: Final = 4
+_KEYS: Final = ("r0", "r1", "r2", "l0", "l1", "s0")
+_MEMBERS: Final = 4
+_RECONNECT_S: Final = 0.02
+_SECONDS_MAX: Final = 60
+
+_READS: Final = frozenset({"GET", "LLEN", "LRANGE", "SISMEMBER", "SCARD"})
+_COMMANDS: Final = {
+    "r": ("GET", "GET", "GET", "SET", "SET", "GETSET", "INCR", "INCR", "APPEND", "DEL", *("CAS",) * 4),
+    "l": ("RPUSH", "RPUSH", "LPUSH", "LPOP", "RPOP", "BLPOP", "LLEN", "LRANGE"),
+    "s": ("SADD", "SADD", "SREM", "SISMEMBER", "SISMEMBER", "SCARD"),
+}
+
+
+class Request(NamedTuple):
+    """An operation that is about to be sent: what the checker calls it, and what goes over the wire."""
+
+    key: str
+    command: str
+    args: tuple[str, ...]
+    wire: tuple[bytes | str | float, ...]
+
+
+class Recorder:
+    """The clients of one history.
+
+    Args:
+        address: of the server.
+        prefix: of the history's keys, which no other history may use.
+        operations: about how many to record.
+        seed: of all that is random here.
+    """
+
+    def __init__(self, address: tuple[str, int], prefix: str, operations: int, seed: int) -> None:
+        self.history: list[Operation] = []
+        self._address = address
+        self._prefix = prefix
+        self._operations = operations
+        self._seed = seed
+        self._values = iter(range(10, 10**9))
+        self._grown = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run all clients until the history is long enough.
+
+        Raises:
+            TimeoutError: it takes longer than a minute.
+        """
+        async with asyncio.timeout(_SECONDS_MAX), asyncio.TaskGroup() as tasks:
+            for number in range(CLIENTS):
+                tasks.create_task(self._run(random.Random(f"{self._seed}.{number}")))
+
+    async def reached(self, operations: int) -> None:
+        """Wait until so many operations are recorded."""
+        while len(self.history) < operations:
+            self._grown.clear()
+            await self._grown.wait()
+
+    async def _run(self, choose: random.Random) -> None:
+        while len(self.history) < self._operations:
+            try:
+                client = await Client.connect(self._address)
+            except ConnectionError:
+                await asyncio.sleep(_RECONNECT_S)
+                continue
+            try:
+                while len(self.history) < self._operations:
+                    await self._turn(client, choose)
+            except ConnectionError:
+                pass
+            finally:
+                client.close()
+
+    async def _turn(self, client: Client, choose: random.Random) -> None:
+        requests = [self._choose(choose) for _ in range(choose.randint(1, _DEPTH_MAX))]
+        if requests[0].command == "CAS":
+            await self._compare_and_set(client, requests[0])
+        else:
+            await self._send(client, [request for request in requests if request.command != "CAS"])
+
+    def _choose(self, choose: random.Random) -> Request:
+        key = choose.choice(_KEYS)
+        command = choose.choice(_COMMANDS[key[0]])
+        name = f"{self._prefix}:{key}"
+        args: tuple[str, ...] = ()
+        if command in {"SET", "GETSET", "RPUSH", "LPUSH", "CAS"}:
+            args = (str(next(self._values)),)
+        elif command == "APPEND":
+            args = (str(choose.randint(1, 9)),)  # no leading 0, which INCR would refuse
+        elif command in {"SADD", "SREM", "SISMEMBER"}:
+            args = (str(choose.randrange(_MEMBERS)),)
+        if command == "BLPOP":  # at its end a list was empty when it began, as it is for an LPOP that finds nothing
+            return Request(name, "LPOP", (), ("BLPOP", name, 0.01))
+        return Request(name, command, args, (command, name, *((0, -1) if command == "LRANGE" else args)))
+
+    async def _send(self, client: Client, requests: Sequence[Request]) -> list[Any]:
+        """Send all in one write, and record each."""
+        called = monotonic_ns()
+        client.send(*(request.wire for request in requests))
+        replies: list[Any] = []
+        try:
+            for request in requests:
+                replies.append(await client.reply())
+                self._record(request, called, replies[-1])
+        except ConnectionError:
+            for request in requests[len(replies) :]:
+                self._record_unknown(request, called)
+            raise
+        return replies
+
+    async def _compare_and_set(self, client: Client, request: Request) -> None:
+        """WATCH, GET, and in a transaction SET: an exchange of what was read, at the moment of EXEC, or nothing."""
+        watched = await client.call("WATCH", request.key)
+        if _is_refused(watched):
+            return
+        assert SimpleString(b"OK") == watched
+        (read,) = await self._send(client, [Request(request.key, "GET", (), ("GET", request.key))])
+        swap = Request(request.key, "CAS", (_text(read) or "", *request.args), ())
+        called = monotonic_ns()
+        client.send(("MULTI",), ("SET", request.key, *request.args), ("EXEC",))
+        try:
+            replies = [await client.reply() for _ in range(3)]
+        except ConnectionError:
+            self._record_unknown(swap, called)
+            raise
+        assert [SimpleString(b"OK"), SimpleString(b"QUEUED")] == replies[:2]
+        if not isinstance(replies[2], NullArray):  # else another client was faster
+            exchanged = replies[2] if isinstance(replies[2], ErrorReply) else replies[2][0]
+            self._record(swap, called, exchanged)
+
+    def _record(self, request: Request, called: int, reply: Any) -> None:
+        if isinstance(reply, ErrorReply) and reply.text.startswith(b"UNKNOWNOUTCOME "):
+            self._record_unknown(request, called)
+            return
+        if _is_refused(reply):
+            return
+        if request.wire[:1] == ("BLPOP",) and isinstance(reply, list):
+            reply = reply[1]
+        key, command, args, _ = request
+        self.history.append(Operation(key, command, args, _text(reply), called, monotonic_ns()))
+        self._grown.set()
+
+    def _record_unknown(self, request: Request, called: int) -> None:
+        if request.command not in _READS:  # one without a reply says nothing
+            self.history.append(Operation(request.key, request.command, request.args, None, called, None))
+
+
+def _is_refused(reply: Any) -> bool:
+    """Whether the server did nothing, since it is not up yet."""
+    return isinstance(reply, ErrorReply) and reply.text.startswith(b"LOADING ")
+
+
+def _text(reply: Any) -> str | None:
+    """A reply in the checker's notation. An error is its text, which explains nothing that a model would do."""
+    if reply is None or isinstance(reply, NullArray):
+        return None
+    if isinstance(reply, ErrorReply | SimpleString):
+        return reply.text.decode()
+    if isinstance(reply, list):
+        return ",".join(element.decode() for element in reply)
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+async def recorded(server: RespServer, prefix: str, operations: int, seed: int, *, kills: int) -> list[Operation]:
+    """The history of clients whose server is killed and started again `kills` times meanwhile."""
+    recorder = Recorder(server.address, prefix, operations, seed)
+    choose = random.Random(seed)
+    moments = sorted(choose.randrange(operations) for _ in range(kills))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(recorder.run())
+        for moment in moments:
+            await recorder.reached(moment)
+            server.kill()
+            await asyncio.to_thread(server.start)
+    return recorder.history
