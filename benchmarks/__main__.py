@@ -4,7 +4,9 @@
 
 `floor_per_second` is the rate of what stands beside: the floor, in `quix_hset` Quix Streams, in `del_…_fields` DEL of a
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
-`ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time.
+`ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
+latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
+command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from typing import Final
 
 from benchmarks import big_keys, quix
 from benchmarks.compare import Comparison
+from benchmarks.data import DataResult, run_data
+from benchmarks.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.measure import Result
+from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
 from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
 from ops.process import tune_collector
@@ -30,12 +35,14 @@ BIG_KEYS: Final[dict[str, Callable[[Size, Path], Result]]] = {
     "zpopmin": lambda size, directory: big_keys.pops(size, directory, b"ZPOPMIN"),
     "zpopmax": lambda size, directory: big_keys.pops(size, directory, b"ZPOPMAX"),
 }
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS)
+RESP: Final = "resp"
+DATA: Final = "data"
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
-_SIZES: Final = {"smoke": SMOKE, "large": LARGE}
+_SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -50,7 +57,7 @@ async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator
                     yield await _engine(size, name)
                 elif source == EMBEDDED and source in sources:
                     yield await _embedded(size, name)
-    if KAFKA in sources and any(name not in BIG_KEYS for name in names):
+    if KAFKA in sources and any(name in WORKLOADS or name == QUIX for name in names):
         async with running_broker() as bootstrap:
             for name in names:
                 if name in WORKLOADS or (name == QUIX and "hset" not in names):
@@ -89,22 +96,40 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(NAMES), help=f"some of {', '.join(NAMES)} (all)")
     parser.add_argument("--sources", default=",".join(SOURCES), help=f"some of {', '.join(SOURCES)} (all)")
     parser.add_argument("--size", choices=_SIZES, default="large", help="smoke: seconds, and no figure to quote")
-    parser.add_argument("--events", type=int, help="events of a pass")
+    parser.add_argument("--events", type=int, help="events of a pass, requests of a run of resp, at most of data")
     parser.add_argument("--pairs", type=int, help="how often each pass is repeated")
+    parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
+    parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
     options = parser.parse_args()
-    names, sources = options.only.split(","), options.sources.split(",")
-    for given, known in ((names, NAMES), (sources, SOURCES)):
+    names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
+    for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
         if unknown := [name for name in given if name not in known]:
             parser.error(f"{', '.join(unknown)}: not one of {', '.join(known)}")
-    size = _SIZES[options.size]
+    size, resp_size, data_size = _SIZES[options.size]
     size = replace(size, events=options.events or size.events, pairs=options.pairs or size.pairs)
+    resp_size = replace(
+        resp_size,
+        requests=options.events or resp_size.requests,
+        pairs=options.pairs or resp_size.pairs,
+        commands=commands,
+        depths=[int(depth) for depth in options.depths.split(",")],
+    )
+    data_size = replace(
+        data_size, commands=options.events or data_size.commands, pairs=options.pairs or data_size.pairs
+    )
     tune_collector()  # as the service does, for both sides
-    asyncio.run(_print(size, names, sources))
+    asyncio.run(_print(size, resp_size, data_size, names, sources))
 
 
-async def _print(size: Size, names: list[str], sources: list[str]) -> None:
-    async for result in run(size, names, sources):
-        print(result.line(), flush=True)
+async def _print(size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str]) -> None:
+    results: list[AsyncIterator[Result | RespResult | DataResult]] = [run(size, names, sources)]
+    if RESP in names:
+        results.append(run_resp(resp_size, sources))
+    if DATA in names:
+        results.append(run_data(data_size, sources))
+    for lines in results:
+        async for result in lines:
+            print(result.line(), flush=True)
 
 
 if __name__ == "__main__":

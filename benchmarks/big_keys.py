@@ -10,6 +10,7 @@ from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.subject import HOME, open_store
 from benchmarks.trace import RecordingStore
 from benchmarks.workloads import START_MS, Size
+from engine.layouts.neokv import NeoKV
 from engine.machine import Machine, Record
 from engine.store.base import GRAVEYARD_CF
 
@@ -80,7 +81,7 @@ def pops(size: Size, directory: Path, name: bytes) -> Result:
             send(b"ZADD", [b"zset", *pairs])
     with closing(RecordingStore(open_store(directory))) as store:
         send = _Sender(Machine(store, HOME))
-        store.scanned = 0
+        store.scanned.clear()
         times = []
         popped: list[object] = []
         for _ in range(size.popped // _POPS_AT_ONCE):
@@ -93,7 +94,7 @@ def pops(size: Size, directory: Path, name: bytes) -> Result:
             raise RuntimeError(f"{name!r} popped what was not next")
         tenth = max(1, len(times) // 10)
         passes = list(zip(times[-tenth:], times[:tenth], strict=True))
-        extra = {"read_per_popped": round(store.scanned / len(popped), 3)}
+        extra = {"read_per_popped": round(store.scanned[NeoKV.score_cf] / len(popped), 3)}
     return Result(name.decode().lower(), _POPS_AT_ONCE, passes, extra)
 
 

@@ -20,7 +20,7 @@ from ingest.observer import NullObserver
 from ingest.worker import BATCH_RECORDS_MAX, Worker
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
-COLUMN_FAMILIES: Final = (NeoKV.metadata_cf, NeoKV.data_cf, NeoKV.score_cf)
+COLUMN_FAMILIES: Final = NeoKV.column_families
 
 
 class Batches(NullObserver):

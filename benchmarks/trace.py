@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -50,12 +51,12 @@ class RecordingStore:
 
     Attributes:
         batch: what was read since the last write, and then written.
-        scanned: records that scans have given.
+        scanned: records that scans have given, by column family.
     """
 
     def __init__(self, store: Store) -> None:
         self.batch = Batch()
-        self.scanned = 0
+        self.scanned = Counter[str]()
         self._store = store
 
     def getter(self, column_family: str) -> Get:
@@ -73,7 +74,7 @@ class RecordingStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         """The store's scan, with what it gives counted."""
         for record in self._store.scan(column_family, start, end, reverse=reverse):
-            self.scanned += 1
+            self.scanned[column_family] += 1
             yield record
 
     def write(self, changes: Changes) -> None:
@@ -102,7 +103,7 @@ def record(store: Store, home: Home, records: Sequence[Record], batch_records: i
     """
     recording = RecordingStore(store)
     machine = Machine(recording, home)
-    recording.batch, recording.scanned = Batch(), 0  # what opening has read is no part of it
+    recording.batch, recording.scanned = Batch(), Counter()  # what opening has read is no part of it
     batches = []
     at = 0
     while at < len(records):
