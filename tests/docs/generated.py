@@ -13,12 +13,20 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-import engine.commands  # noqa: F401 - fills the registry
+from pydantic import BaseModel
+
+import ingest.resp.commands  # noqa: F401 - fills both registries
 from engine.registry import SPECS, Spec
 from ingest.log import KafkaSettings
-from ops.config import Settings
+from ingest.resp.config import all_parameters
+from ingest.resp.registry import SERVER_SPECS, ServerSpec
+from ops.config import RedisSettings, Settings
+from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
+GROUPS: Final[dict[str, type[BaseModel]]] = {"redis": RedisSettings, "kafka": KafkaSettings}
+"""The settings that stand in tables of their own."""
+
 _PART: Final = re.compile(r"(<!-- generated: [^\n]* -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
@@ -32,39 +40,78 @@ def renewed(name: str) -> str:
 
 
 def commands() -> str:
-    """Every registered command by group: usage, kind, since, summary."""
-    specs = sorted(SPECS.values(), key=lambda spec: (spec.group, spec.name))
+    """Every registered command by group, HELP of the containers left out, and the commands that there are not."""
+    specs: list[Spec | ServerSpec] = [spec for name, spec in SERVER_SPECS.items() if not name.endswith(b"|HELP")]
+    specs = sorted([*SPECS.values(), *specs], key=lambda spec: (spec.group, spec.name))
     tables = []
     for group, members in groupby(specs, key=lambda spec: spec.group):
         rows = [
-            (f"`{spec.usage}`", _kind(spec), spec.since.removeprefix("slotlog "), " ".join(spec.summary.split()))
+            (
+                f"`{spec.usage}`",
+                _kind(spec),
+                spec.since.removeprefix("slotlog "),
+                spec.complexity,
+                " ".join(spec.summary.split()),
+            )
             for spec in members
         ]
-        tables.append(f"## {group}\n\n" + _table(("usage", "kind", "since", "what it does"), rows))
-    return "\n".join(tables)
+        tables.append(f"## {group}\n\n" + _table(("usage", "kind", "since", "complexity", "what it does"), rows))
+    return "\n".join([*tables, _missing()])
+
+
+def _missing() -> str:
+    """What Valkey has and slotlog has not."""
+    rows = [
+        (", ".join(f"`{name.upper().replace('|', ' ')}`" for name in names.split()), reason)
+        for names, reason in MISSING.items()
+    ]
+    return "## Not there\n\n" + _table(("commands of Valkey 9.1", "why"), rows)
 
 
 def settings() -> str:
     """Every setting: name, environment variable, default, what it may be, meaning."""
-    columns = ("name", "environment", "default", "values", "meaning")
     own = Settings.model_json_schema()["properties"]
-    own.pop("kafka")
-    kafka = KafkaSettings.model_json_schema()["properties"]
-    return (
-        _table(columns, [_setting(name, f"SLOTLOG_{name.upper()}", schema) for name, schema in own.items()])
-        + "\nIn the table `[kafka]`:\n\n"
-        + _table(columns, [_setting(name, f"SLOTLOG_KAFKA__{name.upper()}", schema) for name, schema in kafka.items()])
-    )
+    for name in GROUPS:
+        own.pop(name)
+    tables = [_settings(own, "SLOTLOG_")]
+    for name, group in GROUPS.items():
+        tables.append(f"In the table `[{name}]`:\n")
+        tables.append(_settings(group.model_json_schema()["properties"], f"SLOTLOG_{name.upper()}__"))
+    return "\n".join(tables)
 
 
-PAGES: Final[dict[str, Callable[[], str]]] = {"commands.md": commands, "settings.md": settings}
+def parameters() -> str:
+    """Every parameter of CONFIG but the process' own settings: names, default, whether CONFIG SET changes it."""
+    rows = [
+        (f"`{each.name}`", f"`{each.alias}`" if each.alias else "", _code(each.default), "yes" if each.mutable else "")
+        for each in sorted(all_parameters(), key=lambda parameter: parameter.name)
+    ]
+    return _table(("name", "also called", "default", "CONFIG SET changes it"), rows)
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "commands.md": commands,
+    "parameters.md": parameters,
+    "settings.md": settings,
+}
 """What makes the generated part of each page."""
 
 
-def _kind(spec: Spec) -> str:
+def _kind(spec: Spec | ServerSpec) -> str:
+    if isinstance(spec, ServerSpec):
+        return "server"
     if spec.physical:
         return "read, never in an event"
     return "write" if spec.write else "read"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _settings(schemas: dict[str, Any], prefix: str) -> str:
+    columns = ("name", "environment", "default", "values", "meaning")
+    return _table(columns, [_setting(name, f"{prefix}{name.upper()}", schema) for name, schema in schemas.items()])
 
 
 def _setting(name: str, variable: str, schema: dict[str, Any]) -> tuple[str, ...]:

@@ -19,32 +19,32 @@ PAGE = (ROOT / "docs" / "adding-a-command.md").read_text()
 
 
 @pytest.fixture
-def touch() -> Iterator[Spec]:
+def alive() -> Iterator[Spec]:
     """The page's command, registered for the time of a test."""
     names: dict[str, Any] = {}
     exec(PAGE.partition("```python\n")[2].partition("```")[0], names)  # noqa: S102 - our own page
     try:
-        yield SPECS[b"TOUCH"]
+        yield SPECS[b"ALIVE"]
     finally:
-        del SPECS[b"TOUCH"]
+        del SPECS[b"ALIVE"]
 
 
-def test_spec_follows_from_the_usage_line(touch: Spec) -> None:
+def test_spec_follows_from_the_usage_line(alive: Spec) -> None:
     """The page's table of what follows from the decorator is what the registry makes of it."""
-    assert (touch.arguments_min, touch.arguments_max > 1_000_000) == (1, True)
-    assert touch.keys([b"a", b"b", b"c"]) == [b"a", b"b", b"c"]
-    assert touch.write is False
-    assert touch.summary.startswith("How many of the keys are there.")
+    assert (alive.arguments_min, alive.arguments_max > 1_000_000) == (1, True)
+    assert alive.keys([b"a", b"b", b"c"]) == [b"a", b"b", b"c"]
+    assert alive.write is False
+    assert alive.summary.startswith("How many of the keys are there;")
 
 
-def test_command_works(touch: Spec) -> None:
+def test_command_works(alive: Spec) -> None:
     """The page's command counts the keys that are alive: an absent one and an expired one do not count."""
     machine = open_machine(new_store())
     send(machine, "SET a 1", "HSET gone field value", "PEXPIREAT gone 1700000000500")
 
-    assert send(machine, "TOUCH a b a gone", "TOUCH") == [3, "ERR wrong number of arguments for 'touch' command"]
-    assert send(machine, "TOUCH a b a gone", at_ms=NOW_MS + 500) == [2]
-    assert machine.read(b"touch", [b"a"]) == 1
+    assert send(machine, "ALIVE a b a gone", "ALIVE") == [3, "ERR wrong number of arguments for 'alive' command"]
+    assert send(machine, "ALIVE a b a gone", at_ms=NOW_MS + 500) == [2]
+    assert machine.read(b"alive", [b"a"]) == 1
 
 
 def test_names_exist() -> None:

@@ -14,10 +14,13 @@ from time import monotonic, sleep
 from typing import Final
 from uuid import uuid4
 
+from tests.real.process import free_ports
+
 PAGE: Final = (Path(__file__).parents[2] / "README.md").read_text()
 PATIENCE_SECONDS: Final = 60
 
 
+OTHER_PORTS: Final = dict(zip(("6379", "6380"), map(str, free_ports(2)), strict=True))
 EMBEDDED, _, KAFKA = PAGE.partition("## With Kafka\n")
 
 
@@ -52,6 +55,13 @@ def typed(command: str, directory: Path, environment: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
+def on_other_ports(command: str) -> str:
+    """The command with the ports that the services of the test listen on, as redis-cli needs them."""
+    for port, other in OTHER_PORTS.items():
+        command = command.replace(f":{port}", f":{other}")
+    return command.replace("redis-cli ", f"redis-cli --no-raw -p {OTHER_PORTS['6379']} ")
+
+
 def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
     """Return once the services have applied the four events of the page, which leave three keys."""
     deadline = monotonic() + PATIENCE_SECONDS
@@ -59,7 +69,7 @@ def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
     while True:
         done = subprocess.run(digest, cwd=directory, env=environment, capture_output=True, text=True, check=False)
         offsets = [int(offset) for offset in re.findall(r"next offset (\d+),", done.stdout)]
-        if sum(offsets) == 4:
+        if sum(offsets) >= 4:
             return
         assert monotonic() < deadline, done.stderr
         sleep(0.2)
@@ -67,9 +77,11 @@ def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
 
 @contextmanager
 def serving(command: str, directory: Path, environment: dict[str, str]) -> Iterator[None]:
-    """The services that a command of the page starts, on any HTTP port: the page's may be taken."""
-    without_port = re.sub(r" --http \S+", "", command.removesuffix(" &"))
-    service = subprocess.Popen([*without_port.split(), "--http", "127.0.0.1:0"], cwd=directory, env=environment)
+    """The services that a command of the page starts, on other ports: the page's may be taken."""
+    without_port = re.sub(r" --(http|resp) \S+", "", command.removesuffix(" &"))
+    port = OTHER_PORTS["6380" if "6380" in command else "6379"]
+    options = ["--http", "127.0.0.1:0", "--resp", f"127.0.0.1:{port}"]
+    service = subprocess.Popen([*without_port.split(), *options], cwd=directory, env=environment)
     try:
         yield
     finally:
@@ -85,9 +97,13 @@ def follow(text: str, directory: Path, environment: dict[str, str]) -> list[tupl
             if command.startswith("slotlog serve"):
                 services.enter_context(serving(command, directory, environment))
                 continue
+            if command.startswith("export"):
+                name, _, value = on_other_ports(command).removeprefix("export ").partition("=")
+                environment = {**environment, name: value}
+                continue
             if command.startswith("slotlog query"):
                 wait_until_applied(directory, environment)
-            printed = typed(command, directory, environment)
+            printed = typed(on_other_ports(command), directory, environment)
             if not agrees(printed, shown):
                 wrong.append((command, printed))
     return wrong
