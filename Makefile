@@ -1,4 +1,4 @@
-# Every target sets up what it needs by itself. What a fresh machine must have: git, make, Python 3.11, and for the tests Java 17 and Maven.
+# Every target sets up what it needs by itself. What a fresh machine must have: git, make, Python 3.11, and for the tests Java 17, Maven, Node 20 and Go 1.26.
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -7,11 +7,15 @@ SHELL := bash
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 PYTEST_ARGS ?=
+COMMANDS ?= 100000
 UV_VERSION := 0.13.8
 
 VENV := .venv/.installed
 BENCH_VENV := .venv-bench/.installed
 KAFKA := .cache/kafka/.installed
+CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed)
+LINEARIZABILITY := .cache/linearizability/.installed
+APPLICATIONS := .cache/applications/.installed
 UV := .cache/uv/bin/uv
 
 say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
@@ -54,9 +58,16 @@ demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
 	@.venv/bin/slotlog demo --keep
 
 .PHONY: test
-test: $(VENV) $(KAFKA) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
+test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
+	$(call need,redis-benchmark --version,redis-cli and redis-benchmark,redis-tools)
+	$(call need,prometheus-redis-exporter --version,the exporter of Redis metrics,prometheus-redis-exporter)
 	$(call say,pytest)
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: nightly
+nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle (COMMANDS=20000)
+	$(call say,pytest)
+	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## Style, format, strict types, import directions
@@ -74,11 +85,18 @@ format: $(VENV) ## Let ruff format the code and mend what it can
 	@.venv/bin/ruff format
 
 .PHONY: bench
-bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor and Quix Streams (BENCH_ARGS='--help')
+bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor, Quix Streams and Valkey (BENCH_ARGS='--help')
+	$(call need,redis-benchmark --version,redis-benchmark,redis-tools)
 	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
 .PHONY: kafka
 kafka: $(KAFKA) ## Get the Kafka jars that the tests start a broker from
+
+.PHONY: clients
+clients: $(CLIENTS) ## Get the Redis clients of other languages that the tests run
+
+.PHONY: histories
+histories: $(LINEARIZABILITY) ## Build the checker of histories that the tests use
 
 .PHONY: docs
 docs: $(VENV) ## Write the pages that come from the code anew: docs/commands.md, docs/settings.md
@@ -89,6 +107,7 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: new
 	$(call lock,run)
 	$(call lock,dev,--group dev --constraints requirements/run.txt)
 	$(call lock,bench,--group bench)
+	$(call lock,applications,--group applications)
 
 .PHONY: clean
 clean: ## Remove everything that make has brought, the demo's data too; not what else lies in .data
@@ -103,12 +122,44 @@ $(BENCH_VENV): requirements/bench.txt pyproject.toml
 	$(call say,$(@D): installing the locked packages of the benchmarks)
 	$(call venv,.venv-bench,requirements/bench.txt)
 
+$(APPLICATIONS): requirements/applications.txt pyproject.toml
+	$(call say,$(@D): installing the locked applications that the tests run)
+	$(call venv,.cache/applications,requirements/applications.txt)
+
 $(KAFKA): tests/real/kafka/pom.xml
 	$(call need,java -version,Java,openjdk-17-jre-headless)
 	$(call need,mvn -version,Maven,maven)
 	$(call say,$(@D): getting the Kafka jars from Maven Central)
 	@rm -rf $(@D)
 	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+.cache/clients/node/.installed: tests/clients/node/package.json tests/clients/node/package-lock.json
+	$(call need,npm --version,Node,nodejs npm)
+	$(call say,$(@D): getting the Redis clients of Node)
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
+
+.cache/clients/go/.installed: $(wildcard tests/clients/go/go.* tests/clients/go/*/*.go)
+	$(call need,go version,Go,golang-go)
+	$(call say,$(@D): getting the Redis client of Go and building the programs that use it)
+	@GOMODCACHE=$(CURDIR)/$(@D)/modules go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/ ./...
+	@touch $@
+
+.cache/clients/java/.installed: tests/clients/java/pom.xml
+	$(call need,javac -version,the Java compiler,openjdk-17-jdk-headless)
+	$(call need,mvn -version,Maven,maven)
+	$(call say,$(@D): getting the Redis clients of Java from Maven Central)
+	@rm -rf $(@D)
+	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+$(LINEARIZABILITY): $(wildcard tests/linearizability/checker/*)
+	$(call need,go version,Go,golang-go)
+	$(call say,$(@D): getting porcupine and building the checker of histories)
+	@mkdir -p $(@D)
+	@GOMODCACHE=$(CURDIR)/.cache/go go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/checker .
 	@touch $@
 
 $(UV):

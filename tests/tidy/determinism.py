@@ -35,10 +35,11 @@ STANDARD_MODULES = frozenset(
     }
 )
 
-# math's other functions come from the platform's C library, and their last bit with it.
+# math's other functions come from the platform's C library, and their last bit with it. A square root, by IEEE 754, has
+# one right answer.
 EXACT_MATH = frozenset({
     "ceil", "comb", "copysign", "floor", "fmod", "frexp", "gcd", "inf", "isfinite", "isinf", "isnan", "isqrt", "ldexp",
-    "modf", "nan", "nextafter", "trunc",
+    "modf", "nan", "nextafter", "sqrt", "trunc",
 })  # fmt: skip
 
 BANNED_CALLS = {

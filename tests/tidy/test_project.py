@@ -38,6 +38,7 @@ def locked(name: str) -> dict[str, str]:
         ("run", DEPENDENCIES),
         ("dev", DEPENDENCIES + group("dev")),
         ("bench", DEPENDENCIES + group("bench")),
+        ("applications", DEPENDENCIES + group("applications")),
     ],
 )
 def test_locks_fit_pyproject(lock: str, requirements: list[Requirement]) -> None:
@@ -53,7 +54,7 @@ def test_locks_fit_pyproject(lock: str, requirements: list[Requirement]) -> None
     assert [] == misfits
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "bench"])
+@pytest.mark.parametrize("lock", ["run", "dev", "bench", "applications"])
 def test_locked_packages_have_hashes(lock: str) -> None:
     """No package is installed that is not, byte for byte, the one that was locked."""
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
@@ -71,7 +72,7 @@ def test_development_runs_what_users_run() -> None:
 
 @pytest.mark.parametrize(
     ("packages", "allowed"),
-    [(PRODUCT, DEPENDENCIES), (EVERYTHING, DEPENDENCIES + group("dev") + group("bench"))],
+    [(PRODUCT, DEPENDENCIES), (EVERYTHING, DEPENDENCIES + group("dev") + group("bench") + group("applications"))],
     ids=["product", "everything"],
 )
 def test_imports_are_declared(packages: tuple[str, ...], allowed: list[Requirement]) -> None:

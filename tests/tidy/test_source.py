@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from tests.tidy.source import EVERYTHING, PRODUCT, Module, functions, imported_names, modules
 
@@ -97,6 +98,7 @@ def _imported_for(module: Module) -> frozenset[str]:
     return _imports_of(EVERYTHING)
 
 
+@cache
 def _imports_of(packages: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_each_import(packages))
 
