@@ -18,9 +18,7 @@ from tests.real.process import free_ports
 
 PAGE: Final = (Path(__file__).parents[2] / "README.md").read_text()
 PATIENCE_SECONDS: Final = 60
-
-
-OTHER_PORTS: Final = dict(zip(("6379", "6380"), map(str, free_ports(2)), strict=True))
+PORTS: Final = ("6379", "6380")
 EMBEDDED, _, KAFKA = PAGE.partition("## With Kafka\n")
 
 
@@ -55,11 +53,11 @@ def typed(command: str, directory: Path, environment: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-def on_other_ports(command: str) -> str:
+def on_other_ports(command: str, ports: dict[str, str]) -> str:
     """The command with the ports that the services of the test listen on, as redis-cli needs them."""
-    for port, other in OTHER_PORTS.items():
+    for port, other in ports.items():
         command = command.replace(f":{port}", f":{other}")
-    return command.replace("redis-cli ", f"redis-cli --no-raw -p {OTHER_PORTS['6379']} ")
+    return command.replace("redis-cli ", f"redis-cli --no-raw -p {ports[PORTS[0]]} ")
 
 
 def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
@@ -76,10 +74,10 @@ def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
 
 
 @contextmanager
-def serving(command: str, directory: Path, environment: dict[str, str]) -> Iterator[None]:
+def serving(command: str, directory: Path, environment: dict[str, str], ports: dict[str, str]) -> Iterator[None]:
     """The services that a command of the page starts, on other ports: the page's may be taken."""
     without_port = re.sub(r" --(http|resp) \S+", "", command.removesuffix(" &"))
-    port = OTHER_PORTS["6380" if "6380" in command else "6379"]
+    port = ports["6380" if "6380" in command else "6379"]
     options = ["--http", "127.0.0.1:0", "--resp", f"127.0.0.1:{port}"]
     service = subprocess.Popen([*without_port.split(), *options], cwd=directory, env=environment)
     try:
@@ -92,18 +90,20 @@ def serving(command: str, directory: Path, environment: dict[str, str]) -> Itera
 def follow(text: str, directory: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
     """Type the page's commands; returns those that print something else than the page shows, with what they print."""
     wrong = []
+    # Chosen when they are needed: of a port that was free a minute ago, another test's server may have come to listen.
+    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
     with ExitStack() as services:
         for command, shown in steps(text):
             if command.startswith("slotlog serve"):
-                services.enter_context(serving(command, directory, environment))
+                services.enter_context(serving(command, directory, environment, ports))
                 continue
             if command.startswith("export"):
-                name, _, value = on_other_ports(command).removeprefix("export ").partition("=")
+                name, _, value = on_other_ports(command, ports).removeprefix("export ").partition("=")
                 environment = {**environment, name: value}
                 continue
             if command.startswith("slotlog query"):
                 wait_until_applied(directory, environment)
-            printed = typed(on_other_ports(command), directory, environment)
+            printed = typed(on_other_ports(command, ports), directory, environment)
             if not agrees(printed, shown):
                 wrong.append((command, printed))
     return wrong
