@@ -5,6 +5,7 @@ A question after them has an answer, there are none; an attempt to make one is r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 _SCRIPTING: Final = ("slow", "scripting")
 _SCRIPTING_WRITE: Final = ("write", "slow", "scripting")
 _ADMIN: Final = ("admin", "slow", "dangerous")
+
+_function = partial(server_command, group="scripting", since="7.0.0", immediate=True, container=True)
+_script = partial(
+    server_command, group="scripting", since="2.6.0", categories=_SCRIPTING, immediate=True, container=True
+)
+_replication = partial(
+    server_command,
+    group="server",
+    flags=("admin", "noscript", "stale", "no_async_loading"),
+    categories=_ADMIN,
+    immediate=True,
+)
+
 _NOT_BUSY: Final = "NOTBUSY No scripts in execution right now."
 _PORT_MAX: Final = 65535
 
@@ -31,15 +45,7 @@ def _check_mode(args: list[bytes], refusal: str) -> None:
 # ---------------------------------------------------------------------- functions
 
 
-@server_command(
-    "FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]",
-    group="scripting",
-    since="7.0.0",
-    flags=("noscript",),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_function("FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]", flags=("noscript",), categories=_SCRIPTING)
 def function_list(session: Session, args: list[bytes]) -> Reply:
     """The libraries of functions: there are none."""
     rest = list(args)
@@ -54,15 +60,7 @@ def function_list(session: Session, args: list[bytes]) -> Reply:
     return []
 
 
-@server_command(
-    "FUNCTION FLUSH [ASYNC|SYNC]",
-    group="scripting",
-    since="7.0.0",
-    flags=("write", "noscript"),
-    categories=_SCRIPTING_WRITE,
-    immediate=True,
-    container=True,
-)
+@_function("FUNCTION FLUSH [ASYNC|SYNC]", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
 def function_flush(session: Session, args: list[bytes]) -> Reply:
     """Remove all libraries: there are none."""
     if len(args) > 1:
@@ -71,43 +69,19 @@ def function_flush(session: Session, args: list[bytes]) -> Reply:
     return OK
 
 
-@server_command(
-    "FUNCTION STATS",
-    group="scripting",
-    since="7.0.0",
-    flags=("noscript", "allow_busy"),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_function("FUNCTION STATS", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
 def function_stats(session: Session, args: list[bytes]) -> Reply:
     """What runs, and the engines: nothing, and none."""
     return Map([(b"running_script", None), (b"engines", Map())])
 
 
-@server_command(
-    "FUNCTION KILL",
-    group="scripting",
-    since="7.0.0",
-    flags=("noscript", "allow_busy"),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_function("FUNCTION KILL", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
 def function_kill(session: Session, args: list[bytes]) -> Reply:
     """End the function that runs: none does."""
     raise CommandError(_NOT_BUSY)
 
 
-@server_command(
-    "FUNCTION DELETE library-name",
-    group="scripting",
-    since="7.0.0",
-    flags=("write", "noscript"),
-    categories=_SCRIPTING_WRITE,
-    immediate=True,
-    container=True,
-)
+@_function("FUNCTION DELETE library-name", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
 def function_delete(session: Session, args: list[bytes]) -> Reply:
     """Remove a library: there is none."""
     raise CommandError("ERR Library not found")
@@ -116,45 +90,20 @@ def function_delete(session: Session, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- scripts
 
 
-@server_command(
-    "SCRIPT EXISTS sha1 [sha1 ...]",
-    group="scripting",
-    since="2.6.0",
-    complexity="O(scripts named)",
-    flags=("noscript", "stale"),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_script("SCRIPT EXISTS sha1 [sha1 ...]", complexity="O(scripts named)", flags=("noscript", "stale"))
 def script_exists(session: Session, args: list[bytes]) -> Reply:
     """Which of these scripts are known: none is."""
     return [0] * len(args)
 
 
-@server_command(
-    "SCRIPT FLUSH [ASYNC|SYNC]",
-    group="scripting",
-    since="2.6.0",
-    flags=("noscript", "stale"),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_script("SCRIPT FLUSH [ASYNC|SYNC]", flags=("noscript", "stale"))
 def script_flush(session: Session, args: list[bytes]) -> Reply:
     """Forget all scripts: there are none."""
     _check_mode(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")
     return OK
 
 
-@server_command(
-    "SCRIPT KILL",
-    group="scripting",
-    since="2.6.0",
-    flags=("noscript", "allow_busy"),
-    categories=_SCRIPTING,
-    immediate=True,
-    container=True,
-)
+@_script("SCRIPT KILL", flags=("noscript", "allow_busy"))
 def script_kill(session: Session, args: list[bytes]) -> Reply:
     """End the script that runs: none does."""
     raise CommandError(_NOT_BUSY)
@@ -177,14 +126,7 @@ def module_list(session: Session, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- replicas
 
 
-@server_command(
-    "REPLICAOF host port",
-    group="server",
-    since="5.0.0",
-    flags=("admin", "noscript", "stale", "no_async_loading"),
-    categories=_ADMIN,
-    immediate=True,
-)
+@_replication("REPLICAOF host port", since="5.0.0")
 def replicaof(session: Session, args: list[bytes]) -> Reply:
     """`NO ONE` is what every worker is already; anything else is refused: nothing is copied from server to server."""
     if session.server.clustered:
@@ -197,14 +139,7 @@ def replicaof(session: Session, args: list[bytes]) -> Reply:
     raise CommandError("ERR slotlog copies nothing from another server: start a second process on the same log")
 
 
-@server_command(
-    "SLAVEOF host port",
-    group="server",
-    since="1.0.0",
-    flags=("admin", "noscript", "stale", "no_async_loading"),
-    categories=_ADMIN,
-    immediate=True,
-)
+@_replication("SLAVEOF host port", since="1.0.0")
 def slaveof(session: Session, args: list[bytes]) -> Reply:
     """See REPLICAOF."""
     return replicaof(session, args)
