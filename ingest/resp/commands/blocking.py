@@ -88,31 +88,24 @@ async def _pop_list(session: Session, args: list[bytes], name: bytes) -> Reply:
     )
 
 
-@server_command(
-    "BLPOP key [key ...] timeout",
+_list_popper = partial(
+    server_command,
     group="list",
     since="2.0.0",
     complexity="O(keys)",
     flags=_FLAGS,
     categories=("write", "list", "slow", "blocking"),
     keys=_all_but_last,
-    as_event=_list_event(b"LEFT"),
 )
+
+
+@_list_popper("BLPOP key [key ...] timeout", as_event=_list_event(b"LEFT"))
 def blpop(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the first element of the first list that has any; wait for one up to `timeout` seconds."""
     return _pop_list(session, args, b"LPOP")
 
 
-@server_command(
-    "BRPOP key [key ...] timeout",
-    group="list",
-    since="2.0.0",
-    complexity="O(keys)",
-    flags=_FLAGS,
-    categories=("write", "list", "slow", "blocking"),
-    keys=_all_but_last,
-    as_event=_list_event(b"RIGHT"),
-)
+@_list_popper("BRPOP key [key ...] timeout", as_event=_list_event(b"RIGHT"))
 def brpop(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the last element of the first list that has any; wait for one up to `timeout` seconds."""
     return _pop_list(session, args, b"RPOP")
@@ -145,15 +138,16 @@ def _same(reply: Reply) -> Reply:
     return reply
 
 
-@server_command(
-    "BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout",
+_list_mover = partial(
+    server_command,
     group="list",
-    since="6.2.0",
     flags=(*_FLAGS, "denyoom"),
     categories=("write", "list", "slow", "blocking"),
     keys=_first_two,
-    as_event=_move_event,
 )
+
+
+@_list_mover("BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout", since="6.2.0", as_event=_move_event)
 def blmove(session: Session, args: list[bytes]) -> Reply:
     """Move an element from one list to another; wait for one up to `timeout` seconds."""
     source, destination, from_side, to_side, timeout = args
@@ -161,15 +155,7 @@ def blmove(session: Session, args: list[bytes]) -> Reply:
     return _move(session, [b"LMOVE", source, destination, *sides], read_timeout(timeout))
 
 
-@server_command(
-    "BRPOPLPUSH source destination timeout",
-    group="list",
-    since="2.2.0",
-    flags=(*_FLAGS, "denyoom"),
-    categories=("write", "list", "slow", "blocking"),
-    keys=_first_two,
-    as_event=_rotate_event,
-)
+@_list_mover("BRPOPLPUSH source destination timeout", since="2.2.0", as_event=_rotate_event)
 def brpoplpush(session: Session, args: list[bytes]) -> Reply:
     """Move the last element of one list to the front of another; wait for one up to `timeout` seconds."""
     return _move(session, [b"RPOPLPUSH", *args[:2]], read_timeout(args[2]))
@@ -270,31 +256,24 @@ def _flat(popped: Reply) -> list[Reply]:
     return list(popped[0]) if isinstance(popped[0], tuple) else list(popped)
 
 
-@server_command(
-    "BZPOPMIN key [key ...] timeout",
+_zset_popper = partial(
+    server_command,
     group="sorted-set",
     since="5.0.0",
     complexity="O(keys)",
     flags=(*_FLAGS, "fast"),
     categories=("write", "sortedset", "fast", "blocking"),
     keys=_all_but_last,
-    as_event=_zset_event(b"MIN"),
 )
+
+
+@_zset_popper("BZPOPMIN key [key ...] timeout", as_event=_zset_event(b"MIN"))
 def bzpopmin(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the member with the lowest score; wait for one up to `timeout` seconds."""
     return _pop_zset(session, args, b"ZPOPMIN")
 
 
-@server_command(
-    "BZPOPMAX key [key ...] timeout",
-    group="sorted-set",
-    since="5.0.0",
-    complexity="O(keys)",
-    flags=(*_FLAGS, "fast"),
-    categories=("write", "sortedset", "fast", "blocking"),
-    keys=_all_but_last,
-    as_event=_zset_event(b"MAX"),
-)
+@_zset_popper("BZPOPMAX key [key ...] timeout", as_event=_zset_event(b"MAX"))
 def bzpopmax(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the member with the highest score; wait for one up to `timeout` seconds."""
     return _pop_zset(session, args, b"ZPOPMAX")

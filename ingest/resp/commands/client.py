@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
@@ -21,53 +22,35 @@ _CONNECTION: Final = ("slow", "connection")
 _DANGEROUS: Final = ("admin", "slow", "dangerous", "connection")
 _PRINTABLE: Final = frozenset(range(ord("!"), ord("~") + 1))
 
+_own_at_once = partial(
+    server_command, group="connection", flags=_OWN, categories=_CONNECTION, immediate=True, container=True
+)
+_own = partial(server_command, group="connection", flags=_OWN, categories=_CONNECTION, container=True)
+_admin = partial(server_command, group="connection", flags=_ADMIN, categories=_DANGEROUS, container=True)
+
 
 # ---------------------------------------------------------------------- who I am
 
 
-@server_command(
-    "CLIENT ID",
-    group="connection",
-    since="5.0.0",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT ID", since="5.0.0")
 def client_id(session: Session, args: list[bytes]) -> Reply:
     """Return the connection's number, which no other connection of this process has or will have."""
     return session.id
 
 
-@server_command("CLIENT INFO", group="connection", since="6.2.0", flags=_OWN, categories=_CONNECTION, container=True)
+@_own("CLIENT INFO", since="6.2.0")
 def client_info(session: Session, args: list[bytes]) -> Reply:
     """Return this client's line of CLIENT LIST."""
     return Verbatim(line_of(session) + b"\n")
 
 
-@server_command(
-    "CLIENT GETNAME",
-    group="connection",
-    since="2.6.9",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT GETNAME", since="2.6.9")
 def client_getname(session: Session, args: list[bytes]) -> Reply:
     """Return the connection's name, null when it has none."""
     return session.name or None
 
 
-@server_command(
-    "CLIENT SETNAME connection-name",
-    group="connection",
-    since="2.6.9",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT SETNAME connection-name", since="2.6.9")
 def client_setname(session: Session, args: list[bytes]) -> Reply:
     """Name the connection; an empty name is none."""
     check_printable(args[0], "Client names")
@@ -75,15 +58,7 @@ def client_setname(session: Session, args: list[bytes]) -> Reply:
     return OK
 
 
-@server_command(
-    "CLIENT SETINFO <LIB-NAME|LIB-VER> value",
-    group="connection",
-    since="7.2.0",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT SETINFO <LIB-NAME|LIB-VER> value", since="7.2.0")
 def client_setinfo(session: Session, args: list[bytes]) -> Reply:
     """Say which library the client uses, or which version of it."""
     option = args[0].decode(errors="surrogateescape")
@@ -134,58 +109,27 @@ def client_reply(session: Session, args: list[bytes]) -> Reply:
     return OK if word == b"ON" else NO_REPLY
 
 
-@server_command(
-    "CLIENT NO-EVICT <ON|OFF>",
-    group="connection",
-    since="7.0.0",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    immediate=True,
-    container=True,
-)
+@_admin("CLIENT NO-EVICT <ON|OFF>", since="7.0.0", immediate=True)
 def client_no_evict(session: Session, args: list[bytes]) -> Reply:
     """Accepted and shown by CLIENT LIST: no client is ever cut off to make room for others."""
     session.no_evict = _is_on(args[0])
     return OK
 
 
-@server_command(
-    "CLIENT NO-TOUCH <ON|OFF>",
-    group="connection",
-    since="7.2.0",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT NO-TOUCH <ON|OFF>", since="7.2.0")
 def client_no_touch(session: Session, args: list[bytes]) -> Reply:
     """Accepted and shown by CLIENT LIST: reads leave no trace here anyway."""
     session.no_touch = _is_on(args[0])
     return OK
 
 
-@server_command(
-    "CLIENT CAPA capability [capability ...]",
-    group="connection",
-    since="8.0.0",
-    flags=_OWN,
-    categories=_CONNECTION,
-    immediate=True,
-    container=True,
-)
+@_own_at_once("CLIENT CAPA capability [capability ...]", since="8.0.0")
 def client_capa(session: Session, args: list[bytes]) -> Reply:
     """Accepted, and without effect: nothing here depends on what a client can do."""
     return OK
 
 
-@server_command(
-    "CLIENT TRACKING <ON|OFF> [option ...]",
-    group="connection",
-    since="6.0.0",
-    flags=_OWN,
-    categories=_CONNECTION,
-    container=True,
-)
+@_own("CLIENT TRACKING <ON|OFF> [option ...]", since="6.0.0")
 def client_tracking(session: Session, args: list[bytes]) -> Reply:
     """Refused but for OFF: no invalidation messages are sent."""
     if _is_on(args[0]):
@@ -195,25 +139,19 @@ def client_tracking(session: Session, args: list[bytes]) -> Reply:
     return OK
 
 
-@server_command(
-    "CLIENT TRACKINGINFO", group="connection", since="6.2.0", flags=_OWN, categories=_CONNECTION, container=True
-)
+@_own("CLIENT TRACKINGINFO", since="6.2.0")
 def client_trackinginfo(session: Session, args: list[bytes]) -> Reply:
     """Say that tracking is off."""
     return Map([(b"flags", Set([b"off"])), (b"redirect", -1), (b"prefixes", [])])
 
 
-@server_command(
-    "CLIENT GETREDIR", group="connection", since="6.0.0", flags=_OWN, categories=_CONNECTION, container=True
-)
+@_own("CLIENT GETREDIR", since="6.0.0")
 def client_getredir(session: Session, args: list[bytes]) -> Reply:
     """Say that tracking is off."""
     return -1
 
 
-@server_command(
-    "CLIENT CACHING <YES|NO>", group="connection", since="6.0.0", flags=_OWN, categories=_CONNECTION, container=True
-)
+@_own("CLIENT CACHING <YES|NO>", since="6.0.0")
 def client_caching(session: Session, args: list[bytes]) -> Reply:
     """Refused, since tracking is off."""
     raise CommandError(
@@ -230,15 +168,7 @@ def _is_on(word: bytes) -> bool:
 # ---------------------------------------------------------------------- all clients
 
 
-@server_command(
-    "CLIENT LIST [option value ...]",
-    group="connection",
-    since="2.4.0",
-    complexity="O(clients)",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    container=True,
-)
+@_admin("CLIENT LIST [option value ...]", since="2.4.0", complexity="O(clients)")
 def client_list(session: Session, args: list[bytes]) -> Reply:
     """Return a line for each client, or for those that fit the filters, such as TYPE pubsub or NOT-USER default."""
     fits = filter_of(session.server, session, args)
@@ -246,15 +176,7 @@ def client_list(session: Session, args: list[bytes]) -> Reply:
     return Verbatim(b"".join(lines))
 
 
-@server_command(
-    "CLIENT KILL <address|filter> [value ...]",
-    group="connection",
-    since="2.4.0",
-    complexity="O(clients)",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    container=True,
-)
+@_admin("CLIENT KILL <address|filter> [value ...]", since="2.4.0", complexity="O(clients)")
 def client_kill(session: Session, args: list[bytes]) -> Reply:
     """Close the connection of one address, or those that fit the filters of CLIENT LIST, but not one's own."""
     sessions = list(session.server.sessions.values())
@@ -280,14 +202,7 @@ def _kill(session: Session, meant: list[Session], reply: Reply) -> Reply:
     return NO_REPLY
 
 
-@server_command(
-    "CLIENT PAUSE timeout [WRITE|ALL]",
-    group="connection",
-    since="3.0.0",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    container=True,
-)
+@_admin("CLIENT PAUSE timeout [WRITE|ALL]", since="3.0.0")
 def client_pause(session: Session, args: list[bytes]) -> Reply:
     """Let the writes of all clients, or all their commands, wait for so many milliseconds."""
     mode = args[1].upper() if len(args) > 1 else b"ALL"
@@ -304,29 +219,14 @@ def client_pause(session: Session, args: list[bytes]) -> Reply:
     return OK
 
 
-@server_command(
-    "CLIENT UNPAUSE",
-    group="connection",
-    since="6.2.0",
-    complexity="O(paused clients)",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    container=True,
-)
+@_admin("CLIENT UNPAUSE", since="6.2.0", complexity="O(paused clients)")
 def client_unpause(session: Session, args: list[bytes]) -> Reply:
     """Let everything go on that CLIENT PAUSE keeps waiting."""
     session.server.pause.end()
     return OK
 
 
-@server_command(
-    "CLIENT UNBLOCK client-id [TIMEOUT|ERROR]",
-    group="connection",
-    since="5.0.0",
-    flags=_ADMIN,
-    categories=_DANGEROUS,
-    container=True,
-)
+@_admin("CLIENT UNBLOCK client-id [TIMEOUT|ERROR]", since="5.0.0")
 def client_unblock(session: Session, args: list[bytes]) -> Reply:
     """End the wait of a blocked client, as if its time were over or with an error; 0 when it did not wait."""
     reason = args[1].upper() if len(args) > 1 else b"TIMEOUT"

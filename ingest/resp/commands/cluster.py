@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import CommandError
+from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts import LAYOUTS
 from engine.limits import SLOTS
 from engine.numbers import parse_int
@@ -27,11 +28,18 @@ if TYPE_CHECKING:
     from ingest.resp.session import Session
 
 _DISABLED: Final = "ERR This instance has cluster support disabled"
-_NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
 _KEYS_A_STEP: Final = 2000
 _READ: Final = ("loading", "stale")
 _ADMIN: Final = ("admin", "stale")
 _ADMIN_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+_about_nodes = partial(
+    server_command, group="cluster", flags=_READ, categories=("slow",), immediate=True, container=True
+)
+_about_slots = partial(server_command, group="cluster", flags=("stale",), categories=("slow",), container=True)
+_admin = partial(
+    server_command, group="cluster", flags=_ADMIN, categories=_ADMIN_CATEGORIES, immediate=True, container=True
+)
 
 
 def _map(session: Session) -> ClusterMap:
@@ -44,16 +52,7 @@ def _map(session: Session) -> ClusterMap:
 # ---------------------------------------------------------------------- who is there
 
 
-@server_command(
-    "CLUSTER SLOTS",
-    group="cluster",
-    since="3.0.0",
-    complexity="O(nodes)",
-    flags=_READ,
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_nodes("CLUSTER SLOTS", since="3.0.0", complexity="O(nodes)")
 def cluster_slots(session: Session, args: list[bytes]) -> Reply:
     """The ranges of slots with the node that owns each: address, port and id."""
     return [
@@ -61,16 +60,7 @@ def cluster_slots(session: Session, args: list[bytes]) -> Reply:
     ]
 
 
-@server_command(
-    "CLUSTER SHARDS",
-    group="cluster",
-    since="7.0.0",
-    complexity="O(nodes)",
-    flags=_READ,
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
 def cluster_shards(session: Session, args: list[bytes]) -> Reply:
     """The nodes with their ranges of slots; a shard is one node."""
     cluster = _map(session)
@@ -78,105 +68,52 @@ def cluster_shards(session: Session, args: list[bytes]) -> Reply:
     return [_shard(node, offset if node is cluster.me else 0) for node in cluster.nodes]
 
 
-@server_command(
-    "CLUSTER NODES",
-    group="cluster",
-    since="3.0.0",
-    complexity="O(nodes)",
-    flags=_READ,
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
 def cluster_nodes(session: Session, args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
     return Verbatim(_map(session).nodes_text().encode())
 
 
-@server_command(
-    "CLUSTER INFO", group="cluster", since="3.0.0", flags=_READ, categories=("slow",), immediate=True, container=True
-)
+@_about_nodes("CLUSTER INFO", since="3.0.0")
 def cluster_info(session: Session, args: list[bytes]) -> Reply:
     """The state of the cluster as text: `ok` when every slot has an owner."""
     return Verbatim(_map(session).info_text().encode())
 
 
-@server_command(
-    "CLUSTER MYID", group="cluster", since="3.0.0", flags=_READ, categories=("slow",), immediate=True, container=True
-)
+@_about_nodes("CLUSTER MYID", since="3.0.0")
 def cluster_myid(session: Session, args: list[bytes]) -> Reply:
     """The id of this node."""
     return _map(session).me.node_id.encode()
 
 
-@server_command(
-    "CLUSTER MYSHARDID",
-    group="cluster",
-    since="7.2.0",
-    flags=_READ,
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_nodes("CLUSTER MYSHARDID", since="7.2.0")
 def cluster_myshardid(session: Session, args: list[bytes]) -> Reply:
     """The id of this node's shard."""
     return _map(session).me.shard_id.encode()
 
 
-@server_command(
-    "CLUSTER LINKS",
-    group="cluster",
-    since="7.0.0",
-    flags=("stale",),
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_slots("CLUSTER LINKS", since="7.0.0", immediate=True)
 def cluster_links(session: Session, args: list[bytes]) -> Reply:
     """The links between nodes: there are none, nodes do not talk to each other."""
     _map(session)
     return []
 
 
-@server_command(
-    "CLUSTER REPLICAS node-id",
-    group="cluster",
-    since="5.0.0",
-    flags=_ADMIN,
-    categories=_ADMIN_CATEGORIES,
-    immediate=True,
-    container=True,
-)
+@_admin("CLUSTER REPLICAS node-id", since="5.0.0")
 def cluster_replicas(session: Session, args: list[bytes]) -> Reply:
     """The replicas of a node: it has none."""
     _node(session, args[0])
     return []
 
 
-@server_command(
-    "CLUSTER COUNT-FAILURE-REPORTS node-id",
-    group="cluster",
-    since="3.0.0",
-    flags=_ADMIN,
-    categories=_ADMIN_CATEGORIES,
-    immediate=True,
-    container=True,
-)
+@_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
 def cluster_count_failure_reports(session: Session, args: list[bytes]) -> Reply:
     """How many nodes have reported that a node fails: none do."""
     _node(session, args[0])
     return 0
 
 
-@server_command(
-    "CLUSTER HELP",
-    group="cluster",
-    since="5.0.0",
-    flags=_READ,
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_nodes("CLUSTER HELP", since="5.0.0")
 def cluster_help(session: Session, args: list[bytes]) -> Reply:
     """Print this help; refused in standalone mode as everything here."""
     _map(session)
@@ -186,30 +123,13 @@ def cluster_help(session: Session, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- what is in a slot
 
 
-@server_command(
-    "CLUSTER KEYSLOT key",
-    group="cluster",
-    since="3.0.0",
-    complexity="O(bytes of the key)",
-    flags=("stale",),
-    categories=("slow",),
-    immediate=True,
-    container=True,
-)
+@_about_slots("CLUSTER KEYSLOT key", since="3.0.0", complexity="O(bytes of the key)", immediate=True)
 def cluster_keyslot(session: Session, args: list[bytes]) -> Reply:
     """The slot of a key, in standalone mode as well."""
     return slot(args[0])
 
 
-@server_command(
-    "CLUSTER COUNTKEYSINSLOT slot",
-    group="cluster",
-    since="3.0.0",
-    complexity="O(keys in the slot)",
-    flags=("stale",),
-    categories=("slow",),
-    container=True,
-)
+@_about_slots("CLUSTER COUNTKEYSINSLOT slot", since="3.0.0", complexity="O(keys in the slot)")
 async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
     """How many keys this node has in a slot. Counts them: O(keys in the slot)."""
     _map(session)
@@ -222,14 +142,10 @@ async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
     return count
 
 
-@server_command(
+@_about_slots(
     "CLUSTER GETKEYSINSLOT slot count",
-    group="cluster",
     since="3.0.0",
     complexity="O(count, and keys that are due on the way)",
-    flags=("stale",),
-    categories=("slow",),
-    container=True,
 )
 async def cluster_getkeysinslot(session: Session, args: list[bytes]) -> Reply:
     """Up to `count` keys that this node has in a slot, by the length of their names and their bytes."""
@@ -336,5 +252,5 @@ def _node(session: Session, node_id: bytes) -> Node:
 def _integer(arg: bytes) -> int:
     number = parse_int(arg)
     if number is None:
-        raise CommandError(_NOT_AN_INTEGER)
+        raise CommandError(NOT_AN_INTEGER)
     return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
@@ -20,6 +21,8 @@ _LOOK: Final = ("pubsub", "loading", "stale")
 _SLOW: Final = ("pubsub", "slow")
 _FAST: Final = ("pubsub", "fast")
 
+_listening = partial(server_command, group="pubsub", flags=_LISTEN, categories=_SLOW)
+
 
 def _all_arguments(args: list[bytes]) -> list[bytes]:
     """Shard channels belong to slots as keys do."""
@@ -31,39 +34,22 @@ def _first_argument(args: list[bytes]) -> list[bytes]:
     return args[:1]
 
 
-@server_command(
-    "SUBSCRIBE channel [channel ...]",
-    group="pubsub",
-    since="2.0.0",
-    complexity="O(channels named)",
-    flags=_LISTEN,
-    categories=_SLOW,
-)
+@_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)")
 def subscribe(session: Session, args: list[bytes]) -> Reply:
     """Listen to channels."""
     return _join(session, session.server.pubsub.channels, args)
 
 
-@server_command(
-    "PSUBSCRIBE pattern [pattern ...]",
-    group="pubsub",
-    since="2.0.0",
-    complexity="O(patterns named)",
-    flags=_LISTEN,
-    categories=_SLOW,
-)
+@_listening("PSUBSCRIBE pattern [pattern ...]", since="2.0.0", complexity="O(patterns named)")
 def psubscribe(session: Session, args: list[bytes]) -> Reply:
     """Listen to every channel whose name matches one of the patterns."""
     return _join(session, session.server.pubsub.patterns, args)
 
 
-@server_command(
+@_listening(
     "SSUBSCRIBE shardchannel [shardchannel ...]",
-    group="pubsub",
     since="7.0.0",
     complexity="O(channels named)",
-    flags=_LISTEN,
-    categories=_SLOW,
     keys=_all_arguments,
 )
 def ssubscribe(session: Session, args: list[bytes]) -> Reply:
@@ -73,41 +59,19 @@ def ssubscribe(session: Session, args: list[bytes]) -> Reply:
     return _join(session, session.server.pubsub.shard_channels, args)
 
 
-@server_command(
-    "UNSUBSCRIBE [channel ...]",
-    group="pubsub",
-    since="2.0.0",
-    complexity="O(channels named)",
-    flags=_LISTEN,
-    categories=_SLOW,
-)
+@_listening("UNSUBSCRIBE [channel ...]", since="2.0.0", complexity="O(channels named)")
 def unsubscribe(session: Session, args: list[bytes]) -> Reply:
     """Stop listening to channels; to all of them when none is named."""
     return _leave(session, session.server.pubsub.channels, args)
 
 
-@server_command(
-    "PUNSUBSCRIBE [pattern ...]",
-    group="pubsub",
-    since="2.0.0",
-    complexity="O(patterns named)",
-    flags=_LISTEN,
-    categories=_SLOW,
-)
+@_listening("PUNSUBSCRIBE [pattern ...]", since="2.0.0", complexity="O(patterns named)")
 def punsubscribe(session: Session, args: list[bytes]) -> Reply:
     """Stop listening to patterns; to all of them when none is named."""
     return _leave(session, session.server.pubsub.patterns, args)
 
 
-@server_command(
-    "SUNSUBSCRIBE [shardchannel ...]",
-    group="pubsub",
-    since="7.0.0",
-    complexity="O(channels named)",
-    flags=_LISTEN,
-    categories=_SLOW,
-    keys=_all_arguments,
-)
+@_listening("SUNSUBSCRIBE [shardchannel ...]", since="7.0.0", complexity="O(channels named)", keys=_all_arguments)
 def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
     """Stop listening to shard channels; to all of them when none is named."""
     return _leave(session, session.server.pubsub.shard_channels, args)

@@ -9,7 +9,7 @@ import asyncio
 import gc
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import SYNTAX, CommandError
+from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.numbers import parse_int
 from engine.replies import OK, Map, Reply, Status
 from ingest.clock import now_ms, now_us
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _ADMIN: Final = ("admin", "slow", "dangerous")
 _SAVE_FLAGS: Final = ("admin", "noscript", "no_async_loading")
 _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE", b"FAILOVER", b"ABORT"})
-_NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
 
 
 # ---------------------------------------------------------------------- INFO, TIME
@@ -244,7 +243,7 @@ def memory_stats(session: Session, args: list[bytes]) -> Reply:
 def _integer(arg: bytes) -> int:
     number = parse_int(arg)
     if number is None:
-        raise CommandError(_NOT_AN_INTEGER)
+        raise CommandError(NOT_AN_INTEGER)
     return number
 
 
