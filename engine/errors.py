@@ -1,15 +1,22 @@
-"""The four kinds of failure, and every Redis error text, once.
+"""The kinds of failure, and every Redis error text, once.
 
     CommandError            a reply: the command is a rejection, the partition goes on
     EventError              poison: the record becomes a dead letter, the partition goes on
     CorruptionError         stored bytes are not what was written: the partition stops
+    StoreBusyError          the store is behind and wrote nothing: the caller waits, and tries again
     StateMismatchError      a state directory does not fit what it is opened with: it is not opened
     PartitionStoppedError   one of our own bugs, or a rule that this engine does not know: the partition stops
 
 Any other exception that leaves `engine` is a bug of ours.
+
+Python and its libraries quote what they stumble over: a key, a value. Our own texts do not, but for those of
+`CommandError` and `EventError`, which are meant for whoever sent the command or the event. `shown_error` is for what
+others read: log lines, `/readyz`, replies to other clients.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 
 class CommandError(Exception):
@@ -47,6 +54,10 @@ class StateMismatchError(Exception):
     """The state directory belongs to another topic, partition, layout or format than the one it is opened with."""
 
 
+class UnknownRulesError(Exception):
+    """The log asks for rules that this engine does not know: to go on would apply what follows by the wrong ones."""
+
+
 class PartitionStoppedError(Exception):
     """A record that the engine could not apply because of a bug or a newer rule; everything before it is unharmed.
 
@@ -57,9 +68,53 @@ class PartitionStoppedError(Exception):
 
     def __init__(self, offset: int, name: bytes, cause: BaseException) -> None:
         command = name.decode(errors="backslashreplace")
-        super().__init__(f"offset {offset} ({command}) cannot be applied: {type(cause).__name__}: {cause}")
+        super().__init__(f"offset {offset} ({command}) cannot be applied: {named_error(cause)}")
         self.offset = offset
         self.cause = cause
+
+
+_OURS: Final = frozenset({"engine", "ingest", "ops"})
+_QUOTING: Final = (CommandError, EventError)
+_STATUSES: Final = (
+    "Corruption",
+    "IO error",
+    "Invalid argument",
+    "Operation aborted",
+    "Operation timed out",
+    "Resource busy",
+    "Shutdown in progress",
+)
+"""How the texts of RocksDB begin, all of which rocksdict raises as `Exception`."""
+
+
+def is_shown(error: BaseException) -> bool:
+    """Whether the text of an exception may be shown: it is ours, an assertion's, the system's, or RocksDB's."""
+    if isinstance(error, _QUOTING):
+        return False
+    kind = type(error)
+    if isinstance(error, OSError | AssertionError) or kind.__module__.partition(".")[0] in _OURS:
+        return True
+    return kind is Exception and str(error).startswith(_STATUSES)
+
+
+def shown_error(error: BaseException) -> str:
+    """The text of an exception; where it may repeat a key or a value, its class and the line that raised it."""
+    return str(error) if is_shown(error) else _whereabouts(error)
+
+
+def named_error(error: BaseException) -> str:
+    """The same, with the name of its class before the text."""
+    return f"{type(error).__name__}: {error}" if is_shown(error) else _whereabouts(error)
+
+
+def _whereabouts(error: BaseException) -> str:
+    """Such as `KeyError in engine.types.sets, line 65`."""
+    name, trace = type(error).__name__, error.__traceback__
+    if trace is None:
+        return name
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{name} in {trace.tb_frame.f_globals.get('__name__')}, line {trace.tb_lineno}"
 
 
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"

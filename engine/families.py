@@ -33,6 +33,7 @@ class Families:
                 self.bind_ranks(key, fresh=False)
             elif times is not None:
                 self.bind_times(key, times, fresh=False)
+                key.indexed_expire_ms = key.place
 
     def bind(self, key: Key, *, fresh: bool) -> None:
         """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""

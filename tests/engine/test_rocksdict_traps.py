@@ -286,3 +286,26 @@ def test_a_scan_from_the_head_crosses_its_tombstones(path: str) -> None:
     iterator.seek(b"0900")
 
     assert b"0900" == iterator.key()
+
+
+def test_live_files_are_those_of_all_column_families(path: str) -> None:
+    """A handle's `live_files` names the files of every column family, and not of which: pieces are cut by all."""
+    database = open_database(path, "a", "b")
+    for name in "ab":
+        family = database.get_column_family(name)
+        family[name.encode()] = VALUE
+        family.flush()
+    files = [(file["start_key"], file["end_key"]) for file in database.get_column_family("a").live_files()]
+
+    assert [(b"a", b"a"), (b"b", b"b")] == sorted(files)
+    assert not any("column_family_name" in file for file in database.live_files())
+
+
+def test_a_range_delete_is_one_deletion_of_a_file(path: str) -> None:
+    """So a file that holds nothing but range deletes counts as full of deletions, and is compacted by itself."""
+    database = open_database(path)
+    database.delete_range(b"a", b"z")
+    database.flush()
+    (file,) = database.live_files()
+
+    assert (1, 1, b"a", b"z") == (file["num_entries"], file["num_deletions"], file["start_key"], file["end_key"])
