@@ -28,6 +28,7 @@ class Applied:
     Attributes:
         next_offset: the first record that it did not take; it may leave records over when the overlay is full.
         records: how many it took.
+        first_time_ms: the time of the first of them, from whoever has the records; 0: not told.
         outcomes: offset -> reply, for the offsets that somebody waits for.
         dead_letters: (offset, reason), to be stored before the commit.
         rejected_commands: command name -> how many of them were rejected.
@@ -35,12 +36,20 @@ class Applied:
         commands: command name -> how many were applied, those of transactions included.
         touched: the keys that were modified, in order, while the machine is `witnessing`; not those that FLUSHALL,
             FLUSHDB and SWAPDB take away or bring.
+        expired: those of `touched` that were due by their own time to live and still stored, so that no sweep will meet
+            them (engine/sweep.py): (place in `touched`, db, key). They were gone before the command ran: tell it before
+            its own event.
+        expired_fields: the same of hashes that had fields which were due: (place in `touched`, db, key, whether it was
+            dead with them).
     """
 
     __slots__ = (
         "commands",
         "dead_letters",
         "duplicates",
+        "expired",
+        "expired_fields",
+        "first_time_ms",
         "next_offset",
         "outcomes",
         "records",
@@ -54,6 +63,7 @@ class Applied:
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
         self.records = 0
+        self.first_time_ms = 0
         self.rejected = 0
         self.duplicates = 0
         self.skipped = 0
@@ -63,6 +73,8 @@ class Applied:
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
         self.touched: list[Touched] = []
+        self.expired: list[tuple[int, int, bytes]] = []
+        self.expired_fields: list[tuple[int, int, bytes, bool]] = []
 
     def reject(self, offset: int, name: bytes, error: CommandError) -> CommandError:
         """Count and note a command that refused to run; its error is its reply."""

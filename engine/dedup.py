@@ -17,11 +17,19 @@ from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.replies import Reply, pack, unpack
 from engine.store.base import DEDUP_CF, Changes, Store
 
+CURSOR: Final = b"cursor/dedup"
+"""The node-local record that says which buckets are removed."""
+
 HEADER: Final = Struct(">QQB")
 
 NOT_KEPT: Final = CommandError(
     f"DUPLICATE this id was applied before; its reply had over {DEDUP_REPLY_BYTES_MAX} bytes and was not kept"
 )
+
+
+def first_bucket(now_ms: int) -> bytes:
+    """What the keys of the first bucket begin with that `Deduplicator.outcome` looks at, now or ever after."""
+    return U32.pack(max(0, now_ms // DEDUP_WINDOW_MS - 1))
 
 
 class Deduplicator:

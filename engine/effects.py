@@ -8,11 +8,23 @@ nobody observes pay nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.key import Key, Subkeys
 from engine.layouts.base import NONE
 
-Effect = tuple[int, bytes, int, int]
-"""(logical database, key, type before, type after) of a key that was modified; one that is due has the type NONE."""
+NOTHING: Final = 0
+KEY: Final = 1
+LAST_FIELD: Final = 2
+FIELD: Final = 3
+"""What was due of a modified key and still stored: nothing; all of it, by its own time to live; all of it, as its last
+field was; fields that were replaced."""
+
+Effect = tuple[int, bytes, int, int, int]
+"""(logical database, key, type before, type after, what was due) of a key that was modified.
+
+One that is due has the type NONE.
+"""
 
 
 class Noting(dict[bytes, bytes | None]):
@@ -35,19 +47,25 @@ class Observer:
     One object for all commands, as making the parts for each costs more than the rest (0.6 us).
     """
 
-    __slots__ = ("_db", "_now_ms", "_replaced", "_seen", "keys")
+    __slots__ = ("_db", "_lost_fields", "_now_ms", "_replaced", "_seen", "keys")
 
     def __init__(self) -> None:
         self.keys: dict[bytes, Key] = {}
         self._db = 0
         self._now_ms = 0
-        self._seen: dict[Key, tuple[int, int, bool]] = {}
+        self._seen: dict[Key, tuple[int, int, int, bool]] = {}
+        self._lost_fields: dict[Key, None] = {}
         self._replaced: list[Subkeys] = []
 
     def begin(self, now_ms: int) -> None:
         """Observe a command that runs at this log time."""
         self._now_ms = now_ms
         self._seen = {}
+        self._lost_fields = {}
+
+    def lost_field(self, key: Key) -> None:
+        """The command replaces a field of a hash that is due."""
+        self._lost_fields[key] = None
 
     def turn_to(self, db: int, keys: dict[bytes, Key]) -> None:
         """From now on the command looks at the keys of this logical database."""
@@ -57,10 +75,10 @@ class Observer:
     def effects(self) -> list[Effect]:
         """The keys that were modified, in the order in which the command looked at them. To be called once."""
         effects = []
-        for key, (db, type_before, was_changed) in self._seen.items():
+        for key, (db, type_before, due, was_changed) in self._seen.items():
             if key.changed or _has_writes(key):
                 type_after = NONE if 0 < key.expire_ms <= self._now_ms else key.type
-                effects.append((db, key.name, type_before, type_after))
+                effects.append((db, key.name, type_before, type_after, FIELD if key in self._lost_fields else due))
             if was_changed:
                 key.changed = True
         return effects
@@ -71,6 +89,7 @@ class Observer:
             subkeys.changed = {}
         self._replaced.clear()
         self._seen = {}
+        self._lost_fields = {}
 
     # ------------------------------------------------------------------ the dict's place
 
@@ -92,7 +111,10 @@ class Observer:
 
     def _note(self, key: Key) -> None:
         """Remember what `key` is before the command changes it."""
-        self._seen[key] = self._db, NONE if 0 < key.expire_ms <= self._now_ms else key.type, key.changed
+        type_code, due = key.type, NOTHING
+        if 0 < key.expire_ms <= self._now_ms:
+            type_code, due = NONE, KEY if 0 < key.own_expire_ms <= self._now_ms else LAST_FIELD
+        self._seen[key] = self._db, type_code, due, key.changed
         key.changed = False
         for subkeys in key.families():
             self._note_writes(subkeys)

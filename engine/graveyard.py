@@ -1,6 +1,7 @@
 """Graveyard entries: which collections died with elements in them, so that a reclaimer need not scan for orphans.
 
 CF graveyard   [clock_ms at death:8][version:8]  ->  [type:1][size:8][metadata key]
+CF local       cursor/graveyard                  ->  [ms:8]  all graves of collections that died before this are gone
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
+from engine.fragments import FRAGMENT_BYTES
 from engine.key import Key
+from engine.layouts.base import STRING
+
+CURSOR: Final = b"cursor/graveyard"
+"""The record that says how far the walk has come that gives back their room."""
 
 _GRAVE: Final = Struct(">QQ")
 _CONTENT: Final = Struct(">BQ")
@@ -24,6 +30,11 @@ class Grave(NamedTuple):
     type: int
     size: int
     metadata_key: bytes
+
+    @property
+    def elements(self) -> int:
+        """How many elements it had, or as many fragments as a string of its length may have."""
+        return -(-self.size // FRAGMENT_BYTES) if self.type == STRING else self.size
 
 
 def pack_grave(died_ms: int, key: Key) -> tuple[bytes, bytes]:

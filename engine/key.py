@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from engine.encoding import pack_u64, parse_u64, prefix_end
+from engine.expiry_index import place_of
 from engine.layouts.base import LIST_START, NONE, ZSET
 from engine.store.base import Get
 
@@ -182,14 +183,20 @@ class FieldTimes:
         01 [expire_ms:8] [field]    ->  empty             the fields by time
 
     A field that is due keeps its records until it is written or removed: `soonest_ms` may lie behind the clock.
+    `floor` is a hint: a record by time below which none is left. Of many fields that die at one moment those that went
+    leave their tombstones before the others (0.12 us each, for every scan).
     """
 
-    __slots__ = ("_latest_ms", "_stale", "own_expire_ms", "soonest_ms", "subkeys", "timed")
+    __slots__ = (
+        "_due", "_due_ms", "_latest_ms", "_stale", "floor", "own_expire_ms", "soonest_ms", "subkeys", "timed"
+    )  # fmt: skip
 
     def __init__(self, subkeys: Subkeys, timed: int, own_expire_ms: int, soonest_ms: int) -> None:
         self.subkeys = subkeys
         self._stale = False  # the soonest time may be that of no field any more: it is a lower bound
         self._latest_ms = 0  # the latest time, once it was looked for
+        self._due_ms = self._due = 0  # how many fields die then or before, once they were counted
+        self.floor = b""
         self.timed = timed
         self.own_expire_ms = own_expire_ms
         self.soonest_ms = soonest_ms
@@ -210,6 +217,7 @@ class FieldTimes:
             changed[BY_TIME + pack_u64(expire_ms) + field] = b""
         elif old_ms:
             changed[BY_FIELD + field] = None
+        self._due += (0 < expire_ms <= self._due_ms) - (0 < old_ms <= self._due_ms)
         self.timed += bool(expire_ms) - bool(old_ms)
         self.soonest_ms = min(self.soonest_ms or expire_ms, expire_ms or self.soonest_ms)
         if expire_ms >= self._latest_ms > 0:
@@ -221,8 +229,19 @@ class FieldTimes:
         """The fields that are due at `now_ms`, the first to die first."""
         if not 0 < self.soonest_ms <= now_ms:
             return iter(())
-        records = self.subkeys.scan(BY_TIME + pack_u64(self.soonest_ms), BY_TIME + pack_u64(now_ms + 1))
+        records = self.subkeys.scan(self._first, BY_TIME + pack_u64(now_ms + 1))
         return (record[_FIELD_AT:] for record, _ in records)
+
+    def count_due(self, now_ms: int) -> int:
+        """How many fields are due at `now_ms`. What was counted once is not walked again, as long as this is kept."""
+        if not 0 < self.soonest_ms <= now_ms:
+            return 0
+        if now_ms < self._due_ms:
+            return sum(1 for _ in self.due(now_ms))
+        start = max(self._first, BY_TIME + pack_u64(self._due_ms + 1))
+        self._due += sum(1 for _ in self.subkeys.scan(start, BY_TIME + pack_u64(now_ms + 1)))
+        self._due_ms = now_ms
+        return self._due
 
     def dies_between(self, after_ms: int, until_ms: int) -> bool:
         """Whether a field dies behind `after_ms`, at `until_ms` or before."""
@@ -234,9 +253,14 @@ class FieldTimes:
     def settle(self) -> None:
         """Find the soonest time again, after changes: from the last one on, across no tombstones of earlier ones."""
         if self._stale:
-            first = next(self.subkeys.scan(BY_TIME + pack_u64(self.soonest_ms)), None) if self.timed else None
+            first = next(self.subkeys.scan(self._first), None) if self.timed else None
             self.soonest_ms = 0 if first is None else parse_u64(first[0][1:_FIELD_AT])
             self._stale = False
+
+    @property
+    def _first(self) -> bytes:
+        """No record by time is before this one."""
+        return max(self.floor, BY_TIME + pack_u64(self.soonest_ms))
 
     def latest_ms(self) -> int:
         """The latest time of a field; there must be one."""
@@ -250,7 +274,8 @@ class Key:
 
     Attributes:
         type: a type code; NONE when no record is there. A record that is due counts as there (see `Transaction.find`).
-        indexed_expire_ms: the expire time under which the store's expiry index lists this key; 0 when it does not.
+        indexed_expire_ms: where the store's expiry index lists this key, as `engine.expiry_index.place_of` says it:
+            `expire_ms` unless fields have a time to live.
         changed: the metadata record must be written.
         touched: this batch has looked at it, so it is listed among those that the batch may change.
         version: 0 when there are no subkeys: a string that is not in fragments, or no key.
@@ -322,6 +347,11 @@ class Key:
     def own_expire_ms(self) -> int:
         """When the key is to die, 0 for never, whatever becomes of its fields: what TTL shows and EXPIRE changes."""
         return self.expire_ms if self.times is None else self.times.own_expire_ms
+
+    @property
+    def place(self) -> int:
+        """Where the expiry index is to list it."""
+        return place_of(self.expire_ms, self.times)
 
     def settle(self) -> None:
         """Work out when a hash dies, after a change of its own time, of its fields or of theirs.

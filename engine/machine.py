@@ -17,10 +17,12 @@ from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
 from engine.applied import Applied, Record
+from engine.compaction import notes_in
 from engine.dedup import Deduplicator
 from engine.errors import EXEC_TOO_LARGE, CommandError, CorruptionError, DueError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
+from engine.observed import run_observed
 from engine.placement import Placement
 from engine.registry import SPECS, Spec, check_arity, find
 from engine.replies import NIL_ARRAY, Reply, TransactionReplies
@@ -70,14 +72,14 @@ class Machine:
         )
         self._placement = Placement(home, self._tx.holds)
         self._dedup = Deduplicator(store)
+        self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: engine/compaction.py
         self._next_offset = self.position.next_offset
         self._clock_ms = self.position.clock_ms
         self._fresh = read_home(store) is None
         self._waiting: Container[int] = frozenset()
         self._verify = verify
-        self._witnessing = False
+        self._witnessing = self._plain = False
         self._reads = 0
-        self._plain = False
         self._choose_path()
 
     @property
@@ -107,6 +109,11 @@ class Machine:
     def clock_ms(self) -> int:
         """The highest record time seen, uncommitted ones included."""
         return self._clock_ms
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was applied is committed."""
+        return self._next_offset == self.position.next_offset
 
     @property
     def key_counts(self) -> dict[tuple[int, int], int]:
@@ -140,8 +147,7 @@ class Machine:
             raise ValueError(message)
         applied = Applied(from_position)
         tx, skips = self._tx, self.position.skips
-        offset, name = from_position - 1, b""
-        taken = 0
+        offset, name, taken = from_position - 1, b"", 0
         self._waiting = waiting
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
@@ -199,7 +205,7 @@ class Machine:
         reply = spec.handler(tx, args)
         if wall_ms > self._clock_ms and tx.is_due(None if spec.patterns else spec.keys(args), wall_ms):
             raise DueError
-        if self._next_offset == self.position.next_offset and tx.is_crowded():
+        if self.is_settled and tx.is_crowded():
             tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay
         return reply
 
@@ -220,8 +226,20 @@ class Machine:
         try:
             return spec.handler(self._tx, args)
         finally:
-            if self._next_offset == self.position.next_offset:
+            if self.is_settled:
                 self._tx.reset(written=True)  # nothing is pending: what a read loaded need not stay
+
+    def begin_cleaning(self) -> Transaction:
+        """The transaction, for changes that no reply and no digest shows; `commit(None)` or `rollback` must follow.
+
+        Raises:
+            ValueError: the machine is not settled.
+        """
+        if not self.is_settled:
+            message = f"records up to offset {self._next_offset} are not committed: clean after the commit"
+            raise ValueError(message)
+        self._tx.begin(self._next_offset, self._clock_ms, 0)
+        return self._tx
 
     def commit(self, fingerprint: bytes | None) -> None:
         """Write everything applied since the last commit as one batch, with position and clock.
@@ -249,6 +267,8 @@ class Machine:
         write_position(changes, position, self.position)
         self._dedup.add_to(changes)
         self._store.write(changes)
+        if changes.ranges:
+            self.notes.update(notes_in(changes))
         self._fresh = False
         self.position = position
         self._tx.reset(written=True)
@@ -304,7 +324,7 @@ class Machine:
         before = tx.image() if self._verify else None
         try:
             if watched or (spec.write and self._witnessing):
-                return self._observed(spec, args, offset, applied)
+                return run_observed(tx, spec, args, offset, applied if self._witnessing else None)
             return spec.handler(tx, args)
         except CommandError as error:
             if self._verify and tx.image() != before:
@@ -314,24 +334,6 @@ class Machine:
         finally:
             if watched:
                 self._choose_path()  # the last watch may be gone
-
-    def _observed(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
-        """Run a command, break the watches of the keys that it modified, and tell which they are."""
-        tx = self._tx
-        tx.observe()
-        try:
-            return spec.handler(tx, args)
-        finally:
-            effects = tx.end_observation()
-            if effects:
-                if tx.watches:
-                    for db, name, _, _ in effects:
-                        tx.watches.mark((db, name), tx.now_ms)
-                if self._witnessing:
-                    names = spec.keys(args)
-                    for db, name, before, after in effects:
-                        which = names.index(name) if name in names else -1
-                        applied.touched.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
 
     def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied, replies: TransactionReplies) -> Reply:
         """One command of a transaction."""

@@ -22,7 +22,7 @@ def watch(tx: Transaction, session: bytes, names: Iterable[bytes]) -> None:
     new = watches.missing(session, [(tx.db, name) for name in names])
     if watches.count(session) + len(new) > WATCHED_KEYS_MAX:
         raise CommandError(TOO_MANY_WATCHES)
-    watches.forget(tx.now_ms)
+    watches.forget_first(tx.now_ms)
     for place in new:
         watches.add(session, place, tx.now_ms, alive=_is_alive(tx, place))
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from engine.compaction import Range, delete_range, notes_in
 from engine.encoding import pack_u64, parse_u64, prefix_end
 from engine.key import Key, Subkeys
 from engine.layouts.base import Layout
@@ -41,12 +42,15 @@ class Staging:
 
     Attributes:
         failure: what the store raised when the last staging batch was written.
+        notes: those of deleted ranges (engine/compaction.py) that were written, until somebody who reads them clears
+            this.
     """
 
-    __slots__ = ("_clearing", "_layout", "_left", "_pending", "_pending_bytes", "_staged", "_store", "failure")
+    __slots__ = ("_clearing", "_layout", "_left", "_pending", "_pending_bytes", "_staged", "_store", "failure", "notes")
 
     def __init__(self, store: Store, layout: Layout) -> None:
         self.failure: Exception | None = None
+        self.notes: set[bytes] = set()
         self._store = store
         self._layout = layout
         # Marks: of this batch, and of versions that were never named.
@@ -56,6 +60,11 @@ class Staging:
         # Version -> bytes, of what was filled in this batch and is not staged.
         self._pending: dict[int, int] = {}
         self._pending_bytes = 0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether anything is staged under a version that was never named: it goes with the next batch."""
+        return bool(self._left)
 
     def fill(
         self, key: Key, subkeys: Subkeys, records: Iterable[tuple[bytes, bytes]], batch: Changes, *, families: int
@@ -128,6 +137,7 @@ class Staging:
         except Exception as error:
             self.failure = error
             raise
+        self.notes.update(notes_in(changes))
         self._left = {}
         if mark not in self._staged:
             self._staged[mark] = key.metadata_key
@@ -140,7 +150,7 @@ class Staging:
         """Delete what is staged under versions that were never named."""
         for mark, metadata_key in self._left.items():
             for column_family, prefix in self._prefixes(metadata_key, parse_u64(mark[len(MARK) :])).items():
-                changes.ranges.append((column_family, prefix, prefix_end(prefix)))
+                delete_range(changes, Range(column_family, prefix, prefix_end(prefix)))
             changes.of(LOCAL_CF)[mark] = None
 
     def _spare(self, key: Key, batch: Changes) -> None:

@@ -34,7 +34,7 @@ RULES: Final = 1
 COUNT: Final = b"count/"
 SKIP: Final = b"skip/"
 DATABASE: Final = b"database/"
-_REPLAYING: Final = b"replaying"
+REPLAYING: Final = b"replaying"
 
 
 UNSWAPPED: Final = tuple(range(DATABASES))
@@ -206,13 +206,13 @@ def replaying_changes(*, begins: bool) -> Changes:
     The mark is node-local (column family `local`): no dump and no digest shows it.
     """
     changes = Changes()
-    changes.of(LOCAL_CF)[_REPLAYING] = b"" if begins else None
+    changes.of(LOCAL_CF)[REPLAYING] = b"" if begins else None
     return changes
 
 
 def is_replaying(store: Store) -> bool:
     """Whether a replay into this state never finished: some of its records may be missing."""
-    return store.getter(LOCAL_CF)(_REPLAYING) is not None
+    return store.getter(LOCAL_CF)(REPLAYING) is not None
 
 
 def _named(store: Store, prefix: bytes) -> list[tuple[bytes, bytes]]:

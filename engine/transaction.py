@@ -25,14 +25,7 @@ from engine.splitmix import SplitMix64
 from engine.staging import Staging
 from engine.store.base import Changes, Store
 from engine.watches import Watches
-from engine.writing import (
-    bury_subkeys,
-    delete_databases,
-    forget_surplus,
-    image,
-    mark_written,
-    write_keys,
-)
+from engine.writing import bury_subkeys, delete_databases, forget_surplus, image, mark_written, write_keys
 
 _COUNTER_BITS: Final = 11
 _HINTS_MAX: Final = 10_000
@@ -49,6 +42,7 @@ class Transaction:
         session: of the record that is being applied, if it names one.
         watches: what sessions watch.
         staging: what large collections have written ahead of the batch.
+        batch: what is to be written beside the keys and watches.
         last_version: the newest version taken.
         rules: the rules number that the partition follows.
         counts: (stored db, type) -> keys that have a metadata record, due ones included.
@@ -56,17 +50,17 @@ class Transaction:
         value_bytes: size of the string values that this batch has loaded or written, to bound it.
         written_bytes: size of the string values that the record at hand has written: the same at every replay.
         draws: the number of the last random draw of the record at hand.
-        floors, ceilings: version of a sorted set -> score key below (at or above) which pops have left nothing. A hint:
-            a scan that starts there crosses no tombstones of what was popped (0.12 us each).
+        floors, ceilings: version of a sorted set -> score key below (at or above) which pops have left nothing; of a
+            hash -> `FieldTimes.floor`. Hints: a scan from there crosses no tombstones of what went (0.12 us each).
         cursors, knobs: what SCAN goes on from and what OBJECT ENCODING compares with. Node-local: no event reads them.
     """
 
     # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
     __slots__ = (
-        "_cached_keys_max", "_changes", "_databases", "_db", "_families", "_flushed", "_get_metadata", "_keys",
-        "_large", "_layout", "_observed", "_observer", "_offset", "_partition", "_store", "_touched", "ceilings",
-        "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms", "rules", "session", "staging",
-        "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "_cached_keys_max", "_databases", "_db", "_families", "_flushed", "_get_metadata", "_keys",
+        "_large", "_layout", "_observed", "_observer", "_offset", "_partition", "_store", "_touched", "batch",
+        "ceilings", "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms", "rules", "session",
+        "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +94,7 @@ class Transaction:
         self.draws = 0
         self._db = 0
         self._databases: dict[int, dict[bytes, Key]] = {}
-        self._changes = Changes()
+        self.batch = Changes()
         self._flushed: set[int] = set()
         self._observer = Observer()
         self._observed = False
@@ -188,6 +182,12 @@ class Transaction:
                 return True
         return False
 
+    def find_stored(self, name: bytes) -> Key:
+        """The key `name` as it is, due or not, for a cleaner: it stays in memory only if it was there."""
+        if name not in self._keys:
+            self._large.append(self._load(name))
+        return self._touch(name)
+
     def is_crowded(self) -> bool:
         """Whether reads alone have loaded so much that it should be forgotten."""
         return len(self._touched) > _READ_KEYS_MAX or self.value_bytes > _READ_BYTES_MAX
@@ -264,7 +264,7 @@ class Transaction:
             self._databases.setdefault(db, {}).clear()
         self._touched = [key for key in self._touched if key.db not in databases]
         others = any(self.counts.values())
-        delete_databases(databases, new if others else None, self._layout, self._store, self._changes)
+        delete_databases(databases, new if others else None, self._layout, self._store, self.batch)
         if not others:
             for key in self._touched:  # deleted in this batch: their entries go with the rest
                 key.indexed_expire_ms = 0
@@ -278,7 +278,7 @@ class Transaction:
 
     def fill(self, key: Key, subkeys: Subkeys, records: Iterable[tuple[bytes, bytes]], *, families: int = 1) -> int:
         """Put any number of records into a collection that this record has created: see `Staging.fill`."""
-        return self.staging.fill(key, subkeys, records, self._changes, families=families)
+        return self.staging.fill(key, subkeys, records, self.batch, families=families)
 
     def observe(self) -> None:
         """Note from now on which keys the command looks at, until `end_observation`."""
@@ -286,6 +286,11 @@ class Transaction:
         self._keys = self._observer
         self._observer.begin(self.now_ms)
         self.select(self._db)
+
+    def lost_field(self, key: Key) -> None:
+        """Note that a field of `key` that was due is replaced."""
+        if self._observed:
+            self._observer.lost_field(key)
 
     def end_observation(self) -> list[Effect]:
         """The keys that were modified since `observe`."""
@@ -304,7 +309,7 @@ class Transaction:
 
     def changes(self) -> Changes:
         """Everything that changed since the last `reset`, as one batch. The overlay stays as it is."""
-        changes = self._changes.copy()
+        changes = self.batch.copy()
         write_keys(self._touched, self._layout, changes)
         self.watches.add_to(changes)
         self.staging.add_to(changes)
@@ -332,13 +337,13 @@ class Transaction:
         self.watches.reset(written=written)
         self.staging.reset(written=written)
         self._touched = []
-        self._changes = Changes()
+        self.batch = Changes()
         self._flushed.clear()
         self.value_bytes = 0
 
     def image(self) -> object:
         """Everything that the overlay would write, to be compared with another image. Slow: for tests."""
-        others = (dict(self.counts), self.last_version, len(self._changes.ranges), self.stored_dbs)
+        others = (dict(self.counts), self.last_version, len(self.batch.ranges), self.stored_dbs)
         return image(self._touched, self._layout), others, self.watches.image()
 
     # ------------------------------------------------------------------ inside
@@ -382,7 +387,7 @@ class Transaction:
         if key.type == NONE:
             return
         if key.version:
-            bury_subkeys(key, self.now_ms, self._changes)
+            bury_subkeys(key, self.now_ms, self.batch)
         self.counts[key.db, key.type] -= 1
         key.type = NONE
         key.expire_ms = 0

@@ -3,7 +3,8 @@
     CF system   watch/[session:16][db:1][key]  ->  [time_ms:8][alive:1]     a watch since that log time
                 watch/[session:16]             ->  [time_ms:8]              the session lost a watch at that log time
 
-A session that has lost one watch needs none of the others: its EXEC will do nothing, so one record stands for all.
+A session that has lost one watch needs none of the others: its EXEC will do nothing, so one record stands for all. A
+day later it counts as one that has never watched: so the record can go then, at any moment.
 A watch is lost when a command modifies the key, when the key was alive and is not any more (`sessions.end_watches`
 looks), and when it is older than an hour. All of it is decided by records and their times alone, so a replay decides as
 the first run did.
@@ -11,7 +12,9 @@ the first run did.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import takewhile
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from typing import Final
@@ -36,7 +39,7 @@ class Watches:
         self._changes: dict[bytes, bytes | None] = {}
         # Both in order of time: the first entry is the oldest.
         self._sessions: dict[bytes, dict[Place, tuple[int, bool]]] = {}
-        self._lost: dict[bytes, int] = {}
+        self._lost: OrderedDict[bytes, int] = OrderedDict()  # a dict would look for its first one among those that went
         self._watchers: dict[Place, dict[bytes, None]] = {}
         self._load()
 
@@ -47,7 +50,8 @@ class Watches:
 
     def is_lost(self, session: bytes, now_ms: int) -> bool:
         """Whether the session's EXEC will do nothing, whatever happens: more watches would make no difference."""
-        return session in self._lost or self._is_old(session, now_ms)
+        lost_ms = self._lost.get(session)
+        return self._is_old(session, now_ms) if lost_ms is None else now_ms - lost_ms <= WATCH_LOST_MS_MAX
 
     def missing(self, session: bytes, places: Iterable[Place]) -> list[Place]:
         """Those of `places` that the session does not watch yet, each once."""
@@ -60,6 +64,7 @@ class Watches:
 
     def add(self, session: bytes, place: Place, now_ms: int, *, alive: bool) -> None:
         """Let the session watch a key that it does not watch yet and that is `alive` or not."""
+        self._forgive(session)
         self._put(session, place, now_ms, alive=alive)
         self._changes[_pack(session, place)] = WATCH.pack(now_ms, alive)
 
@@ -70,8 +75,7 @@ class Watches:
         forgotten.
         """
         held = session in self._sessions and not self.is_lost(session, now_ms)
-        if self._lost.pop(session, None) is not None:
-            self._changes[PREFIX + session] = None
+        self._forgive(session)
         watched = self._drop(session)
         return [place for place, (_, alive) in watched.items() if alive] if held else None
 
@@ -94,14 +98,29 @@ class Watches:
                 break
             self._lose(session, now_ms)
 
-    def forget(self, now_ms: int) -> None:
-        """Drop the sessions that lost over a day ago and never came back."""
-        while self._lost:
-            session, lost_ms = next(iter(self._lost.items()))
-            if now_ms - lost_ms <= WATCH_LOST_MS_MAX:
-                break
-            del self._lost[session]
-            self._changes[PREFIX + session] = None
+    def forget(self, now_ms: int, sessions_max: int) -> tuple[int, bool]:
+        """Drop up to so many of the sessions that lost over a day ago and never came back: for a cleaner.
+
+        Returns how many there were, and whether more are left.
+        """
+        count = 0
+        while self._has_long_lost(now_ms):
+            if count == sessions_max:
+                return count, True
+            self._forgive(next(iter(self._lost)))
+            count += 1
+        return count, False
+
+    def forget_first(self, now_ms: int) -> None:
+        """Drop those of them that lost first, all of one moment: for a command, where no cleaner is.
+
+        Which of one moment stands first depends on when they were loaded, so a part of them is for no command. Who
+        watches again and again drops at least as many as lose.
+        """
+        if self._has_long_lost(now_ms):
+            first_ms = next(iter(self._lost.values()))
+            for session in list(takewhile(lambda session: self._lost[session] == first_ms, self._lost)):
+                self._forgive(session)
 
     # ------------------------------------------------------------------ the end of a batch
 
@@ -127,6 +146,14 @@ class Watches:
         watched = self._sessions.get(session)
         return watched is not None and now_ms - next(iter(watched.values()))[0] > WATCH_MS_MAX
 
+    def _has_long_lost(self, now_ms: int) -> bool:
+        return bool(self._lost) and now_ms - next(iter(self._lost.values())) > WATCH_LOST_MS_MAX
+
+    def _forgive(self, session: bytes) -> None:
+        """Forget that the session has lost, if it has."""
+        if self._lost.pop(session, None) is not None:
+            self._changes[PREFIX + session] = None
+
     def _put(self, session: bytes, place: Place, time_ms: int, *, alive: bool) -> None:
         self._sessions.setdefault(session, {})[place] = time_ms, alive
         self._watchers.setdefault(place, {})[session] = None
@@ -148,7 +175,7 @@ class Watches:
         return watched
 
     def _load(self) -> None:
-        self._sessions, self._lost, self._watchers = {}, {}, {}
+        self._sessions, self._lost, self._watchers = {}, OrderedDict(), {}
         watches: list[tuple[int, bytes, Place, bool]] = []
         lost: list[tuple[int, bytes]] = []
         for name, value in self._store.scan(SYSTEM_CF, PREFIX, prefix_end(PREFIX)):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from engine.encoding import pack_u64
+from engine.compaction import Range, delete_range
+from engine.expiry_index import move_entry
 from engine.graveyard import pack_grave
 from engine.key import Key, Subkeys
 from engine.layouts.base import NONE, ZSET, Layout
@@ -24,8 +25,9 @@ def write_keys(keys: Iterable[Key], layout: Layout, changes: Changes) -> None:
     for key in keys:
         if key.changed:
             metadata[key.metadata_key] = None if key.type == NONE else pack_metadata(key)
-            if key.indexed_expire_ms != key.expire_ms:
-                _write_expiry(key, expiry)
+            place = key.expire_ms if key.times is None else key.place
+            if key.indexed_expire_ms != place:
+                move_entry(expiry, key.metadata_key, key.indexed_expire_ms, place)
         if key.version:
             subkeys = key.data  # written out, as most keys of a batch have changed one subkey: a call costs 0.1 us
             prefix = subkeys.prefix
@@ -64,6 +66,7 @@ def mark_written(keys: Iterable[Key]) -> None:
                     key.ranks.written()
             elif key.times is not None:
                 key.times.subkeys.written()
+                key.indexed_expire_ms = key.place
 
 
 def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> None:
@@ -104,12 +107,12 @@ def delete_databases(
     for db in databases:
         start, end = layout.database_range(db)
         for column_family in layout.column_families:
-            changes.ranges.append((column_family, start, end))
+            delete_range(changes, Range(column_family, start, end))
             records = changes.of(column_family)
             for record in [record for record in records if start <= record < end]:
                 del records[record]
     if new is None:
-        changes.ranges.append((EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
+        delete_range(changes, Range(EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
     elif new:
         ranges = [layout.database_range(db) for db in new]
         entries = changes.of(EXPIRY_CF)
@@ -128,11 +131,3 @@ def image(keys: Iterable[Key], layout: Layout) -> list[object]:
         if key.changed or any(subkeys.changed for subkeys in key.families())
     ]
     return sorted(images, key=repr)
-
-
-def _write_expiry(key: Key, expiry: dict[bytes, bytes | None]) -> None:
-    """Move a key's entry in the expiry index."""
-    if key.indexed_expire_ms:
-        expiry[pack_u64(key.indexed_expire_ms) + key.metadata_key] = None
-    if key.expire_ms:
-        expiry[pack_u64(key.expire_ms) + key.metadata_key] = b""

@@ -26,7 +26,7 @@ from engine.numbers import (
 from engine.registry import command
 from engine.replies import OK, Map, Reply, bounded, pairs_bytes
 from engine.transaction import Transaction
-from engine.types import hashes
+from engine.types import field_times, hashes
 
 # ------------------------------------------------------------------ writing
 
@@ -242,7 +242,7 @@ def hvals(tx: Transaction, args: list[bytes]) -> Reply:
     return [] if key is None else bounded(value for _, value in hashes.items(tx, key))
 
 
-@command("HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are due and not cleaned up yet")
+@command("HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are newly due")
 def hlen(tx: Transaction, args: list[bytes]) -> Reply:
     """How many fields there are.
 
@@ -251,8 +251,8 @@ def hlen(tx: Transaction, args: list[bytes]) -> Reply:
     > HLEN h
     (integer) 2
     """
-    key = hashes.find(tx, args[0])
-    return 0 if key is None else key.size
+    key = tx.find_typed(args[0], HASH)
+    return 0 if key is None else field_times.size(tx, key)
 
 
 @command("HEXISTS key field", group="hash", since="2.0.0", complexity="O(1)")

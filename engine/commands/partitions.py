@@ -6,7 +6,7 @@ Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsi
 from __future__ import annotations
 
 from engine.commands.options import read_option
-from engine.errors import SYNTAX, CommandError
+from engine.errors import SYNTAX, CommandError, UnknownRulesError
 from engine.numbers import parse_int
 from engine.registry import command
 from engine.replies import OK, Reply
@@ -93,8 +93,7 @@ def rules(tx: Transaction, args: list[bytes]) -> Reply:
         message = f"ERR the partition follows rules {tx.rules} already"
         raise CommandError(message)
     if number > RULES:
-        # Not a CommandError: going on would apply what follows by the wrong rules.
         message = f"the log asks for rules {number}, this slotlog knows {RULES}; use a newer release"
-        raise RuntimeError(message)
+        raise UnknownRulesError(message)
     tx.rules = number
     return OK

@@ -154,7 +154,7 @@ def _scan_collection(
     if key is None:
         return [b"0", []]
     if key.times is not None:
-        key = field_times.living(tx, key)
+        key = field_times.living_few(tx, key)
     options = _parse_options(args[2:], type_code)
     cursor, found = scans.subkeys(tx, key, cursor, options.wanted)
     if options.matches is not None:

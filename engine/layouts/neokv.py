@@ -145,5 +145,6 @@ class NeoKV:
             _, expire_ms, version, size = _COLLECTION.unpack(value)
             return Metadata(_COLLECTION_FLAGS[flags], expire_ms, version, size, ranked=flags == _RANKED_FLAGS)
         except (IndexError, KeyError, StructError) as error:
-            message = f"metadata value {value[:64].hex()} is not of the neokv layout"
+            # No more of it than its kind: behind that a string has its content.
+            message = f"metadata value {value[:1].hex()}… of {len(value)} bytes is not of the neokv layout"
             raise CorruptionError(message) from error

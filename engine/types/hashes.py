@@ -63,13 +63,13 @@ def remove(tx: Transaction, key: Key, fields: Iterable[bytes]) -> int:
 
 
 def find(tx: Transaction, name: bytes) -> Key | None:
-    """The hash `name` as a whole, without the fields that are due: to be read, not to be changed.
+    """The hash `name` without the fields that are due, for who reads few of them: to be read, not to be changed.
 
     Raises:
         CommandError: WRONGTYPE.
     """
     key = tx.find_typed(name, HASH)
-    return key if key is None or key.times is None else field_times.living(tx, key)
+    return key if key is None or key.times is None else field_times.living_few(tx, key)
 
 
 def items(tx: Transaction, key: Key) -> Iterator[tuple[bytes, bytes]]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.encoding import U32, pack_score, pack_u64
+from engine.expiry_index import EXPIRY_CURSOR, entry_at, place_of
+from engine.graveyard import CURSOR as GRAVEYARD_CURSOR
 from engine.layouts.base import SET, Metadata
 from engine.limits import DEDUP_WINDOW_MS
 from engine.slots import slot
@@ -34,7 +36,8 @@ Plant = Callable[[MemoryStore], None]
 
 
 def _expiry(store: Store, name: bytes) -> bytes:
-    return pack_u64(metadata_of(store, name).expire_ms) + key_of(name)
+    metadata = metadata_of(store, name)
+    return entry_at(place_of(metadata.expire_ms, metadata.times), key_of(name))
 
 
 def _watch(store: Store) -> tuple[bytes, bytes]:
@@ -223,11 +226,17 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "the soonest time": (
         lambda store: describe(store, b"timed", times=metadata_of(store, b"timed").times._replace(soonest_ms=1)),  # type: ignore[union-attr]
-        ["times: b'timed' of database 7 has * ms as the soonest time of a field, by its metadata 1"],
+        [
+            "times: b'timed' of database 7 has * ms as the soonest time of a field, by its metadata 1",
+            *("expiry: * loses a field at 1 ms and is not in the index", "expiry: * another time than its key, 1 ms"),
+        ],
     ),
     "when a hash dies": (
         lambda store: describe(store, b"whole", times=metadata_of(store, b"whole").times._replace(own_expire_ms=9)),  # type: ignore[union-attr]
-        ["times: b'whole' of database 7 has 9 ms as the time when it dies, by its metadata *"],
+        [
+            "times: b'whole' of database 7 has 9 ms as the time when it dies, by its metadata *",
+            *("expiry: * dies at 9 ms and is not in the index", "expiry: * another time than its key, 9 ms"),
+        ],
     ),
     "a fragment behind the end": (
         lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(70), b"x")),
@@ -262,8 +271,24 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["expiry: the entry * names a key that is not there"],
     ),
     "an expiry entry with a value": (
+        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"t"), b"\1")),
+        ["expiry: the entry * has the value '01', which is not that of its key"],
+    ),
+    "a field's expiry entry without a value": (
+        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"timed"), b"")),
+        ["expiry: the entry * has the value '', which is not that of its key"],
+    ),
+    "no expiry entry of a field": (
+        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"timed"), None)),
+        ["expiry: * loses a field at * ms and is not in the index"],
+    ),
+    "an expiry entry that cannot be read": (
         lambda store: put(store, EXPIRY_CF, (_expiry(store, b"t"), b"1")),
-        ["expiry: the entry * has a value"],
+        ["expiry: expiry entry * cannot be read"],
+    ),
+    "an expiry entry that a sweep has passed": (
+        lambda store: put(store, LOCAL_CF, (EXPIRY_CURSOR, min(family(store, EXPIRY_CF)) + b"\0")),
+        ["expiry: the entry * is behind the cursor: no sweep will meet it"],
     ),
     "a count": (
         lambda store: put(store, SYSTEM_CF, (b"count/0/2", pack_u64(9))),
@@ -279,7 +304,7 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "metadata that cannot be read": (
         lambda store: put(store, METADATA, (key_of(b"ranked"), b"\x95\0")),
-        ["unreadable: b'ranked' of database 7: metadata value 9500 is not of the neokv layout"],
+        ["unreadable: b'ranked' of database 7: metadata value 95… of 2 bytes is not of the neokv layout"],
     ),
     "metadata without a version": (
         lambda store: describe(store, b"e", version=0),
@@ -353,6 +378,18 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     "a mark on what is named": (
         lambda store: put(store, LOCAL_CF, (b"staged/" + pack_u64(metadata_of(store, b"e").version), key_of(b"e"))),
         ["versions: version * is there twice: of the key * and what is staged for *"],
+    ),
+    "a grave that a reclaimer has passed": (
+        lambda store: put(store, LOCAL_CF, (GRAVEYARD_CURSOR, pack_u64(NOW_MS + 1))),
+        ["graveyard: the grave of * ms, behind the cursor: no reclaimer will meet it"] * 5,
+    ),
+    "node-local records that nobody knows": (
+        lambda store: put(
+            store,
+            LOCAL_CF,
+            *((b"colour", b"red"), (GRAVEYARD_CURSOR, b""), (b"compact/colour/a", b"b"), (b"compact/a", b"")),
+        ),
+        ["unreadable: the node-local record *"] * 4,
     ),
     "a mark that names nothing": (
         lambda store: put(store, LOCAL_CF, (b"staged/", b"")),

@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine import staging
+from engine import reclaim, staging
 from engine.errors import CommandError
 from engine.layouts.base import TYPE_NAMES
 from engine.layouts.neokv import NeoKV
 from engine.machine import Record
+from engine.reclaim import Reclaimer
 from engine.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, pack, unpack
 from engine.store.base import LOCAL_CF, SHARED_CFS
 from engine.store.memory import MemoryStore
+from engine.sweep import Sweeper
 from engine.system import replaying_changes, skip_changes
 from engine.types import ranks
-from tests.engine.harness import FAMILIES, event, family, new_store, open_machine, records_of, shape
+from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, new_store, open_machine, records_of, shape
 
 PAGE = (Path(engine.__file__).parent / "FORMAT.md").read_text()
 STATUSES = {"standard", "reserved", "retired"}
@@ -81,6 +83,21 @@ def example_store() -> MemoryStore:
     return store
 
 
+def cleaned_marks() -> dict[bytes, bytes]:
+    """The cursors of a sweep and of a reclaim, three days later, and the note of a range delete."""
+    store = new_store()
+    machine = open_machine(store)
+    once = event(0, "SET token x PX 60000", event_id=b"once")
+    apply(machine, once, event(1, "SADD tags red"), event(2, "DEL tags"))
+    apply(machine, event(3, "TICK", at_ms=NOW_MS + 259_200_000))
+    machine.commit(b"mark")
+    sweeper = Sweeper(machine, store)
+    sweeper.expire(1)
+    sweeper.forget()
+    Reclaimer(machine, store).reclaim(1)
+    return family(store, LOCAL_CF)
+
+
 def test_every_example_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records of the page are exactly those that its stream leaves: none differs, is missing or is hidden."""
     # Rank counts from three members on, so that the example is small.
@@ -108,14 +125,16 @@ def test_every_column_family_is_registered() -> None:
 
 
 def test_every_node_local_mark_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The marks of an unfinished replay and of a version that is not named yet are those that are shown."""
+    """Those of an unfinished replay, of a version that is not named yet and of cleaning are those that are shown."""
     marks = {unhex(row["record"]): unhex(row["content"]) for row in dict(sections())["Node-local marks"]}
 
     monkeypatch.setattr(staging, "STAGED_BYTES", 0)
+    monkeypatch.setattr(reclaim, "POINTS_MAX", 0)
     store = new_store()
     open_machine(store).apply([event(0, "SADD tags red"), event(1, "COPY tags copy")], 0)
 
-    assert marks == {**replaying_changes(begins=True).values[LOCAL_CF], **family(store, LOCAL_CF)}
+    shown = {**replaying_changes(begins=True).values[LOCAL_CF], **family(store, LOCAL_CF), **cleaned_marks()}
+    assert shown == marks
 
 
 def test_every_type_code_is_registered() -> None:

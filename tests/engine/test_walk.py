@@ -29,7 +29,7 @@ def test_raw_records_come_by_column_family_and_key() -> None:
     store = new_store()
     send(open_machine(store), "SET a 1 PX 9", "HSET h f v", "ZADD z 1 m", "DEL h")
     changes = Changes()
-    changes.of("local")[b"cursor"] = b"here"
+    changes.of("local")[b"cursor/expiry"] = bytes(8)
     store.write(changes)
     records = list(raw_records(store, LAYOUT))
 

@@ -92,6 +92,30 @@ def test_a_key_that_is_due_is_not_there(machine: Machine) -> None:
     assert [(3, 0, b"LPUSH", [b"k", b"v"], 0, b"k", NONE, LIST, NOW_MS + 10)] == applied.touched
 
 
+def test_a_key_that_was_due_and_is_replaced_has_expired(machine: Machine) -> None:
+    """It is told with its place, before what took its own; one that is only looked for is left to the sweep."""
+    send(machine, "SET a 1 PX 10", "SET b 1 PX 10", "HSETEX h PX 10 FIELDS 1 f v", "SET other 1", "SET c 1 PX 10")
+    lines = ["GET a", "DEL b", "HGET h f", "SET other 2", "RENAME other a", "COPY a c REPLACE", "HSET h f v", "INCR b"]
+    applied = apply(machine, *(event(5 + n, line, at_ms=NOW_MS + 10) for n, line in enumerate(lines)))
+
+    assert [b"SET", b"RENAME", b"RENAME", b"COPY", b"HSET", b"INCR"] == [touched[2] for touched in applied.touched]
+    assert [(2, 0, b"a"), (3, 0, b"c"), (5, 0, b"b")] == applied.expired
+    assert [(4, 0, b"h", True)] == applied.expired_fields
+    assert [(b"a", NONE), (b"c", NONE), (b"b", NONE)] == [applied.touched[at][5:7] for at, _, _ in applied.expired]
+    assert [] == apply(machine, event(13, "INCR b", at_ms=NOW_MS + 10)).expired
+
+
+def test_a_field_that_was_due_and_is_replaced_has_expired(machine: Machine) -> None:
+    """Of a hash that lives on; once for a command, as valkey tells it, and never for a field that is not due."""
+    send(machine, "HSET h a 1", "HSETEX h PX 10 FIELDS 3 b 1 c 1 d 1", "HSETEX h PX 20 FIELDS 1 e 1")
+    lines = ["HSET h a 2 e 2", "HDEL h b", "HSET h b 2 c 2", "HSETNX h d 2", "HINCRBY h d 1", "HPEXPIRE h 5 FIELDS 1 c"]
+    applied = apply(machine, *(event(3 + n, line, at_ms=NOW_MS + 10) for n, line in enumerate(lines)))
+
+    assert [] == applied.expired
+    assert [(1, 0, b"h", False), (2, 0, b"h", False)] == applied.expired_fields
+    assert [b"HSET", b"HSETNX"] == [applied.touched[at][2] for at, *_ in applied.expired_fields]
+
+
 def test_a_witness_changes_no_outcome(machine: Machine) -> None:
     """The same outcomes and records, in the batch and after it."""
     silent = open_machine(new_store())
