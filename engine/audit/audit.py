@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.audit.base import State, Violation, Violations
 from engine.audit.keys import Advance, Keys
-from engine.audit.system import check_dedup, check_system, check_watches
+from engine.audit.system import check_dedup, check_local, check_system, check_watches
 from engine.layouts import LAYOUTS
-from engine.store.base import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, SYSTEM_CF, Store, is_damage
+from engine.store.base import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
 from engine.system import Home
 
 
@@ -36,6 +36,7 @@ class Audit:
             (SYSTEM_CF, check_system(state)),
             (SYSTEM_CF, check_watches(state)),
             (DEDUP_CF, check_dedup(state)),
+            (LOCAL_CF, check_local(state)),
             (GRAVEYARD_CF, keys.graves.check()),
             (state.layout.metadata_cf, keys.check()),
             (EXPIRY_CF, keys.check_expiry()),

@@ -9,10 +9,9 @@ from typing import Final
 from engine.audit.base import State, Violation, Violations, several
 from engine.audit.walk import Cursor, in_order
 from engine.errors import CorruptionError
-from engine.fragments import FRAGMENT_BYTES
-from engine.graveyard import Grave, parse_grave
+from engine.graveyard import CURSOR, Grave, parse_grave
 from engine.layouts.base import HASH, STRING, TYPE_NAMES, ZSET
-from engine.store.base import GRAVEYARD_CF
+from engine.store.base import GRAVEYARD_CF, LOCAL_CF
 
 _GRAVE: Final = Struct(">QQBQ")
 
@@ -26,6 +25,7 @@ class Graves:
     def check(self) -> Violations:
         """Each grave by itself."""
         state = self._state
+        cursor = state.store.getter(LOCAL_CF)(CURSOR) or b""
         for record, content in state.store.scan(GRAVEYARD_CF, b"", None):
             grave = self._parsed(record, content)
             if grave is None:
@@ -34,6 +34,9 @@ class Graves:
             name = state.name_of(grave.metadata_key)
             if state.is_future(grave.died_ms):
                 text = f"the grave of {name} is of {grave.died_ms} ms, the clock stands at {state.clock_ms}"
+                yield Violation("graveyard", GRAVEYARD_CF, record, text)
+            if record < cursor:
+                text = f"the grave of {name} is of {grave.died_ms} ms, behind the cursor: no reclaimer will meet it"
                 yield Violation("graveyard", GRAVEYARD_CF, record, text)
             if state.last_version is not None and grave.version > state.last_version:
                 text = f"the grave of {name} has version {grave.version}, the newest taken is {state.last_version}"
@@ -61,9 +64,8 @@ class Graves:
             prefix: what its records begin with.
         """
         data, scores, ranks, times = cursors
-        pieces = -(-grave.size // FRAGMENT_BYTES) if grave.type == STRING else grave.size
         bounds = (
-            (data, pieces),
+            (data, grave.elements),
             (scores, grave.size if grave.type == ZSET else 0),
             (ranks, None if grave.type == ZSET else 0),
             (times, 2 * grave.size if grave.type == HASH else 0),

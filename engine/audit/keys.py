@@ -13,13 +13,14 @@ from engine.audit.graves import Graves
 from engine.audit.walk import Cursor, in_order
 from engine.encoding import U64, pack_u64, parse_u64, prefix_end
 from engine.errors import CorruptionError
+from engine.expiry_index import EXPIRY_CURSOR, entry_at, parse_entry, place_of
 from engine.fragments import INLINE_BYTES_MAX
 from engine.graveyard import Grave
 from engine.layouts.base import STRING, TYPE_NAMES, Metadata
 from engine.limits import DATABASES
 from engine.slots import partition_of, slot
 from engine.staging import MARK
-from engine.store.base import EXPIRY_CF, LOCAL_CF, SYSTEM_CF
+from engine.store.base import EXPIRY_CF, LOCAL_CF, SYSTEM_CF, Get
 
 Advance = Callable[[int], None]
 """Called with how many keys have been looked at."""
@@ -182,26 +183,42 @@ class Keys:
     # ------------------------------------------------------------------ the index of times to live
 
     def check_expiry(self) -> Violations:
-        """Every key with a time to live has an entry, and every entry is of such a key. A look-up for each of both."""
+        """Every key that time will change has an entry, and every entry is of such a key. A look-up for each of both.
+
+        What a sweep has not walked past is behind none of its cursors.
+        """
         state, metadata_cf = self._state, self._state.layout.metadata_cf
         get_entry, get_key = state.store.getter(EXPIRY_CF), state.store.getter(metadata_cf)
         for key, metadata in self._readable():
-            if metadata.expire_ms and get_entry(pack_u64(metadata.expire_ms) + key) is None:
-                text = f"{shown(key)} dies at {metadata.expire_ms} ms and is not in the index"
+            place = place_of(metadata.expire_ms, metadata.times)
+            if place and get_entry(entry_at(place, key)) is None:
+                what = "dies" if place > 0 else "loses a field"
+                text = f"{shown(key)} {what} at {abs(place)} ms and is not in the index"
                 yield Violation("expiry", metadata_cf, key, text)
+        cursor = state.store.getter(LOCAL_CF)(EXPIRY_CURSOR) or b""
         for entry, content in state.store.scan(EXPIRY_CF, b"", None):
-            key = entry[U64.size :]
-            stored = get_key(key) if key else None
-            if stored is None:
-                text = f"the entry {entry.hex()} names a key that is not there"
-            elif content:
-                text = f"the entry {entry.hex()} has a value"
-            else:
-                named = _parsed(state, stored)
-                if named is None or pack_u64(named.expire_ms) == entry[: U64.size]:
-                    continue
-                text = f"the entry {entry.hex()} has another time than its key, {named.expire_ms} ms"
-            yield Violation("expiry", EXPIRY_CF, entry, text)
+            text = self._wrong_entry(entry, content, get_key) or (
+                f"the entry {entry.hex()} is behind the cursor: no sweep will meet it" if entry < cursor else ""
+            )
+            if text:
+                yield Violation("expiry", EXPIRY_CF, entry, text)
+
+    def _wrong_entry(self, entry: bytes, content: bytes, get_key: Get) -> str:
+        """What is wrong with an entry of the index, if anything."""
+        try:
+            place, key = parse_entry(entry, content)
+        except CorruptionError as error:
+            return str(error)
+        stored = get_key(key)
+        if stored is None:
+            return f"the entry {entry.hex()} names a key that is not there"
+        named = _parsed(self._state, stored)
+        own = place if named is None else place_of(named.expire_ms, named.times)
+        if own == place:
+            return ""
+        if abs(own) == abs(place):
+            return f"the entry {entry.hex()} has the value {content.hex()!r}, which is not that of its key"
+        return f"the entry {entry.hex()} has another time than its key, {abs(own)} ms"
 
     # ------------------------------------------------------------------ versions
 

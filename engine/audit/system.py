@@ -1,4 +1,4 @@
-"""What a state says of itself, its watches and its idempotency keys: each record by itself."""
+"""What a state says of itself, its watches, idempotency keys and node-local records: each record by itself."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final
 
 from engine.audit.base import State, Violation, Violations, shown
+from engine.compaction import NOTE, parse_note
+from engine.dedup import CURSOR as DEDUP_CURSOR
 from engine.dedup import HEADER
 from engine.encoding import U32, U64, parse_u64, prefix_end
 from engine.errors import CorruptionError
+from engine.expiry_index import EXPIRY_CURSOR
+from engine.graveyard import CURSOR
 from engine.layouts.base import STRING, ZSET
 from engine.limits import DATABASES, DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS, ID_BYTES_MAX, SESSION_BYTES
 from engine.replies import unpack
 from engine.slots import partition_of, slot
-from engine.store.base import DEDUP_CF, SYSTEM_CF
-from engine.system import COUNT, DATABASE, FORMAT, RULES, SKIP
+from engine.staging import MARK
+from engine.store.base import DEDUP_CF, LOCAL_CF, SHARED_CFS, SYSTEM_CF
+from engine.system import COUNT, DATABASE, FORMAT, REPLAYING, RULES, SKIP
 from engine.watches import PREFIX, WATCH
 
 _NUMBERS: Final = (b"format", b"partition", b"partitions", b"rules", b"next_offset", b"clock_ms", b"last_version")
@@ -122,6 +127,27 @@ def _of_watch(state: State, place: bytes, time_ms: int) -> Iterator[str]:
         yield f"watches {shown(place[1:])} of database {place[0]}, which is none"
     if home.partitions > 1 and partition_of(slot(place[1:]), home.partitions) != home.partition:
         yield f"watches {shown(place[1:])} of another partition"
+
+
+# ------------------------------------------------------------------------------------------------ node-local records
+
+
+def check_local(state: State) -> Violations:
+    """Every node-local record but the marks of staging, which are among the keys."""
+    sizes = {CURSOR: U64.size, DEDUP_CURSOR: U32.size, REPLAYING: 0}
+    for name, value in state.store.scan(LOCAL_CF, b"", None):
+        if name.startswith(NOTE):
+            try:
+                is_good = parse_note(name, value).column_family in (*SHARED_CFS, *state.layout.column_families)
+            except CorruptionError:
+                is_good = False
+        elif name == EXPIRY_CURSOR:
+            is_good = len(value) >= U64.size
+        else:
+            is_good = name.startswith(MARK) or sizes.get(name) == len(value)
+        if not is_good:
+            text = f"the node-local record {shown(name)} with {shown(value)} is none that there is"
+            yield Violation("unreadable", LOCAL_CF, name, text)
 
 
 # -------------------------------------------------------------------------------------------------- idempotency keys

@@ -15,7 +15,9 @@ from ops.cli.options import (
     StatePartitions,
     StateTopic,
     counted,
+    end_with_damaged,
     listed,
+    named,
     print_json,
     print_note,
     reports_errors,
@@ -42,12 +44,14 @@ def check(
     """Look through a state directory for everything that is not as slotlog writes it, and print all of it.
 
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
-    is wrong. With --json a line for each violation, and a last line about the partitions. Whether the content is what
-    the log says is not looked at: `slotlog replay` compares that.
+    is wrong; partitions that cannot even be opened are named at the end. With --json a line for each violation, and a
+    last line about the partitions. Whether the content is what the log says is not looked at: `slotlog replay` compares
+    that.
 
     Example: slotlog check --data .data
     """
     from ops.check import check_partition
+    from ops.damaged import read_each
     from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
 
@@ -57,21 +61,24 @@ def check(
     configure_logging(settings.log_level)
     here, missing = presence(settings)
     say = _json_line if json else _line
-    results = []
-    for partition in here:
+
+    def look(partition: int) -> Checked:
         result = check_partition(settings, partition, partial(say, partition))
-        results.append(result)
         if not json:
             print(_summary(result))
+        return result
+
+    results, damaged = read_each(here, look, hint="")
     violations = sum(result.violations for result in results)
     if json:
         facts = [_facts(result) for result in results]
-        print_json({"violations": violations, "partitions": facts, "missing": missing})
+        print_json({"violations": violations, "partitions": facts, "missing": missing, "damaged": named(damaged)})
     elif missing:
         print(f"not looked at: {listed('partition', missing)}, of which {settings.data} has no state")
+    if not json and (violations or damaged):
+        print_note(_REBUILD)
+    end_with_damaged(damaged, json=json)
     if violations:
-        if not json:
-            print_note(_REBUILD)
         raise typer.Exit(1)
 
 

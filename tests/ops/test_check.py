@@ -114,6 +114,19 @@ def test_a_state_without_a_position(data: Path) -> None:
 
 
 @pytest.mark.damaging
+def test_a_partition_that_cannot_be_opened(data: Path) -> None:
+    """It is named at the end, and keeps nothing else from being looked at."""
+    (data / "0" / "CURRENT").write_text("nothing\n")
+    plain, as_json = run("check", "--data", data), run("check", "--data", data, "--json")
+    (facts,) = lines(as_json.stdout)
+
+    assert (1, 1) == (plain.exit_code, as_json.exit_code)
+    assert plain.stdout.startswith("partition 1: next offset ")
+    assert plain.stderr.splitlines()[-1].startswith("slotlog: partition 0 cannot be read to its end: ")
+    assert ([1], [0]) == tuple([each["partition"] for each in facts[name]] for name in ("partitions", "damaged"))
+
+
+@pytest.mark.damaging
 def test_damage_on_the_disk(data: Path) -> None:
     """A table file with other bytes than were written is a violation, and keeps nothing else from being looked at."""
     put(data, SYSTEM_CF, b"colour", b"red")
