@@ -9,25 +9,30 @@ does not fit is cut: no letter may hold its partition up for ever. A cut letter 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 
-from ingest.dead_letters import DeadLetter
+from structlog import get_logger
+
+from ingest.dead_letters import TRUNCATED, DeadLetter
 from ingest.errors import RecordTooLargeError
 from ingest.log.base import Headers, LogRecord
 from ingest.log.kafka import KafkaLog
 from ingest.log.kafka_appender import Outgoing
 from ingest.log.kafka_topic import MESSAGE_BYTES_MAX
 
+logger = get_logger(__name__)
+
 SUFFIX: Final = ".dlq"
 _OWN_HEADERS: Final = ("slotlog.error", "slotlog.topic", "slotlog.partition", "slotlog.offset", "slotlog.time")
 _OWN_BYTES_MAX: Final = 1024 * 1024  # room for our headers beside the largest record
 _WAIT_MS: Final = 500
+_FETCH_RECORDS_MAX: Final = 1000
 _LETTER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + _OWN_BYTES_MAX // 2  # the other half is for our headers and framing
 _REASON_BYTES_MAX: Final = 64 * 1024
 _ALONE_BYTES: Final = 64 * 1024  # what is larger has a batch of its own, so that a refusal concerns it alone
 _CUT_BYTES_MAX: Final = 32 * 1024  # of a letter that was refused as too large: somebody has lowered the topic's limit
-_TRUNCATED: Final = "slotlog.truncated"
 
 
 class KafkaDeadLetters:
@@ -66,16 +71,40 @@ class KafkaDeadLetters:
 
     async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
         """In the order of their arrival; one that was stored again comes again."""
-        begin, end = await self._log.begin_offset(0), await self._log.end_offset(0)
-        reader = self._log.reader({0: begin})
         letters: list[DeadLetter] = []
+        begin, _ = await self.bounds()
+        async with aclosing(self.since(begin)) as found:
+            async for _, letter in found:
+                letters.append(letter)
+                if len(letters) == letters_max:
+                    break
+        return letters
+
+    async def bounds(self) -> tuple[int, int]:
+        """Where the topic begins and ends: offsets in it, not of letters."""
+        return await self._log.begin_offset(0), await self._log.end_offset(0)
+
+    async def offset_at(self, time_ms: int) -> int | None:
+        """Where in the topic the first stands that was stored at that time or later; None if none was."""
+        return await self._log.offset_at(0, max(0, time_ms))
+
+    async def since(self, offset: int, before: int | None = None) -> AsyncGenerator[tuple[int, DeadLetter]]:
+        """What stands in the topic from `offset` to its end of now (or `before`), each with its offset there."""
+        end = await self._log.end_offset(0) if before is None else before
+        reader = self._log.reader({0: offset})
         try:
-            while reader.position(0) < end and len(letters) < letters_max:
-                fetched = await reader.fetch(_WAIT_MS, letters_max - len(letters))
-                letters += [_to_letter(record, reader.headers(0, record[0])) for record in fetched.get(0, ())]
+            while reader.position(0) < end:
+                fetched = await reader.fetch(_WAIT_MS, _FETCH_RECORDS_MAX)
+                for record in fetched.get(0, ()):
+                    if record[0] >= end:
+                        break
+                    letter = _to_letter(record, reader.headers(0, record[0]))
+                    if letter is None:
+                        logger.warning("no_dead_letter", topic=self._log.topic, offset=record[0])
+                    else:
+                        yield record[0], letter
         finally:
             await reader.close()
-        return letters
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -101,7 +130,7 @@ def _cut(letter: DeadLetter, bytes_max: int) -> DeadLetter:
     return letter._replace(
         key=letter.key and letter.key[: bytes_max // 4],
         value=letter.value and letter.value[: bytes_max // 2],
-        headers=(*(letter.headers if headers_size <= bytes_max // 4 else ()), (_TRUNCATED, note.encode())),
+        headers=(*(letter.headers if headers_size <= bytes_max // 4 else ()), (TRUNCATED, note.encode())),
     )
 
 
@@ -112,9 +141,15 @@ def _to_record(letter: DeadLetter) -> Outgoing:
     return Outgoing(0, letter.key, letter.value, None, letter.headers + own)
 
 
-def _to_letter(record: LogRecord, headers: Headers) -> DeadLetter:
+def _to_letter(record: LogRecord, headers: Headers) -> DeadLetter | None:
+    """None for what somebody else has written into the topic: nothing says which event that would be."""
     _, _, key, value = record
     count = len(_OWN_HEADERS)
+    if tuple(name for name, _ in headers[-count:]) != _OWN_HEADERS:
+        return None
     texts = [(text or b"").decode("utf-8", "replace") for _, text in headers[-count:]]
     reason, topic, partition, offset, time_ms = texts
-    return DeadLetter(topic, int(partition), int(offset), int(time_ms), reason, key, value, headers[:-count])
+    try:
+        return DeadLetter(topic, int(partition), int(offset), int(time_ms), reason, key, value, headers[:-count])
+    except ValueError:
+        return None

@@ -8,15 +8,16 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
 from aiokafka.record.util import calc_crc32c
 from structlog import get_logger
 
 from ingest.errors import LogUnavailableError
+from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import Mark, check_range, check_record, mark_of
 from ingest.log.kafka_appender import KafkaAppender, Outgoing
-from ingest.log.kafka_reader import KafkaReader, open_consumer, stop_consumer
+from ingest.log.kafka_clients import is_dead, open_consumer, stop_consumer, unavailable
+from ingest.log.kafka_reader import KafkaReader
 from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
 from ingest.log.kafka_topic import LOSES_EVENTS, MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
@@ -67,6 +68,7 @@ class KafkaLog:
         self._asking = asyncio.Lock()
         self._lookup: AIOKafkaConsumer | None = None
         self._committer: AIOKafkaConsumer | None = None
+        self.append_counts = Appends()
 
     @property
     def url(self) -> str:
@@ -105,14 +107,14 @@ class KafkaLog:
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """One batch per partition, acknowledged by all in-sync replicas. The broker sets the times."""
         check_entries(entries, self.partitions)
-        return await self.send([Outgoing(entry.partition, entry.key, entry.value) for entry in entries])
+        return await self.send([Outgoing(entry[0], entry.key, entry.value, None, entry.headers) for entry in entries])
 
     def append_at_once(self, entries: Sequence[Entry]) -> None:
         """Never: a broker has to be waited for."""
 
     async def send(self, records: Sequence[Outgoing]) -> list[Position]:
         """`append` for records with headers and times. Not part of `Log`."""
-        return await self._appender.append(self.topic, records)
+        return await self.append_counts.measured(self._appender.append(self.topic, records))
 
     def reader(self, positions: Mapping[int, int]) -> KafkaReader:
         """A consumer of its own, opened by its first fetch."""
@@ -182,7 +184,7 @@ class KafkaLog:
                         self._committer.seek(tp, offset)
                     self._committer.pause(*offsets)
                 await self._committer.commit(offsets)
-        except (LogUnavailableError, KafkaError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - nothing depends on it, whatever it was
             logger.warning("kafka_commit_failed", topic=self.topic, error=repr(error))
             consumer, self._committer = self._committer, None
             if consumer is not None:
@@ -203,12 +205,21 @@ class KafkaLog:
 
     async def _ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[T]]) -> T:
         async with self._asking:
+            if self._lookup is not None and is_dead(self._lookup):
+                await self._forget_lookup()
             if self._lookup is None:
                 self._lookup = await open_consumer(self.servers, self.settings, fetch_bytes=_LOOKUP_FETCH_BYTES)
             try:
                 async with asyncio.timeout(self.settings.request_timeout_ms / 1000):
                     return await question(self._lookup)
-            except (KafkaError, OSError) as error:
-                consumer, self._lookup = self._lookup, None
-                await stop_consumer(consumer)
-                raise LogUnavailableError(f"Kafka at {self.servers} cannot be asked: {error!r}") from error
+            except LogUnavailableError:
+                await self._forget_lookup()
+                raise
+            except Exception as error:
+                await self._forget_lookup()
+                raise unavailable(f"Kafka at {self.servers} cannot be asked", error) from error
+
+    async def _forget_lookup(self) -> None:
+        consumer, self._lookup = self._lookup, None
+        if consumer is not None:
+            await stop_consumer(consumer)

@@ -7,7 +7,6 @@ in silence; one with the default `auto_offset_reset` jumps to the end when its p
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final, TypeAlias
@@ -19,71 +18,17 @@ from structlog import get_logger
 from ingest.errors import LogRecordError, LogUnavailableError
 from ingest.log.base import Headers, LogRecord
 from ingest.log.identity import check_range
+from ingest.log.kafka_clients import is_dead, open_consumer, stop_consumer, told, unavailable
 from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
 
 _PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there is one
 _PROBE_TIMEOUT_SECONDS: Final = 5.0
-_STOP_SECONDS: Final = 5.0
 
 _Fetched: TypeAlias = dict[TopicPartition, list[Any]]
 """aiokafka's `ConsumerRecord`s by partition."""
 
 logger = get_logger(__name__)
-
-
-async def open_consumer(
-    servers: str, settings: KafkaSettings, *, group: str | None = None, fetch_bytes: int = 1024 * 1024
-) -> AIOKafkaConsumer:
-    """A started consumer that skips nothing by itself.
-
-    Args:
-        servers: bootstrap servers.
-        settings: how to reach them.
-        group: for commits alone.
-        fetch_bytes: how much of one partition is fetched ahead; a larger record comes all the same.
-
-    Raises:
-        LogUnavailableError: no broker answers.
-    """
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="none",
-        enable_auto_commit=False,
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=fetch_bytes,
-        **settings.client_arguments(),
-    )
-    try:
-        async with asyncio.timeout(settings.request_timeout_ms / 1000):
-            await consumer.start()
-    except (KafkaError, OSError) as error:
-        await stop_consumer(consumer)
-        raise LogUnavailableError(f"Kafka at {servers} cannot be reached: {error!r}") from error
-    except BaseException:
-        await stop_consumer(consumer)
-        raise
-    return consumer
-
-
-async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer, also when no broker answers.
-
-    aiokafka awaits fetches that it has cancelled, so its `stop` may end as cancelled itself, half done. It gets a task
-    of its own, lest that be taken for a cancellation of ours, and what it left is done here.
-    """
-    stopping = asyncio.create_task(consumer.stop())
-    try:
-        await asyncio.wait((stopping,), timeout=_STOP_SECONDS)
-    finally:
-        whole = stopping.done() and not stopping.cancelled() and stopping.exception() is None
-        stopping.cancel()
-    if not whole:
-        for fetch in list(consumer._fetcher._pending_tasks if consumer._fetcher else ()):  # noqa: SLF001 - as above
-            fetch.cancel()
-        with contextlib.suppress(KafkaError, OSError):
-            await consumer._client.close()  # noqa: SLF001 - as above
 
 
 class KafkaReader:
@@ -146,9 +91,9 @@ class KafkaReader:
         except LogUnavailableError:
             await self._drop()  # and with it what was fetched: the next consumer begins at the positions that stand
             raise
-        except (KafkaError, OSError) as error:
+        except Exception as error:
             await self._drop()
-            raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
+            raise unavailable(f"Kafka at {self._servers} failed", error) from error
         self._positions = positions  # all or none: a position that moved alone would skip what was fetched
         if not fetched:
             await self._watch(consumer)
@@ -236,7 +181,7 @@ class KafkaReader:
             LogRecordError: it cannot be decoded by these either, and no other partition has records.
             LogUnavailableError: there is no record at all, so it was something else that failed.
         """
-        logger.warning("kafka_records_read_leniently", topic=self._topic, error=repr(cause))
+        logger.warning("kafka_records_read_leniently", topic=self._topic, error=told(cause))
         fetched: _Fetched = {}
         positions = dict(self._positions)
         failure: LogRecordError | None = None
@@ -256,7 +201,8 @@ class KafkaReader:
                 fetched[tp] = records
                 records_max -= len(records)
         if not fetched and positions == self._positions:
-            raise failure or LogUnavailableError(f"aiokafka failed to fetch from {self._topic}: {cause!r}") from cause
+            text = f"aiokafka failed to fetch from {self._topic}: {told(cause)}"
+            raise failure or LogUnavailableError(text) from cause
         for partition, tp in self._partitions.items():
             consumer.seek(tp, positions[partition])  # also those that aiokafka has moved, and then lost their records
         return fetched, positions
@@ -296,8 +242,8 @@ class KafkaReader:
         try:
             tps = list(self._partitions.values())
             begins, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
-        except (KafkaError, OSError) as error:
-            raise LogUnavailableError(f"Kafka at {self._servers} failed: {error!r}") from error
+        except Exception as error:
+            raise unavailable(f"Kafka at {self._servers} failed", error) from error
         finally:
             await stop_consumer(consumer)
         for partition, tp in self._partitions.items():
@@ -307,6 +253,9 @@ class KafkaReader:
 
     async def _watch(self, consumer: AIOKafkaConsumer) -> None:
         """After a long silence: is the broker there, and are there records that do not come?"""
+        if is_dead(consumer):
+            await self._drop()
+            raise LogUnavailableError(f"Kafka at {self._servers} failed: the consumer of {self._topic} ended by itself")
         reading = {partition: tp for partition, tp in self._partitions.items() if partition not in self._paused}
         if monotonic() - self._heard_at < _PROBE_SECONDS or not reading:
             return
@@ -314,9 +263,9 @@ class KafkaReader:
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
                 ends = await consumer.end_offsets(list(reading.values()))
-        except (KafkaError, OSError) as error:
+        except Exception as error:
             await self._drop()
-            raise LogUnavailableError(f"Kafka at {self._servers} does not answer: {error!r}") from error
+            raise unavailable(f"Kafka at {self._servers} does not answer", error) from error
         behind = {p: self._positions[p] for p, tp in reading.items() if self._positions[p] < ends[tp]}
         if behind and self._stalled_at is not None and behind.items() & self._stalled_at.items():
             logger.warning("kafka_reader_replaced", topic=self._topic, positions=behind)

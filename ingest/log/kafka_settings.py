@@ -45,7 +45,13 @@ class KafkaSettings(BaseModel):
     )
 
     def client_arguments(self) -> dict[str, Any]:
-        """What every aiokafka client takes. It holds the password in clear: for passing on, not for keeping."""
+        """What every aiokafka client takes. It holds the password in clear: for passing on, not for keeping.
+
+        Whoever asks is about to make one, so its connections are mended here: no client can be made without.
+        """
+        from ingest.log.kafka_connection import mend_connections  # noqa: PLC0415 - see the module's docstring
+
+        mend_connections()
         arguments: dict[str, Any] = {
             "client_id": self.client_id,
             "security_protocol": self.security_protocol,

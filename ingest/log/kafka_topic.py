@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import for_code
 
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
+from ingest.log.kafka_clients import client_arguments, ended, unavailable
 from ingest.log.kafka_settings import KafkaSettings
 
 MESSAGE_BYTES_MAX: Final = 9 * 1024 * 1024
@@ -130,8 +131,7 @@ class KafkaTopics:
         """Let go of the connection."""
         client, self._client = self._client, None
         if client is not None:
-            with contextlib.suppress(KafkaError, OSError):
-                await client.close()
+            await ended(client.close())
 
     async def _describe(self, name: str) -> list[int] | None:
         """For each partition the number of its replicas; None if there is no such topic."""
@@ -165,23 +165,25 @@ class KafkaTopics:
 
     async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
         async with self._asking:
+            client = self._client
+            if client is None:
+                client = self._client = AIOKafkaAdminClient(**client_arguments(self._servers, self._settings))
             try:
                 async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                    if self._client is None:
-                        client = AIOKafkaAdminClient(
-                            bootstrap_servers=self._servers, **self._settings.client_arguments()
-                        )
-                        self._client = client
-                        await client.start()
-                    return await question(self._client)
-            except (KafkaError, OSError) as error:  # OSError: TimeoutError is one
+                    await client.start()  # nothing, but the first time
+                    return await question(client)
+            except LogMismatchError:
+                raise
+            except Exception as error:
                 await self.close()
-                raise LogUnavailableError(f"Kafka at {self._servers} cannot be asked: {error!r}") from error
+                raise unavailable(f"Kafka at {self._servers} cannot be asked", error) from error
 
 
 async def _read_settings(client: AIOKafkaAdminClient, name: str) -> dict[str, str]:
     answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
     code, message, _, _, entries = answers[0].resources[0]
+    if for_code(code).retriable:  # such as a topic that was deleted since it was described
+        raise for_code(code)(name)
     if code != 0:
         raise LogMismatchError(
             Mismatch.SETTINGS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pydantic import SecretStr
 
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, KafkaSettings, open_log
+from tests.faults.service import ServiceProcess
 from tests.real.broker import KafkaBroker
 
 PASSWORD = "canary-of-the-secured-broker"
@@ -93,3 +96,68 @@ async def test_nothing_connects_without_the_right_secret(
     await log.close()
 
     assert not any(secret in str(error.value) for secret in (PASSWORD, "wrong-secret"))
+
+
+def test_a_wrong_password_is_named(broker: KafkaBroker, settings: KafkaSettings, tmp_path: Path) -> None:
+    """A service that waits for Kafka says why it is not let in, and no secret."""
+    variables = {
+        "SLOTLOG_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "SLOTLOG_KAFKA__SASL_MECHANISM": "PLAIN",
+        "SLOTLOG_KAFKA__SASL_USERNAME": "slotlog",
+        "SLOTLOG_KAFKA__SASL_PASSWORD": "wrong-secret",
+        "SLOTLOG_KAFKA__SSL_CA": str(settings.ssl_ca),
+    }
+    options = ["--data", str(tmp_path / "data"), "--log", f"kafka://{broker.secured_bootstrap}", "--http", ""]
+    with ServiceProcess(options, variables) as service:
+        service.wait_for("stamina.retry_scheduled")
+        assert 0 == service.terminate(10)
+        service.wait_for_end()
+
+    assert ["error"] == [line["level"] for line in service.seen if "Authentication failed" in line["event"]]
+    assert "wrong-secret" not in json.dumps(service.seen)
+
+
+async def test_certificates_that_are_being_replaced(broker: KafkaBroker, settings: KafkaSettings) -> None:
+    """While a file is missing from which a new connection is made, the log is unavailable, and not broken."""
+    assert settings.ssl_ca is not None
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="replaced", partitions=1, kafka=settings)
+    await log.start()
+    authority = settings.ssl_ca.read_bytes()
+    settings.ssl_ca.unlink()
+    reader = log.reader({0: 0})
+
+    with pytest.raises(LogUnavailableError, match="the certificates for Kafka"):
+        await reader.fetch(100, 1)
+    with pytest.raises(LogUnavailableError, match="the certificates for Kafka"):
+        await log.end_offset(0)
+    settings.ssl_ca.write_bytes(authority)
+
+    assert {} == await reader.fetch(100, 1)
+    assert await log.end_offset(0) == 0
+    await log.close()
+
+
+async def test_hung_broker(broker: KafkaBroker, settings: KafkaSettings) -> None:
+    """TLS waits long for the farewell of a broker that hangs: a client is given up all the same, and others come."""
+    impatient = settings.model_copy(update={"request_timeout_ms": 3000})
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="hung", partitions=1, kafka=impatient)
+    await log.start()
+    await log.commit({0: 0})
+    assert await log.end_offset(0) == 0
+    broker.pause()
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(LogUnavailableError):
+                await log.end_offset(0)
+            with pytest.raises(LogUnavailableError):
+                await log.start()
+    finally:
+        broker.resume()
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await log.check(0, 0, None)
+                break
+            except LogUnavailableError:
+                await asyncio.sleep(0.1)
+    await log.close()

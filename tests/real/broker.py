@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -27,6 +27,9 @@ START_TIMEOUT_S = 60
 
 # Serial GC, a small heap and shared class data: a test broker has to be up soon and to leave both cores alone.
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"  # a start takes half of the processor time, what runs for long takes more
+QUICK_JAVA = MappingProxyType({"JDK_JAVA_OPTIONS": f"{QUICK_COMPILER} -XX:+UseSerialGC"})
+"""An environment in which Java starts so, whoever starts it."""
 
 _PROPERTIES = MappingProxyType(
     {
@@ -63,9 +66,17 @@ class KafkaBroker:
         directory: An empty directory for its data, its settings and its log (`broker.log`).
         properties: Settings over those above, for example another `message.max.bytes`.
         secured: Protocol of a second listener, `listener.name.secured` in the properties; none when empty.
+        measured: It is part of a measurement: Java compiles it as well as it can, and it is up later.
     """
 
-    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None, secured: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        properties: Mapping[str, str] | None = None,
+        secured: str = "",
+        *,
+        measured: bool = False,
+    ) -> None:
         self._port, controller_port, self._secured_port = free_ports(3)
         self._directory = directory
         self._settings = directory / "server.properties"
@@ -82,7 +93,8 @@ class KafkaBroker:
             **(properties or {}),
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        command = [*_java(), "kafka.Kafka", str(self._settings)]
+        self._java = _java([*_JVM, *([] if measured else [QUICK_COMPILER])])
+        command = [*self._java, "kafka.Kafka", str(self._settings)]
         self._server = Server("Kafka", command, directory / "broker.log", self._answers, START_TIMEOUT_S)
 
     @property
@@ -118,6 +130,14 @@ class KafkaBroker:
         """End it with SIGKILL."""
         self._server.kill()
 
+    def pause(self) -> None:
+        """Let it hang with SIGSTOP. It must run again, or be killed, before it can be stopped."""
+        self._server.pause()
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self._server.resume()
+
     def restart(self) -> None:
         """Stop it if it runs, and start it on the same data and ports."""
         self.stop()
@@ -133,7 +153,7 @@ class KafkaBroker:
         self.stop()
 
     def _format(self) -> None:
-        command = [*_java(), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings)]
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServerError(f"Kafka could not format its storage\n{done.stdout}{done.stderr}")
@@ -157,8 +177,8 @@ async def lists_a_broker(bootstrap: str) -> bool:
         await client.close()
 
 
-def _java() -> list[str]:
-    """The start of a command line, up to the main class.
+def _java(options: Sequence[str]) -> list[str]:
+    """The start of a command line with options of Java, up to the main class.
 
     Raises:
         ServerError: No Java, or no jars.
@@ -169,4 +189,4 @@ def _java() -> list[str]:
         raise ServerError("no java on PATH or in JAVA_HOME: install Java 17")
     if not any(JARS.glob("kafka_*.jar")):
         raise ServerError(f"no Kafka jars in {JARS}: run `make kafka`")
-    return [java, *_JVM, "-cp", f"{JARS}/*"]
+    return [java, *options, "-cp", f"{JARS}/*"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import socket
@@ -17,6 +18,8 @@ POLL_S = 0.05
 # Below Linux' range of ephemeral ports (32768 and up): while a server is down between kill() and restart(),
 # no outgoing connection can take its port.
 _PORTS = range(20_000, 32_000)
+PORTS_VARIABLE = "SLOTLOG_TEST_PORTS"
+"""Names a part of them, such as 20000-25999, for each of several sessions: one must not take what another frees."""
 
 
 class ServerError(RuntimeError):
@@ -65,10 +68,10 @@ class Server:
         deadline = time.monotonic() + self._start_timeout_s
         while not self._answered():
             if process.poll() is not None:
-                raise ServerError(f"{self._name} ended with {process.returncode} at start\n{self._tail()}")
+                raise ServerError(f"{self._name} ended with {process.returncode} at start\n{self.tail()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise ServerError(f"{self._name} gave no answer in {self._start_timeout_s} s\n{self._tail()}")
+                raise ServerError(f"{self._name} gave no answer in {self._start_timeout_s} s\n{self.tail()}")
             time.sleep(POLL_S)
 
     def stop(self, timeout_s: float = 30) -> None:
@@ -84,7 +87,7 @@ class Server:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ServerError(f"{self._name} did not stop in {timeout_s} s\n{self._tail()}") from None
+            raise ServerError(f"{self._name} did not stop in {timeout_s} s\n{self.tail()}") from None
 
     def kill(self) -> None:
         """End it at once (SIGKILL), as a power failure would. Nothing to do when it is not running."""
@@ -92,22 +95,36 @@ class Server:
             self._process.kill()
             self._process.wait()
 
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay, and nobody answers on them, as when its machine or the network hangs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+            os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped: it may answer for a moment yet
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def _answered(self) -> bool:
         with contextlib.suppress(OSError):
             return self._answers()
         return False
 
-    def _tail(self) -> str:
+    def tail(self) -> str:
+        """The end of what it wrote."""
         return self._output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
 
 def free_ports(count: int) -> list[int]:
     """Different TCP ports on the loopback address that nobody listens on now."""
+    first, _, last = os.environ.get(PORTS_VARIABLE, "").partition("-")
+    allowed = range(int(first), int(last) + 1) if first else _PORTS
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
         while len(ports) < count:
             listener = stack.enter_context(socket.socket())
-            port = random.choice(_PORTS)
+            port = random.choice(allowed)
             with contextlib.suppress(OSError):
                 listener.bind(("127.0.0.1", port))
                 ports.append(port)

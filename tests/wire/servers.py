@@ -52,6 +52,8 @@ class RespServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            sys.stderr.write(self._server.tail())  # pytest shows it beside what failed
         self._server.stop()
 
     def _answers(self) -> bool:
