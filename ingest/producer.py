@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from engine.errors import EventError
 from engine.registry import find
@@ -27,6 +27,9 @@ from ingest.errors import ProducerClosedError
 from ingest.events import decode, encode
 from ingest.log.base import Entry, Log, Position
 from ingest.routing import route
+
+if TYPE_CHECKING:
+    from ingest.tracing import Tracing
 
 _BATCH_EVENTS_MAX: Final = 5000
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -61,9 +64,17 @@ def prepare(
             command that cannot be an event or part of a transaction. Or it is RULES, which no service may send.
         CrossSlotError: in cluster mode, its keys lie in several slots.
     """
-    value = encode(cmd, args, id=id, db=db, meta=meta)
-    _, _, name, arguments, *_ = decode(0, 0, value)
-    if not name:
+    return prepare_value(partitions, encode(cmd, args, id=id, db=db, meta=meta), time_ms)
+
+
+def prepare_value(partitions: int, value: bytes | None, time_ms: int | None = None) -> list[Entry]:
+    """`prepare` for an event that is there as bytes.
+
+    Raises:
+        EventError, CrossSlotError: as `prepare`.
+    """
+    _, _, name, arguments, db, *_ = decode(0, 0, value)
+    if not name or value is None:
         raise EventError(arguments[0].decode())
     _check_commands(name, arguments, partitions)
     targets, key = route(name, arguments, partitions, db)
@@ -90,10 +101,12 @@ class Producer:
 
     Args:
         log: started, and closed by whoever started it.
+        tracing: makes a span of each event (ingest/tracing.py); None: no spans.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, tracing: Tracing | None = None) -> None:
         self._log = log
+        self._tracing = tracing
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
         self._turn = asyncio.Lock()  # who waits for room keeps its place in the order
@@ -137,7 +150,8 @@ class Producer:
             EventError, CrossSlotError: as `prepare`.
             ProducerClosedError: too late.
         """
-        return await self.enqueue(prepare(self.partitions, cmd, args, id=id, db=db, meta=meta, time_ms=time_ms))
+        entries = prepare(self.partitions, cmd, args, id=id, db=db, meta=meta, time_ms=time_ms)
+        return await self.enqueue(cmd, entries)
 
     async def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[Position]:
         """`send`, and wait until the event is durable."""
@@ -150,23 +164,25 @@ class Producer:
         """
         return await self.send("EXEC", *map(list, commands), **options)
 
-    async def enqueue(self, entries: list[Entry]) -> asyncio.Future[list[Position]]:
-        """Queue what `prepare` made."""
+    async def enqueue(self, cmd: str | bytes, entries: list[Entry]) -> asyncio.Future[list[Position]]:
+        """Queue what `prepare` made of `cmd`."""
         size = sum(len(entry.value) for entry in entries)
+        done: asyncio.Future[list[Position]] = asyncio.get_running_loop().create_future()
+        if self._tracing is not None:
+            entries = self._tracing.send(entries, done, cmd)
         async with self._turn:
             while len(self._queue) >= _QUEUED_EVENTS_MAX or self._queued_bytes > _QUEUED_BYTES_MAX:
                 self._room.clear()
                 await self._room.wait()
             if self._closing:
                 raise ProducerClosedError("the producer is closed")
-            queued = _Queued(entries, size, asyncio.get_running_loop().create_future())
-            self._queue.append(queued)
+            self._queue.append(_Queued(entries, size, done))
             self._queued_bytes += size
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         self._idle.clear()
         self._work.set()
-        return queued.done
+        return done
 
     async def flush(self) -> None:
         """Wait until everything queued is durable.
@@ -246,16 +262,17 @@ class SyncProducer:
 
     Args:
         open_log: makes the log; it is started, used and closed in a thread of the producer's.
+        tracing: as for `Producer`.
     """
 
-    def __init__(self, open_log: Callable[[], Log]) -> None:
+    def __init__(self, open_log: Callable[[], Log], tracing: Tracing | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="slotlog-producer", daemon=True)
         self._thread.start()
         self._room = threading.BoundedSemaphore(_QUEUED_EVENTS_MAX)
         self._outstanding: dict[concurrent.futures.Future[list[Position]], None] = {}
         try:
-            self._log, self._producer = self._call(_open(open_log))
+            self._log, self._producer = self._call(_open(open_log, tracing))
         except BaseException:
             self._stop()
             raise
@@ -266,7 +283,7 @@ class SyncProducer:
             raise ProducerClosedError("the producer is closed")
         entries = prepare(self._producer.partitions, cmd, args, **options)
         self._room.acquire()
-        future = asyncio.run_coroutine_threadsafe(self._append(entries), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._append(cmd, entries), self._loop)
         self._outstanding[future] = None
         future.add_done_callback(self._settled)
         return future
@@ -306,8 +323,8 @@ class SyncProducer:
         del self._outstanding[future]
         self._room.release()
 
-    async def _append(self, entries: list[Entry]) -> list[Position]:
-        return await (await self._producer.enqueue(entries))
+    async def _append(self, cmd: str | bytes, entries: list[Entry]) -> list[Position]:
+        return await (await self._producer.enqueue(cmd, entries))
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -318,10 +335,10 @@ class SyncProducer:
         self._loop.close()
 
 
-async def _open(open_log: Callable[[], Log]) -> tuple[Log, Producer]:
+async def _open(open_log: Callable[[], Log], tracing: Tracing | None) -> tuple[Log, Producer]:
     log = open_log()
     await log.start()
-    return log, Producer(log)
+    return log, Producer(log, tracing)
 
 
 async def _close(producer: Producer, log: Log) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ingest.errors import RecordTooLargeError
+from ingest.log.appends import Appends
 
 LogRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 """(offset, time_ms, key, value). A plain tuple: a named one costs 0.2 µs more, on every record."""
@@ -30,12 +31,14 @@ class Entry(NamedTuple):
         key: the slot, 2 bytes big-endian; None for a keyless event (see `ingest.events`).
         value: the event.
         time_ms: the record's time, for the embedded log alone, which never goes back; Kafka's broker sets its own.
+        headers: for Kafka alone: the embedded log has no place for them.
     """
 
     partition: int
     key: bytes | None
     value: bytes
     time_ms: int | None = None
+    headers: Headers = ()
 
 
 class Position(NamedTuple):
@@ -114,6 +117,11 @@ class Log(Protocol):
     @property
     def partitions(self) -> int:
         """How many partitions it has, from its start to its end."""
+        ...
+
+    @property
+    def append_counts(self) -> Appends:
+        """What was appended through this object, counted."""
         ...
 
     async def start(self) -> None:

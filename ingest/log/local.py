@@ -7,12 +7,14 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Final, TypeVar
 from zlib import crc32
 
 from engine.limits import TIME_MS_MAX
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log import local_file
+from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, hole, mark_of
 from ingest.log.local_file import (
@@ -54,6 +56,7 @@ class LocalLog:
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._readers: list[LocalReader] = []
+        self.append_counts = Appends()
 
     @property
     def url(self) -> str:
@@ -102,6 +105,9 @@ class LocalLog:
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """Append in groups of at most 1,000 rows, each atomic."""
+        return await self.append_counts.measured(self._append(entries))
+
+    async def _append(self, entries: Sequence[Entry]) -> list[Position]:
         check_entries(entries, self._partitions)
         for entry in entries:
             if entry.time_ms is not None and not 0 <= entry.time_ms <= TIME_MS_MAX:
@@ -129,10 +135,24 @@ class LocalLog:
         connection = self._connection
         if connection is None or self._writer is None:
             raise LogUnavailableError(f"the log {self._path} is closed")
+        began = perf_counter()
         try:
-            return append_in(connection, self._path, self._writer.inode, entries)
+            positions = append_in(connection, self._path, self._writer.inode, entries)
         except sqlite3.Error as error:
-            raise translated(error, self._path) from error
+            failure = translated(error, self._path)
+            self.append_counts.lost(failure)
+            raise failure from error
+        except Exception as error:
+            self.append_counts.lost(error)
+            raise
+        if positions is not None:
+            self.append_counts.done(len(positions), perf_counter() - began)
+        return positions
+
+    def disk_bytes(self) -> int:
+        """Bytes of the file and of those beside it. Not part of `Log`."""
+        files = [self._path.with_name(self._path.name + suffix) for suffix in ("", "-wal", "-shm")]
+        return sum(file.stat().st_size for file in files if file.exists())
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work` in a transaction of the writer's thread; its result is durable. Not part of `Log`."""

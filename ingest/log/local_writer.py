@@ -232,7 +232,7 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     heads: dict[int, list[int]] = {}
     positions: list[Position] = []
     rows: list[_Row] = []
-    for partition, key, value, time_ms in entries:
+    for partition, key, value, time_ms, _ in entries:
         head = heads.get(partition)
         if head is None:
             head = heads[partition] = list(_head(connection, partition))
@@ -255,7 +255,7 @@ def _append_to_one(connection: sqlite3.Connection, entries: Sequence[Entry]) -> 
     begin, last_time_ms = _head(connection, partition)
     time_ms = max(last_time_ms, now_ms())
     first = partition << OFFSET_BITS | begin
-    _insert(connection, [(place, time_ms, key, value) for place, (_, key, value, _) in enumerate(entries, first)])
+    _insert(connection, [(place, time_ms, key, value) for place, (_, key, value, *_) in enumerate(entries, first)])
     end = begin + len(entries)
     _set_head(connection, partition, end, time_ms)
     return [Position(partition, offset, time_ms) for offset in range(begin, end)]
