@@ -20,6 +20,9 @@ from msgpack import packb, unpackb
 from ingest.log.base import Headers, Log
 from ingest.log.local import LocalLog
 
+TRUNCATED: Final = "slotlog.truncated"
+"""The header that says of a letter that it was cut."""
+
 _INSERT: Final = (
     "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

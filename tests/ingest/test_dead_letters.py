@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from structlog.testing import CapturingLogger
 
 from engine.limits import TIME_MS_MAX
 from ingest.dead_letters import DeadLetter, DeadLetters, open_dead_letters
@@ -153,6 +154,26 @@ async def test_headers_for_other_tools(open_one: OpenLog, open_dead: OpenDead, k
         ("slotlog.offset", b"7"),
         ("slotlog.time", b"1700000000000"),
     ] == list(record.headers)
+
+
+@pytest.mark.parametrize("open_one", ["kafka"], indirect=True)
+async def test_what_others_wrote_is_passed_over(
+    open_one: OpenLog, open_dead: OpenDead, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A foreign record among the letters is named in the log, and the letters around it are read."""
+    log = await open_one()
+    dead = await open_dead(log)
+    await dead.store([letter(0)])
+    own = [(f"slotlog.{name}", b"1") for name in ("error", "topic", "partition", "offset", "time")]
+    async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer:
+        for headers in ([], [("slotlog.error", b"x")], own[::-1], [*own[:-1], ("slotlog.time", b"noon")]):
+            await producer.send_and_wait(log.topic + SUFFIX, b"foreign", headers=headers)
+    await dead.store([letter(1)])
+    said = CapturingLogger()
+    monkeypatch.setattr("ingest.dead_letters_kafka.logger", said)
+
+    assert [letter(0), letter(1)] == await dead.read()
+    assert [1, 2, 3, 4] == [call.kwargs["offset"] for call in said.calls]
 
 
 async def test_log_that_may_not_be_created(open_one: OpenLog, open_dead: OpenDead) -> None:
