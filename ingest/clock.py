@@ -10,6 +10,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def now_ns() -> int:
+    """Nanoseconds since 1970-01-01 UTC, of the same clock."""
+    return time.time_ns()
+
+
 def now_us() -> int:
     """Microseconds since 1970-01-01 UTC, of the same clock."""
     return time.time_ns() // 1_000

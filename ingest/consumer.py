@@ -3,7 +3,8 @@
 Offsets come from the state, never from a consumer group. A partition that cannot go on is set aside with its reason
 while the others go on, and is tried again by itself, from what its store says:
 
-    waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open
+    waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open,
+              and where it is disk space, the cleaner goes on (ingest/cleaner.py)
     stopped   a record or the store cannot be applied (a bug, damage, another log); the store is closed, so that an
               operator can work on it: `slotlog skip`, `slotlog replay`
 """
@@ -19,11 +20,11 @@ from typing import Final
 
 import structlog
 
-from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
+from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
 from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
-from ingest.seat import RETRY_SECONDS_MIN, Beside, Seat
+from ingest.seat import RETRY_SECONDS_MIN, Beside, HasRoom, Seat, no_room
 from ingest.watch import Watch
 from ingest.worker import HeadersOf, Worker
 
@@ -46,6 +47,10 @@ class Consumer:
         observer: told of every batch and every change.
         guard: asked once a second whether writing is wise.
         identity_seconds: how often the log is held against the state, to notice another one in its place.
+        has_room: asked, where the guard objects, whether a store may be open all the same.
+
+    Attributes:
+        alive_at: when its loop last got on, on the monotonic clock; 0 before it began. Waiting for the log is no halt.
     """
 
     def __init__(
@@ -56,13 +61,22 @@ class Consumer:
         guard: Guard | None = None,
         *,
         identity_seconds: float = 60.0,
+        has_room: HasRoom = no_room,
     ) -> None:
         self.seats = {partition: Seat(worker) for partition, worker in workers.items()}
         self._log = log
         self._observer = observer
         self._guard = guard
         self._guard_at = 0.0
+        self._has_room = has_room
+        self._stopped_outside: set[int] = set()
+        self.alive_at = 0.0
         self._watch = Watch(log, self.seats, observer, identity_seconds)
+
+    @property
+    def log_heard_at(self) -> float:
+        """When the log last answered, on the monotonic clock; 0 before it did."""
+        return self._watch.heard_at
 
     # ------------------------------------------------------------------ life
 
@@ -73,7 +87,8 @@ class Consumer:
         start.
 
         Raises:
-            StateMismatchError, LogMismatchError, OSError: nothing stays open then.
+            StateMismatchError, LogMismatchError, LogUnavailableError, OSError: nothing is open or running then; it can
+                be called again.
         """
         try:
             for partition, seat in self.seats.items():
@@ -83,11 +98,13 @@ class Consumer:
                     self._set_aside(partition, Condition.STOPPED, str(error))
                     continue
                 await seat.worker.check()
-                seat.position = seat.worker.machine.position
-                self._set(partition, Condition.RUNNING, "")
         except BaseException:
             self.close()
             raise
+        for partition, seat in self.seats.items():
+            if seat.worker.is_open:
+                seat.position = seat.worker.machine.position
+                self._set(partition, Condition.RUNNING, "")
 
     def close(self) -> None:
         """Close every store."""
@@ -143,9 +160,20 @@ class Consumer:
                 reader.pause(partition)
         return reader
 
+    def set_aside(self, partition: int, reason: str) -> None:
+        """Stop a partition whose store cannot be gone on with, from outside of the loop, which opens it again.
+
+        At once: whatever a write that failed may have left in the store, its machine does not know of it.
+        """
+        self._stopped_outside.add(partition)
+        self._set_aside(partition, Condition.STOPPED, reason)
+
     # ------------------------------------------------------------------ one turn
 
     async def _turn(self, reader: Reader, ends: Mapping[int, int] | None = None) -> None:
+        self.alive_at = monotonic()
+        while self._stopped_outside:
+            reader.pause(self._stopped_outside.pop())
         self._ask_guard(reader)
         self._stop_mismatched(reader)
         await self._try_again(reader)
@@ -172,6 +200,9 @@ class Consumer:
             await asyncio.sleep(RETRY_SECONDS_MIN)  # nothing above need wait: the loop would never turn
             return
         for partition in running:
+            self.alive_at = monotonic()
+            if partition in self._stopped_outside:
+                continue
             records = fetched.get(partition, [])
             to_position = reader.position(partition)
             if ends is not None and to_position > ends.get(partition, 0):
@@ -194,12 +225,17 @@ class Consumer:
         except CorruptionError as error:
             self._set_aside(partition, Condition.STOPPED, str(error))
         except Exception as error:
+            if partition in self._stopped_outside:  # while this was under way: the reason is known
+                self._set_aside(partition, Condition.STOPPED, seat.reason)
+                return
             seat.stopped_by_record = isinstance(error, PartitionStoppedError)
-            reason = str(error) if seat.stopped_by_record else f"{type(error).__name__}: {error}"
+            reason = str(error) if seat.stopped_by_record else named_error(error)
             if reason != seat.reason:
                 logger.exception("partition_failed", partition=partition, exc_info=error)
             self._set_aside(partition, Condition.STOPPED, reason)
         else:
+            if partition in self._stopped_outside:
+                return
             seat.retry_seconds = RETRY_SECONDS_MIN
             seat.on_trial = seat.stopped_by_record = False
             self._set(partition, Condition.RUNNING, "")
@@ -238,6 +274,7 @@ class Consumer:
         for partition, seat in self.seats.items():
             if seat.condition is Condition.RUNNING:
                 self._set_aside(partition, Condition.WAITING, reason)
+                seat.waits_for_room = True
                 reader.pause(partition)
 
     def _reason_to_wait(self) -> str:
@@ -258,9 +295,13 @@ class Consumer:
         for partition, seat in self.seats.items():
             if seat.condition is Condition.RUNNING or seat.on_trial or monotonic() < seat.retry_at:
                 continue
+            if partition in self._stopped_outside:  # while another one was tried: the next turn pauses it first
+                continue
+            self.alive_at = monotonic()
             reason = self._reason_to_wait()
-            if reason:
+            if reason and (seat.worker.is_open or not self._may_wait_open(seat)):
                 self._set_aside(partition, seat.condition, reason)
+                seat.waits_for_room = seat.worker.is_open
                 continue
             try:
                 if not seat.worker.is_open:
@@ -271,8 +312,15 @@ class Consumer:
                 self._set_aside(partition, seat.condition, str(error))
                 return  # the others would wait for the same log, one time-out after the other
             except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
-                self._set_aside(partition, Condition.STOPPED, str(error))
+                self._set_aside(partition, Condition.STOPPED, shown_error(error))
             else:
+                if partition in self._stopped_outside:  # by the cleaner meanwhile: it is closed again
+                    continue
+                if reason:
+                    seat.retry_seconds = RETRY_SECONDS_MIN  # that it could be opened is a success
+                    self._set_aside(partition, Condition.WAITING, reason)
+                    seat.waits_for_room = True
+                    continue
                 reader.seek(partition, seat.worker.machine.next_offset)
                 reader.resume(partition)
                 seat.position = seat.worker.machine.position
@@ -280,6 +328,10 @@ class Consumer:
                     seat.on_trial = True
                 else:
                     self._set(partition, Condition.RUNNING, "")
+
+    def _may_wait_open(self, seat: Seat) -> bool:
+        """Whether a stopped partition may wait for room, to be read and cleaned: no operator has to skip in it."""
+        return not seat.stopped_by_record and seat.unreadable_offset is None and self._has_room(0)
 
     def _set_aside(self, partition: int, condition: Condition, reason: str) -> None:
         seat = self.seats[partition]
@@ -296,6 +348,7 @@ class Consumer:
 
     def _set(self, partition: int, condition: Condition, reason: str) -> None:
         seat = self.seats[partition]
+        seat.waits_for_room = False
         if (seat.condition, seat.reason) != (condition, reason):
             seat.condition, seat.reason = condition, reason
             self._observer.condition(partition, condition, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.applied import Applied
 
@@ -18,6 +18,33 @@ class Condition(StrEnum):
     STOPPED = "stopped"
 
 
+class Cleaned(NamedTuple):
+    """What one slice of cleaning did, and what it left.
+
+    Attributes:
+        keys, fields: expired keys removed, and expired fields; a hash that went with its last fields counts as fields.
+        graves: dead collections of which nothing is left.
+        elements: of dead collections, by what their graves say.
+        ranges: stretches of a column family compacted.
+        forgotten: idempotency keys' buckets and other records past their window that went.
+        seconds: how long the event loop was held; 0 for a compaction, which runs in a thread.
+        expiry_due_ms: since when the first key or field that is left is due, log time; 0: none is; None: not looked.
+        grave_ms: when the oldest dead collection that is left died, or before that; 0: none is left; None: as above.
+        ranges_waiting: stretches noted for compaction.
+    """
+
+    keys: int = 0
+    fields: int = 0
+    graves: int = 0
+    elements: int = 0
+    ranges: int = 0
+    forgotten: int = 0
+    seconds: float = 0.0
+    expiry_due_ms: int | None = None
+    grave_ms: int | None = None
+    ranges_waiting: int = 0
+
+
 class Observer(Protocol):
     """Called from the consumer's loop, once a batch or less often; must return at once."""
 
@@ -29,6 +56,9 @@ class Observer(Protocol):
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """How many offsets a partition is behind the log, and for how long, in seconds (0 when it is not)."""
+
+    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
+        """One slice of cleaning is committed."""
 
 
 class Observers:
@@ -52,6 +82,11 @@ class Observers:
         for observer in self._observers:
             observer.lag(partition, events, seconds)
 
+    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.cleaned(partition, cleaned)
+
 
 class NullObserver:
     """Watches nothing."""
@@ -63,4 +98,7 @@ class NullObserver:
         """Do nothing."""
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
+        """Do nothing."""
+
+    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
         """Do nothing."""

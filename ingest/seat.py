@@ -12,6 +12,14 @@ from ingest.worker import Worker
 
 RETRY_SECONDS_MIN: Final = 1.0
 
+HasRoom = Callable[[int], bool]
+"""Whether the disk, too full to apply anything, has room for what cleaning writes, and for so many bytes beside it."""
+
+
+def no_room(_size: int) -> bool:
+    """There is none."""
+    return False
+
 
 class Beside(Protocol):
     """Who applies this process's own appends from memory, beside the consumer: the RESP server's lane."""
@@ -46,6 +54,10 @@ class Beside(Protocol):
         """The partition is set aside."""
         ...
 
+    def tick_when_idle(self) -> None:
+        """Append a TICK, unless one is under way or nothing can be written now."""
+        ...
+
 
 def _nobody_reads(_partition: int, _offset: int) -> None:
     """There is no reader yet."""
@@ -64,6 +76,7 @@ class Seat:
         position: the committed one, also while the worker is closed; None before it was open.
         caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
         held_up_since: since when, on the monotonic clock, records are written that the log does not give; 0 if not.
+        waits_for_room: it waits, with its store open, because the guard says that the disk is full.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
         beside: who applies own appends from memory; None when nobody does.
@@ -79,6 +92,7 @@ class Seat:
     position: Position | None = None
     caught_up_ms: int = 0
     held_up_since: float = 0.0
+    waits_for_room: bool = False
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
     beside: Beside | None = None

@@ -32,10 +32,13 @@ class Watch:
 
     Attributes:
         mismatches: partition -> why the log is another one, for the loop to take away.
+        heard_at: when the log last answered, on the monotonic clock; 0 before it did.
     """
 
     def __init__(self, log: Log, seats: Mapping[int, Seat], observer: Observer, identity_seconds: float) -> None:
         self.mismatches: dict[int, str] = {}
+        self.heard_at = 0.0
+        self._ends: dict[int, int] = {}
         self._log = log
         self._seats = seats
         self._observer = observer
@@ -70,6 +73,10 @@ class Watch:
     async def _report_lag(self) -> None:
         for partition, seat in self._seats.items():
             end = await self._log.end_offset(partition)
+            self.heard_at = monotonic()
+            if end != self._ends.get(partition):  # what was seen behind it then has come since: nothing holds it up
+                self._ends[partition] = end
+                seat.held_up_since = 0.0
             position = seat.committed
             if position is None:
                 continue

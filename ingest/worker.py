@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stamina import Attempt, retry_context
 
@@ -22,6 +22,9 @@ from ingest.dead_letters import DeadLetter, DeadLetters
 from ingest.events import decode
 from ingest.log import Headers, Log, LogRecord
 from ingest.observer import Observer
+
+if TYPE_CHECKING:
+    from ingest.tracing import Tracing
 
 BATCH_RECORDS_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -47,6 +50,7 @@ class Worker:
         open_store: called at each `open`.
         dead_letters: None for a replay, which sends none.
         records_max: the largest batch; smaller ones change nothing but the time it takes.
+        tracing: makes spans of what is applied from the log; None: no spans.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Worker:
         *,
         records_max: int = BATCH_RECORDS_MAX,
         cached_keys_max: int = CACHED_KEYS_MAX,
+        tracing: Tracing | None = None,
     ) -> None:
         self.partition = home.partition
         self.home = home
@@ -69,6 +74,7 @@ class Worker:
         self._records_max = records_max
         self._records = records_max
         self._cached_keys_max = cached_keys_max
+        self._tracing = tracing
         self._headers_of: HeadersOf = no_headers
         self._store: Store | None = None
         self._machine: Machine | None = None
@@ -151,7 +157,11 @@ class Worker:
             await asyncio.sleep(0)
         if not records and to_position > from_position:
             self.machine.apply([], from_position, to_position=to_position)
-            self.machine.commit(None)
+            try:
+                self.machine.commit(None)
+            except BaseException:
+                self.machine.rollback()
+                raise
 
     def _batch(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
         count = self._records
@@ -234,6 +244,7 @@ class Worker:
                 self.machine.rollback()
                 raise
         began = perf_counter()
+        applied.first_time_ms = batch[0][1]
         fingerprint = self._log.fingerprint(self.partition, batch[applied.records - 1])
         try:
             try:
@@ -243,7 +254,10 @@ class Worker:
         except BaseException:
             self.machine.rollback()
             raise
-        self.observe(applied, value_bytes, seconds + perf_counter() - began)
+        seconds += perf_counter() - began
+        self.observe(applied, value_bytes, seconds)
+        if self._tracing is not None:
+            self._tracing.applied(self.partition, batch[: applied.records], self._headers_of, seconds)
 
     def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
         """Tell the observer of a batch that is committed."""

@@ -19,6 +19,7 @@ from ingest.errors import LogMismatchError, Mismatch
 from ingest.events import encode
 from ingest.log import Entry, Log, open_log
 from ingest.log.base import LogRecord
+from ingest.log.local import LocalLog
 from ingest.log.local_reader import LocalReader
 from ingest.observer import Condition, NullObserver
 from ingest.worker import Worker
@@ -81,7 +82,14 @@ def entry(partition: int, command: str, *args: str | bytes) -> Entry:
 class Running:
     """A consumer of both partitions that runs in the background."""
 
-    def __init__(self, log: Log, observer: Recorder, guard: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        observer: Recorder,
+        guard: Callable[[], str] | None = None,
+        *,
+        identity_seconds: float = 60.0,
+    ) -> None:
         self.stores = {partition: Store(FAMILIES) for partition in range(PARTITIONS)}
         workers = {
             partition: Worker(
@@ -89,7 +97,7 @@ class Running:
             )
             for partition in self.stores
         }
-        self.consumer = Consumer(log, workers, observer, guard)
+        self.consumer = Consumer(log, workers, observer, guard, identity_seconds=identity_seconds)
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Consumer:
@@ -156,6 +164,21 @@ async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
         assert "no such disk" == consumer.seats[0].reason
 
 
+async def test_a_log_that_moves_is_not_held_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that come between two questions look like an open transaction; they are none once the end has moved."""
+
+    async def one_more(self: LocalLog, partition: int) -> int:
+        return await self.end_offset(partition) + 1
+
+    monkeypatch.setattr(LocalLog, "high_watermark", one_more)
+    async with Running(log, Recorder(), identity_seconds=0.01) as consumer:
+        seat = consumer.seats[0]
+        await until(lambda: seat.held_up_since > 0)
+        since = seat.held_up_since
+        await log.append([entry(0, "INCR", key_of(0))])
+        await until(lambda: seat.held_up_since > since)
+
+
 async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that refuses at once, again and again, stops the partitions and nothing else: the service can end."""
 
@@ -188,3 +211,52 @@ async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
         await until(lambda: observer.conditions.count((0, "running")) == 2)
 
         assert b"1" == consumer.seats[0].worker.machine.read(b"GET", [key_of(0)])
+
+
+class SlowCheck:
+    """Lets the log's check of one partition, from now on, wait until it may go on."""
+
+    def __init__(self, log: Log, monkeypatch: pytest.MonkeyPatch, partition: int) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self._partition, self._check = partition, log.check
+        monkeypatch.setattr(log, "check", self._wait)
+
+    async def _wait(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
+        if partition == self._partition:
+            self.asked.set()
+            await self.go_on.wait()
+        await self._check(partition, next_offset, fingerprint)
+
+
+async def test_a_partition_may_be_closed_while_it_is_held_against_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk was full the cleaner goes on until the partition runs; what it closes is opened once more."""
+    observer, reasons = Recorder(), ["the disk is full"]
+    running = Running(log, observer, lambda: reasons[0])
+    async with running as consumer:
+        await until(lambda: consumer.seats[0].waits_for_room and consumer.seats[1].waits_for_room)
+        slow = SlowCheck(log, monkeypatch, 0)
+        reasons[0] = ""
+        await slow.asked.wait()
+        consumer.set_aside(0, "a write of the cleaner has failed")
+        slow.go_on.set()
+        await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
+        await until(lambda: observer.records == PARTITIONS)
+
+
+async def test_a_partition_may_be_closed_while_another_one_is_held_against_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: it is opened again when it is no more read for, or it would run and never be read."""
+    observer = Recorder()
+    running = Running(log, observer)
+    async with running as consumer:
+        slow = SlowCheck(log, monkeypatch, 0)
+        consumer.set_aside(0, "a write has failed")
+        await slow.asked.wait()
+        consumer.set_aside(1, "a write has failed")
+        consumer.seats[1].retry_at = 0.0
+        slow.go_on.set()
+        await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
+        await until(lambda: observer.records == PARTITIONS)

@@ -1,0 +1,48 @@
+"""The cleaning that goes on as long as a service applies: the cleaner, and the retention of dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ingest.cleaner import Cleaner, CleaningSettings
+from ingest.consumer import Consumer
+from ingest.log import Log
+from ingest.log.local import LocalLog
+from ingest.observer import Observer
+from ingest.resp.server import Server
+from ingest.retention import Retention, RetentionSettings
+from ingest.seat import HasRoom
+from ops.config import Settings
+
+
+@asynccontextmanager
+async def cleaning(
+    settings: Settings, log: Log, consumer: Consumer, observer: Observer, resp: Server | None, has_room: HasRoom
+) -> AsyncIterator[None]:
+    """Clean what `consumer`, which is open, applies, while the block runs."""
+    cleaner = Cleaner(log, consumer.seats, observer, consumer.set_aside, cleaning_settings(settings), has_room)
+    if resp is not None:
+        cleaner.serve(resp.swept, lambda: resp.may_expire)
+    tasks = [asyncio.create_task(cleaner.run())]
+    if isinstance(log, LocalLog) and (settings.dead_letters_max or settings.dead_letters_days):
+        kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)
+        tasks.append(asyncio.create_task(Retention(log, settings.owned, kept).run()))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def cleaning_settings(settings: Settings) -> CleaningSettings:
+    """How much is cleaned, and how often."""
+    return CleaningSettings(
+        interval_s=settings.ttl_cleanup_interval_s,
+        keys_max=settings.ttl_cleanup_keys_max,
+        loop_share=settings.cleanup_loop_share,
+        elements_per_s=settings.reclaim_elements_per_s,
+        compaction_bytes_per_s=settings.compaction_bytes_per_s,
+    )

@@ -1,0 +1,98 @@
+"""The compactor of a running service: whatever was deleted as a range is compacted, whoever has deleted it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.compaction import NOTE, Range
+from engine.encoding import prefix_end
+from engine.store.base import LOCAL_CF
+from engine.store.rocks import RocksStore
+from ingest.chores import Job
+from ingest.cleaner import CleaningSettings
+from ingest.compactor import Compactor
+from ingest.observer import NullObserver
+from ingest.seat import no_room
+from tests.ingest.test_cleaner import FAMILIES, Running, running, until
+
+
+def notes(one: Running) -> int:
+    """How many deleted ranges wait for their compaction."""
+    return len(list(one.seat.worker.store.scan(LOCAL_CF, NOTE, prefix_end(NOTE))))
+
+
+async def test_a_flush_of_a_running_service_is_compacted(tmp_path: Path) -> None:
+    """Also after the compactor has looked and found nothing: no reclaimer has to delete a range first."""
+    store = RocksStore(tmp_path / "0", FAMILIES)
+    async with running(tmp_path, CleaningSettings(interval_s=0.02), store) as one:
+        await one.apply("SET a 1")
+        task = asyncio.create_task(one.cleaner.run())
+        job = one.cleaner.job(0)
+        assert job is not None
+        await until(lambda: not job.may_have_ranges)
+        await one.apply("FLUSHALL")
+        noted = notes(one)
+        await until(lambda: one.heard.total("ranges") and not notes(one))
+        task.cancel()
+        await asyncio.wait((task,))
+
+        assert noted > 0
+
+
+async def test_a_flush_during_a_compaction_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it deletes of the very range that is being compacted is not done with when that is done."""
+    store = RocksStore(tmp_path / "0", FAMILIES)
+    compact, spent = store.compact, asyncio.Event()
+    compacted: list[str] = []
+    async with running(tmp_path, CleaningSettings(interval_s=0.02), store) as one:
+        loop, go_on = asyncio.get_running_loop(), asyncio.Event()
+
+        def compact_slowly(*args: object) -> bool:
+            compacted.append(str(args[0]))
+            done = compact(*args)  # type: ignore[arg-type]
+            loop.call_soon_threadsafe(spent.set)
+            asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
+            return done
+
+        await one.apply("SET a 1", "FLUSHALL", "SET a 1")
+        monkeypatch.setattr(store, "compact", compact_slowly)
+        task = asyncio.create_task(one.cleaner.run())
+        await spent.wait()
+        await one.apply("FLUSHALL")
+        go_on.set()
+        await until(lambda: not notes(one))
+        task.cancel()
+        await asyncio.wait((task,))
+
+        assert 2 == compacted.count(compacted[0])
+
+
+async def test_each_time_it_is_another_ranges_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each partition, however many there are: no range waits for ever where others are deleted again and again."""
+    for name in "01":
+        (tmp_path / name).mkdir()
+    async with running(tmp_path / "0") as one, running(tmp_path / "1") as other:
+        both = [one, other]
+        waiting: list[list[str]] = [[], []]
+        compacted: list[list[str]] = [[], []]
+
+        async def compact(_: Compactor, partition: int, job: Job, spent: Range) -> bool:
+            compacted[partition].append(spent.column_family)
+            waiting[partition] = [each.column_family for each in job.reclaimer.ranges()]
+            await both[partition].apply("SET a 1", "FLUSHALL")
+            return True
+
+        monkeypatch.setattr(Compactor, "_compact", compact)
+        seats = {partition: each.seat for partition, each in enumerate(both)}
+        compactor = Compactor(
+            seats, lambda partition: both[partition].cleaner.job(0), NullObserver(), one.cleaner.failed, 0, no_room
+        )
+        for each in both:
+            await each.apply("SET a 1", "FLUSHALL")
+        while len(compacted[1]) < max(2, len(waiting[1])):
+            assert [False, False] == [await compactor._look(partition) for partition in seats]
+
+        assert waiting == [sorted(names) for names in compacted]
