@@ -61,6 +61,7 @@ def _apply_run(machine: Machine, items: list[Item], positions: list[Position], a
         records.append((offset, time_ms, item.name, item.args, item.db, item.event_id, item.watch_id))
     first, last = records[0][0], records[-1][0]
     applied = machine.apply(records, first, range(first, last + 1))
+    applied.first_time_ms = records[0][1]
     if applied.dead_letters or applied.records != len(records):
         raise UnusualError
     if applied.skipped:

@@ -1,5 +1,8 @@
 """How many keys have a time to live, for INFO: one entry of the expiry index each, counted a piece at a time.
 
+A hash that is listed for its soonest field counts when it has a time to live of its own too, as its metadata says;
+while a field of it is due, not before a sweep has come by.
+
 A pass over an index of up to 10,000 entries is made at once, so the figure is exact. A longer pass goes on with each
 time that somebody asks; until it is over, the figures are those of the one before. What is due by the partition's clock
 does not count, and while no event comes nothing is counted again.
@@ -9,15 +12,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.encoding import pack_u64, parse_u64
+from engine.encoding import pack_u64
+from engine.expiry_index import parse_entry
 from engine.layouts import LAYOUTS
 from engine.store.base import EXPIRY_CF
 
 if TYPE_CHECKING:
+    from engine.layouts.base import Layout
     from ingest.resp.lane import Lane
 
 _ENTRIES_A_STEP: Final = 10_000
-_TIME_BYTES: Final = 8
 
 
 class Expiring(NamedTuple):
@@ -53,16 +57,25 @@ class _Pass:
         layout = LAYOUTS[lane.machine.home.layout](lane.partition)
         start = max(self._at, pack_u64(position.clock_ms + 1))  # no tombstone behind the clock is crossed again
         scan = lane.seat.worker.store.scan(EXPIRY_CF, start, None)
-        for at, (entry, _) in enumerate(scan):
+        get = lane.seat.worker.store.getter(layout.metadata_cf)
+        for at, (entry, content) in enumerate(scan):
             if at == _ENTRIES_A_STEP:
                 self._at = entry
                 return self._counting if self._counted is None else self._counted
-            db, _, _ = layout.parse_metadata_key(entry[_TIME_BYTES:])
-            found = Expiring(1, parse_u64(entry[:_TIME_BYTES]))
-            self._counting[db] = self._counting.get(db, Expiring()) + found
+            place, key = parse_entry(entry, content)
+            expire_ms = place if place > 0 else _own_expire_ms(layout, get(key))
+            if expire_ms:
+                db, _, _ = layout.parse_metadata_key(key)
+                self._counting[db] = self._counting.get(db, Expiring()) + Expiring(1, expire_ms)
         self._counted, self._counting, self._at = self._counting, {}, b""
         self._counted_offset = self._begun_offset
         return self._counted
+
+
+def _own_expire_ms(layout: Layout, stored: bytes | None) -> int:
+    """When a hash dies by its own time to live, 0 for never."""
+    times = None if stored is None else layout.parse_metadata(stored).times
+    return 0 if times is None else times.own_expire_ms
 
 
 class Census:

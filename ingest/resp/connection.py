@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         commands = parser.feed(data)
         if commands:
             session.receive(commands)
+            if not session.cells and (session.plain or not session.is_held):
+                server.stats.request_seconds.add(monotonic() - session.last_active, len(commands))
         while parser.held and not session.closing:  # what is too long for a client that has not logged in yet
             parser.authenticated = session.authenticated
             session.receive(parser.feed(b""))

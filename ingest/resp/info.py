@@ -209,6 +209,7 @@ def _stats(server: Server) -> Fields:
     for name in ("sync_full", "sync_partial_ok", "sync_partial_err"):
         yield name, 0
     yield "expired_keys", stats.expired_keys
+    yield "expired_fields", stats.expired_fields
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
@@ -329,7 +330,7 @@ def _slotlog(server: Server) -> Fields:
             f"partition{partition}",
             (
                 f"state={lane.seat.condition},next_offset={offset},clock_ms={clock_ms},"
-                f"lag_events={server.stats.lag_events.get(partition, 0)}"
+                f"lag_events={server.stats.lag_events.get(partition, -1)}"
             ),
         )
 

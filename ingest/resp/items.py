@@ -12,7 +12,7 @@ from msgpack import Packer
 from engine.limits import SLOTS
 from engine.registry import Spec
 from engine.replies import Reply
-from ingest.log import Entry, LogRecord, Position
+from ingest.log import Entry, Headers, LogRecord, Position
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 
@@ -20,7 +20,7 @@ ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 # session takes a write in 2.1 µs, else in 2.7.
 SLOT_KEYS: Final = tuple(number.to_bytes(2, "big") for number in range(SLOTS))
 pack_arguments: Final[Callable[[list[bytes]], bytes]] = Packer().pack
-make_entry: Final[Callable[[tuple[int, bytes, bytes, None]], Entry]] = partial(tuple.__new__, Entry)
+make_entry: Final[Callable[[tuple[int, bytes, bytes, None, Headers]], Entry]] = partial(tuple.__new__, Entry)
 
 
 class Item:

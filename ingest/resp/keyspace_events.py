@@ -6,10 +6,12 @@ events. Names and order are those of valkey 9.1: https://valkey.io/topics/notifi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.applied import Touched
+from engine.applied import Applied, Touched
 from engine.commands.field_options import HGETEX_OPTIONS, HSETEX_OPTIONS, parse_options, split_behind_key
 from engine.layouts.base import NONE
 from engine.numbers import parse_int
@@ -64,18 +66,34 @@ Rule = Callable[[list[bytes], list[Change]], Iterator[Event]]
 """(arguments of the command, the keys that it modified) -> its events in order."""
 
 
-def events_of(touched: Sequence[Touched]) -> Iterator[Event]:
-    """The events of what a batch modified, command by command."""
+def events_of(applied: Applied) -> Iterator[Event]:
+    """The events of what a batch modified, command by command.
+
+    Keys and fields of it that were due are gone before the command.
+    """
+    touched, gone = applied.touched, deque(_expired(applied))
     at = 0
     while at < len(touched):
         offset, _, name, args, *_ = touched[at]
         end = at + 1
         while end < len(touched) and touched[end][0] == offset and touched[end][3] is args:
             end += 1
+        while gone and gone[0][0] < end:
+            yield gone.popleft()[1]
         rule = RULES.get(name)
         if rule is not None:
             yield from rule(args, [_change(one) for one in touched[at:end]])
         at = end
+
+
+def _expired(applied: Applied) -> list[tuple[int, Event]]:
+    """What was due, with the place in `touched` before which it is told."""
+    events = [(place, Event(EXPIRED, b"expired", db, key)) for place, db, key in applied.expired]
+    for place, db, key, dead in applied.expired_fields:
+        events.append((place, Event(HASH, b"hexpired", db, key)))
+        if dead:
+            events.append((place, Event(GENERIC, b"del", db, key)))
+    return sorted(events, key=itemgetter(0))
 
 
 def _change(touched: Touched) -> Change:

@@ -25,20 +25,19 @@ from engine.registry import Spec, keys_of
 from engine.replies import Reply
 from ingest.clock import now_ms
 from ingest.errors import LogUnavailableError, appended_nothing
-from ingest.events import encode
 from ingest.log import Entry, Log, Position
 from ingest.observer import Condition
 from ingest.resp.applying import Answers, UnusualError, apply_group, evaluated, outcome
 from ingest.resp.entries import event_entry
 from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, log_record, without_gaps
 from ingest.seat import Seat
+from ingest.ticker import TICK
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 _GROUP_EVENTS_MAX: Final = 1000
 _GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 _NOT_KNOWN_YET: Final = 1 << 62
-_TICK: Final = encode("TICK", [])
 
 logger = structlog.get_logger(__name__)
 
@@ -47,7 +46,7 @@ class _Tick(Item):
     __slots__ = ("_lane",)
 
     def __init__(self, lane: Lane) -> None:
-        super().__init__(b"TICK", [], 0, Entry(lane.partition, None, _TICK))
+        super().__init__(b"TICK", [], 0, Entry(lane.partition, None, TICK))
         self._lane = lane
 
     def answer(self, reply: Reply, seconds: float) -> None:
@@ -65,13 +64,7 @@ class Lane:
         delivered: called after each lot of answers, so that they are sent.
     """
 
-    def __init__(
-        self,
-        partition: int,
-        seat: Seat,
-        log: Log,
-        delivered: Callable[[], None],
-    ) -> None:
+    def __init__(self, partition: int, seat: Seat, log: Log, delivered: Callable[[], None]) -> None:
         self.partition = partition
         self.seat = seat
         self.pending_events = 0
@@ -148,6 +141,11 @@ class Lane:
         if not self.ticking:
             self.ticking = True
             self.submit(_Tick(self))
+
+    def tick_when_idle(self) -> None:
+        """`tick`, unless nothing can be written now."""
+        if self.refusal(write=True) is None:
+            self.tick()
 
     async def write(self, name: bytes, args: list[bytes], db: int = 0) -> Reply:
         """Append an event, and wait for its outcome. A CommandError is returned, not raised."""

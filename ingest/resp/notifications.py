@@ -9,11 +9,12 @@ The other letters choose classes of events: g $ l s h z x e t d n, and A for all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from engine.applied import Touched
-from ingest.resp.keyspace_events import EXPIRED, Event, events_of
+from engine.applied import Applied
+from engine.sweep import Swept
+from ingest.resp.keyspace_events import EXPIRED, GENERIC, HASH, Event, events_of
 from ingest.resp.pubsub import PubSub
 
 _CLASSES: Final = {letter: 1 << at for at, letter in enumerate("g$lshzxetdnmKE")}
@@ -42,16 +43,17 @@ class Notifications:
             flags |= _ALL if letter == "A" else _CLASSES[letter]
         return flags if flags & (_KEYSPACE | _KEYEVENT) and flags & _EVENTS else 0
 
-    def on_touched(self, touched: Sequence[Touched]) -> None:
+    def on_applied(self, applied: Applied) -> None:
         """Tell what a batch, now committed, has modified."""
         if self.flags and self._pubsub.is_heard:
-            for event in events_of(touched):
+            for event in events_of(applied):
                 self._tell(event)
 
-    def expired_keys(self, db: int, key: bytes) -> None:
-        """Tell that a key was removed because its time to live was over."""
+    def on_swept(self, swept: Swept) -> None:
+        """Tell what was removed because its time to live was over."""
         if self.flags and self._pubsub.is_heard:
-            self._tell(Event(EXPIRED, b"expired", db, key))
+            for event in _events_of_expiry(swept):
+                self._tell(event)
 
     def _tell(self, event: Event) -> None:
         flags = self.flags
@@ -61,3 +63,15 @@ class Notifications:
             self._pubsub.publish(b"__keyspace@%d__:%b" % (event.db, event.key), event.name)
         if flags & _KEYEVENT:
             self._pubsub.publish(b"__keyevent@%d__:%b" % (event.db, event.name), event.key)
+
+
+def _events_of_expiry(swept: Swept) -> Iterator[Event]:
+    """The events of what has expired by itself. A hash that loses its last fields is deleted, as Redis sees it."""
+    keys = dict.fromkeys(swept.keys)
+    for db, key, _ in swept.fields:
+        yield Event(HASH, b"hexpired", db, key)
+        if (db, key) in keys:
+            del keys[db, key]
+            yield Event(GENERIC, b"del", db, key)
+    for db, key in keys:
+        yield Event(EXPIRED, b"expired", db, key)

@@ -63,7 +63,8 @@ def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     value = plan.event_head + pack_arguments(args)
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
         return False
-    cell = Cell(session, plan, plan.name, args, make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None)))
+    entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
+    cell = Cell(session, plan, plan.name, args, entry)
     session.cells.append(cell)
     lane.submit(cell)
     session.last_command = plan.name

@@ -16,16 +16,16 @@ from engine.errors import CROSS_SLOT, CommandError, DueError
 from engine.registry import Spec
 from engine.replies import Reply
 from engine.slots import partition_of, slot
+from engine.sweep import Swept
 from ingest.clock import now_ms
 from ingest.log import Log
-from ingest.observer import Condition
+from ingest.observer import Cleaned, Condition
 from ingest.resp.access import admission, cut_off
 from ingest.resp.acl import Acl
 from ingest.resp.blocking import Blocked
 from ingest.resp.cluster import ClusterMap
 from ingest.resp.config import Config, start_values
 from ingest.resp.connection import Connection
-from ingest.resp.expiry import Expiry
 from ingest.resp.host import Host
 from ingest.resp.lane import Lane
 from ingest.resp.latency import Latency
@@ -70,7 +70,7 @@ class Server:
         wall_ms: the wall clock as of the last bytes from any client, or the last round of what happens by time.
         slow_seconds: SLOWLOG, LATENCY or both want to know what takes longer.
         tracks_latencies: whether the time of each command is sorted into its plan's buckets.
-        active_expire: whether idle partitions are told that keys are due (DEBUG SET-ACTIVE-EXPIRE).
+        active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
     """
 
     def __init__(self, settings: RespSettings, host: Host, log: Log) -> None:
@@ -104,7 +104,6 @@ class Server:
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self.slow_seconds = self.config["slowlog-log-slower-than"] * _MICROSECOND
         self._crowd: dict[Session, None] = {}
-        self._expiries: dict[int, Expiry] = {}
         self._last_id = 0
         self.refusals = Seldom()
         self._loading: dict[int, None] = {}
@@ -119,7 +118,6 @@ class Server:
         for partition, seat in seats.items():
             lane = Lane(partition, seat, self.log, self.flush)
             self.lanes[partition] = seat.beside = lane
-            self._expiries[partition] = Expiry(lane)
 
     async def start(self) -> None:
         """Listen.
@@ -190,17 +188,9 @@ class Server:
                 self.stats.sample(monotonic(), self.plans.calls)
                 cut_off(self)
                 self.pause.end_if_due()
-                if self.active_expire:
-                    self._expire()
                 self.flush()
             except Exception:
                 logger.exception("resp_cron_failed")
-
-    def _expire(self) -> None:
-        """Move the clock of a partition that nobody writes to, when keys are due; tell who listens to `expired`."""
-        for partition, expiry in self._expiries.items():
-            if self.lanes[partition].refusal(write=True) is None:
-                expiry.walk(self.wall_ms, self.notifications, self.stats)
 
     # ------------------------------------------------------------------ sessions
 
@@ -335,8 +325,9 @@ class Server:
         if b"SWAPDB" in applied.commands:
             self.blocked.look_again()
         if applied.touched:
+            self.stats.expired_keys += len(applied.expired)
             if self.notifications.flags:
-                self.notifications.on_touched(applied.touched)
+                self.notifications.on_applied(applied)
             if self.blocked.any:
                 self.blocked.on_touched(lane, applied.touched)
 
@@ -351,6 +342,22 @@ class Server:
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """INFO shows it."""
         self.stats.lag_events[partition] = events
+
+    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
+        """INFO shows it."""
+        self.stats.expired_keys += cleaned.keys
+        self.stats.expired_fields += cleaned.fields
+
+    # ------------------------------------------------------------------ of the cleaner
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether keys may go by themselves now."""
+        return self.active_expire and not self.pause.is_on
+
+    def swept(self, _partition: int, swept: Swept) -> None:
+        """Keys and fields have gone because their time was over: tell who listens."""
+        self.notifications.on_swept(swept)
 
     def witness(self) -> None:
         """Let the machines say which keys they touch, while anybody needs that."""

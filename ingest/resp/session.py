@@ -53,6 +53,7 @@ class Session:
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
+        waiting_since: when the bytes came whose replies are the next to fill cells.
     """
 
     def __init__(self, server: Server, transport: asyncio.Transport, session_id: int) -> None:
@@ -69,7 +70,7 @@ class Session:
         self.authenticated = server.acl.default_user.needs_no_password
         self.address, self.local_address, self.fd = addresses(transport)
         self.is_loopback = is_loopback(transport)
-        self.created = self.last_active = monotonic()
+        self.created = self.last_active = self.waiting_since = monotonic()
         self.last_command = b""
         self.reply_mode: Literal["on", "off", "skip"] = "on"
         self.muted = False
@@ -166,6 +167,8 @@ class Session:
     def receive(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait."""
         self.received_commands += len(commands)
+        if not self.cells:
+            self.waiting_since = self.last_active
         if self._backlog or self.is_held:
             self._keep(commands)
         else:
@@ -242,9 +245,13 @@ class Session:
     def flush(self) -> None:
         """Send what is there, in order; then go on with what waited for it."""
         cells, parts = self.cells, self.parts
+        waiting = len(cells)
         while cells and (data := cells[0].data) is not None:
             parts.append(data)
             cells.popleft()
+        if waiting != len(cells):
+            self.server.stats.write_seconds.add(monotonic() - self.waiting_since, waiting - len(cells))
+            self.waiting_since = self.last_active
         self.cell_bytes = 0 if not cells else self.cell_bytes - sum(map(len, parts))
         self.write_out()
         if self._backlog:

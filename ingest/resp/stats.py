@@ -9,6 +9,7 @@ from collections import deque
 from typing import Final
 
 from engine.replies import Reply
+from ingest.distribution import APPEND_SECONDS, REQUEST_SECONDS, Distribution
 from ingest.resp.census import Census
 
 _SAMPLES: Final = 16
@@ -45,13 +46,16 @@ class Stats:
         net_input_bytes, net_output_bytes: from and to clients.
         reads_processed, writes_processed: how often there was something from, or for, a client.
         keyspace_hits, keyspace_misses: reads that found their key, or did not, as far as their replies tell.
-        expired_keys: keys that died of their time to live.
+        expired_keys, expired_fields: those whose records went because their time was over. Where a write replaces a key
+            that is due, it counts only while somebody looks at what writes do (notifications, blocked clients).
         denied_auth, denied_command, denied_key, denied_channel, denied_database: what the ACL refused.
         query_limit_disconnections, output_limit_disconnections: clients cut off at a buffer limit.
         errors: error code, such as `ERR` -> replies with it.
         error_replies: all of them.
         lag_events: partition -> how many offsets it is behind the log, as its consumer said last.
         census: counts the keys that have a time to live.
+        request_seconds: from a client's bytes to the end of what they asked for, where nothing of it waits.
+        write_seconds: from a client's bytes to the replies that waited, as those of writes do.
     """
 
     __slots__ = (
@@ -68,6 +72,7 @@ class Stats:
         "denied_key",
         "error_replies",
         "errors",
+        "expired_fields",
         "expired_keys",
         "keyspace_hits",
         "keyspace_misses",
@@ -78,12 +83,16 @@ class Stats:
         "query_limit_disconnections",
         "reads_processed",
         "rejected_connections",
+        "request_seconds",
+        "write_seconds",
         "writes_processed",
     )
 
     def __init__(self) -> None:
         self.lag_events: dict[int, int] = {}
         self.census = Census()
+        self.request_seconds = Distribution(REQUEST_SECONDS)
+        self.write_seconds = Distribution(APPEND_SECONDS)
         self.reset()
 
     def reset(self) -> None:
@@ -96,6 +105,7 @@ class Stats:
         self.writes_processed = 0
         self.keyspace_hits = 0
         self.keyspace_misses = 0
+        self.expired_fields = 0
         self.expired_keys = 0
         self.denied_auth = 0
         self.denied_command = 0

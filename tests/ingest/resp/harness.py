@@ -18,6 +18,7 @@ from engine.slots import partition_of, slot
 from engine.store.base import Store
 from engine.store.memory import MemoryStore
 from engine.system import Home
+from ingest.cleaner import Cleaner, CleaningSettings
 from ingest.consumer import Consumer, Guard
 from ingest.dead_letters import DeadLetters
 from ingest.events import decode, encode
@@ -165,6 +166,10 @@ class Watched(NullObserver):
         """Pass it on."""
         self.server.lag(*what)
 
+    def cleaned(self, *what: Any) -> None:
+        """Pass it on."""
+        self.server.cleaned(*what)
+
 
 class Live:
     """A running server.
@@ -255,6 +260,20 @@ def make_consumer(
 
 
 @asynccontextmanager
+async def _cleaning(live: Live, observer: Observer) -> AsyncIterator[None]:
+    """What is due or dead goes meanwhile, as in a service."""
+    consumer, server = live.consumer, live.server
+    cleaner = Cleaner(live.log, consumer.seats, observer, consumer.set_aside, CleaningSettings(interval_s=0.05))
+    cleaner.serve(server.swept, lambda: server.may_expire)
+    task = asyncio.create_task(cleaner.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+@asynccontextmanager
 async def serving(
     directory: Path,
     *,
@@ -303,7 +322,8 @@ async def serving(
     await server.open()
     running = asyncio.create_task(_run(consumer, stop, begin))
     try:
-        yield live
+        async with _cleaning(live, observer):
+            yield live
     finally:
         for client in live.clients:
             client.close()

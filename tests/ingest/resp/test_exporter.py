@@ -32,7 +32,8 @@ class Exporter:
         program = shutil.which("prometheus-redis-exporter")
         assert program is not None, "apt-get install prometheus-redis-exporter"
         command = [program, "-redis.addr", f"redis://{redis[0]}:{redis[1]}", "-web.listen-address", f"127.0.0.1:{port}"]
-        self._url = f"http://127.0.0.1:{port}/metrics"
+        self.address = f"127.0.0.1:{port}"
+        self._url = f"http://{self.address}/metrics"
         self.server = Server(
             "prometheus-redis-exporter", command, directory / "exporter.log", self._up, _START_TIMEOUT_S
         )

@@ -165,6 +165,18 @@ def test_keyspace_is_counted(client: Connection) -> None:
     assert 0 < left_ms <= 100_000
 
 
+def test_a_hash_counts_by_its_own_time_to_live(client: Connection) -> None:
+    """As in Redis: not by those of its fields, whichever comes first."""
+    by_field = ["HSETEX", "by_field", "EX", "100", "FIELDS", "1", "f", "1"]
+    both = [["HSETEX", "both", "EX", "100", "FIELDS", "1", "f", "1"], ["EXPIRE", "both", "200"]]
+    own = [["HSETEX", "own", "EX", "100", "FIELDS", "1", "f", "1"], ["EXPIRE", "own", "50"]]
+    client.pipeline([by_field, *both, *own])
+    keys, expires, mean_ms = sections(client, "keyspace")["keyspace"]["db0"].split(",")
+
+    assert ("keys=3", "expires=2") == (keys, expires)
+    assert 120_000 < int(mean_ms.partition("=")[2]) <= 125_000
+
+
 def test_many_keys_that_die_are_counted_in_steps(client: Connection) -> None:
     """More than 10,000 keys with a time to live are counted over several INFO, and the count is exact in the end."""
     client.pipeline([["SET", str(number), "1", "EX", "1000"] for number in range(10_001)])

@@ -55,6 +55,18 @@ def repeating(log: PlayedLog) -> None:
 PLAYS = (plain, slow, foreign_before, foreign_between, foreign_garbage, repeating)
 
 
+async def test_a_write_is_a_whole_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes to the log has every field of a record, on the short way of a write too: Kafka's log asks for all."""
+    sent: list[Entry] = []
+    monkeypatch.setattr(PlayedLog, "_count", lambda _, entries: sent.extend(entries))
+
+    async with serving(tmp_path) as live:
+        await pipeline(await live.client(), "SET a 1", "MULTI", "SET a 2", "EXEC", "DEL a b", "FLUSHALL")
+
+    assert [Entry(entry[0], entry[1], entry[2]) for entry in sent] == sent
+    assert 4 == len(sent)
+
+
 @pytest.mark.parametrize("play", PLAYS)
 async def test_reads_see_the_writes_before_them_and_no_later_ones(
     tmp_path: Path, play: Callable[[PlayedLog], None]

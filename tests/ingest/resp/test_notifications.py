@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 import pytest
 
-from engine.applied import Touched
+from engine.applied import Applied, Touched
 from engine.machine import Machine
 from engine.rdb.encode import seal
 from engine.registry import SPECS
+from engine.sweep import Sweeper, Swept
 from ingest.clock import now_ms
 from ingest.resp.keyspace_events import RULES
 from ingest.resp.notifications import Notifications
 from ingest.resp.pubsub import PubSub
 from tests.engine.harness import new_store, open_machine
+from tests.ingest.resp.keyspace_scripts import EXPIRY, HASHES, LATER, LISTS, SETS, SORTED_SETS, STRINGS
 from tests.real.oracle import Connection
 
 PATTERN: Final = b"__key*__:*"
@@ -26,69 +29,6 @@ WITHOUT_EVENTS: Final = frozenset(
     {b"FLUSHALL", b"FLUSHDB", b"SWAPDB", b"SELECT", b"TICK", b"RULES", b"WATCH", b"UNWATCH"}
 )
 """Write commands after which Redis tells nothing, and events that no client sends."""
-
-STRINGS: Final = """
-    SET a 1 | SET a 2 EX 1000 | SET a 2 KEEPTTL | SET a 3 NX | SET a 3 XX GET | SET a 4 IFEQ 3 | SET new 4 IFEQ ex
-    SET a 2 PXAT 1 | SET a 2 PXAT 1 | SET a ex | SET a px IFEQ ex
-    SETNX a 3 | SETNX b 3 | SETEX b 1000 3 | PSETEX b 1000000 3 | GETSET b 4 | GETSET c 4 | SET b 1
-    GETEX b EX 1000 | GETEX b PERSIST | GETEX b PERSIST | GETEX b | GETEX b PXAT 1 | GETEX b EX 1000
-    GETDEL a | GETDEL a
-    MSET a 1 b 2 a 3 | MSETNX a 1 c 2 | MSETNX d 1 e 2 | INCR a | INCR n | DECR n | INCRBY n 3 | DECRBY a 2
-    INCRBYFLOAT a 1.5 | APPEND a x | APPEND app x | SETRANGE a 2 zz | SETRANGE a 2 '' | SETRANGE nn 2 zz
-    DEL a b zz a | UNLINK e zz | SET l 1 | LPUSH l 1
-"""
-HASHES: Final = """
-    HSET h f 1 g 2 | HSET h f 1 | HMSET h f 1 | HSETNX h f 2 | HSETNX h f3 2 | HINCRBY h f 1 | HINCRBYFLOAT h f 1.5
-    HDEL h zz | HDEL h f | HDEL h g f3 | HINCRBY h f 1 | HDEL h f
-    HSETEX h FIELDS 1 f 1 | HSETEX h EX 100 FIELDS 2 f 1 g ex | HSETEX h FNX FIELDS 1 f 1
-    HSETEX h KEEPTTL FIELDS 1 f 1 | HSETEX h FIELDS 1 ex 5
-    HEXPIRE h 100 FIELDS 2 f g | HEXPIRE h 100 NX FIELDS 2 f g | HPEXPIREAT h 4102444800000 FIELDS 2 f zz
-    HPERSIST h FIELDS 2 f g | HPERSIST h FIELDS 2 f g | HGETEX h FIELDS 1 f | HGETEX h EX 100 FIELDS 2 zz f
-    HGETEX h PERSIST FIELDS 2 f g | HGETEX h PERSIST FIELDS 1 f | HGETEX h pxat 1 FIELDS 2 f f | HSET h f 1 i 2
-    HEXPIRE h 0 FIELDS 1 i | HPEXPIRE h 0 FIELDS 1 zz | HSETEX h EXAT 1 FIELDS 1 zz 1 | HEXPIREAT h 1 FIELDS 2 f g
-    HSETEX h PX 0 FIELDS 1 f 1 | HSETEX h PXAT 1 FIELDS 1 f 1 | HSETEX h exat\0 9000000000 FIELDS 2 px 1 f 2
-    HGETEX h PX 0 FIELDS 2 px f | HGETDEL h FIELDS 1 f | HSET h f 1 g 2 | HGETDEL h FIELDS 2 f zz | HGETDEL h FIELDS 1 g
-"""
-LISTS: Final = """
-    RPUSH l a b c d e f | LPUSH l x | LPUSHX nol x | RPUSHX l x | LPUSHX l x | LSET l 0 q | LSET l 0 q | LPOP l
-    LPOP l 0 | RPOP l 2 | LTRIM l 1 -2 | LTRIM l 5 1 | RPUSH l a b c d e f g h
-    LMOVE l l2 LEFT RIGHT | LMOVE l l RIGHT LEFT | LMOVE nol l LEFT LEFT | RPOPLPUSH l2 l | LMPOP 2 l2 l LEFT COUNT 1
-    LMPOP 1 l RIGHT | LMPOP 1 l RIGHT COUNT 99 | LPUSH l x | LMOVE l l LEFT RIGHT | RPOPLPUSH l l | RPOPLPUSH l l3
-    LPOP l3 5 | RPOP l3
-"""
-SETS: Final = """
-    SADD s a b c d | SADD s a | SREM s zz | SREM s a | SREM s b c d | SADD s a b c d | SPOP s 99 | SADD s a | SPOP s
-    SPOP s
-"""
-SORTED_SETS: Final = """
-    ZADD z 1 a 2 b 3 c 4 d 5 e 6 f | ZADD z 1 a | ZADD z XX 1 q | ZADD z CH 7 a | ZADD z INCR 1 a | ZADD z XX INCR 1 q
-    ZINCRBY z 0 a | ZINCRBY z 1 a | ZREM z q | ZREM z a | ZPOPMIN z | ZPOPMAX z 1 | ZPOPMAX z 0 | ZMPOP 1 z MIN
-    ZMPOP 2 y z MAX COUNT 99 | ZADD z INCR 1 a | ZREM z a | ZADD z 1 a | ZPOPMIN z 5
-"""
-EXPIRY: Final = """
-    SET a 1 | EXPIRE a 1000 | EXPIRE a 1000 NX | PERSIST a | PERSIST a | EXPIRE zz 100 | EXPIRE a -1 | SET a 1
-    PEXPIREAT a 9000000000000 GT | PEXPIRE a 10000000 | PEXPIREAT a 1 | HSET h f 1 | EXPIREAT h 1
-    SADD s 1 | EXPIREAT s 99999999999
-"""
-LATER: Final = """
-    SET a 1 | SET b 1 | MSETEX 2 d 1 d 2 EX 1000 | MSETEX 1 d 1 | DELIFEQ d 1
-    SETBIT bb 7 1 | BITOP AND bc bb bb | BITOP AND bc zz zy | BITFIELD bb SET u8 0 9 | PFADD hl a | PFMERGE hl2 hl
-    HSET h q 1 | HGETDEL h FIELDS 1 q | RPUSH l 3 1 2 3 | LINSERT l BEFORE 1 z | LINSERT l BEFORE nope z | LREM l 0 3
-    SORT l ALPHA STORE sl | SORT nope STORE sl | LREM l 0 1
-    SADD s a b c | SMOVE s s2 zz | SMOVE s s2 c | SMOVE s s2 b | SMOVE s s2 a | SMOVE s2 s c | SADD s2 c | SMOVE s2 s c
-    SINTERSTORE si s s2 | SUNIONSTORE si s s2 | SDIFFSTORE si s s | SDIFFSTORE si s s
-    ZADD z 1 a 2 b 3 c 4 d 5 e 6 f | ZREMRANGEBYRANK z 0 0 | ZREMRANGEBYSCORE z 2 2 | ZREMRANGEBYLEX z - [c
-    ZRANGESTORE zz z 0 -1 | ZRANGESTORE zz z 5 1 | ZUNIONSTORE zz 1 z | ZUNIONSTORE zz 1 z WEIGHTS 2
-    ZINTERSTORE zz 1 z | ZDIFFSTORE zd 2 z nope | ZINTERSTORE zz 2 z nope | ZREMRANGEBYRANK z 0 -1
-    GEOADD g 1 1 a | GEOSEARCHSTORE g2 g FROMMEMBER a BYRADIUS 1 m | GEORADIUS g 1 1 1 m STORE g3
-    GEORADIUSBYMEMBER g a 1 m STORE g4 | GEOSEARCHSTORE g2 nope FROMLONLAT 1 1 BYRADIUS 1 m
-    SET a 9 | RENAME a a | RENAME a b | SET a 2 | RENAME a b | RENAMENX b c | RENAMENX c c | SET a 1 | COPY a c
-    SET a 8 | COPY a c REPLACE
-    RESTORE r 0 PAYLOAD | RESTORE r 10000 PAYLOAD REPLACE | RESTORE r 0 PAYLOAD | RESTORE r 1 PAYLOAD ABSTTL REPLACE
-    RESTORE r 1 PAYLOAD ABSTTL | RESTORE r 0 no-payload
-    COPY a c DB 1 | COPY a d | MOVE a 1
-"""
-"""Further commands, some of which the engine does not have yet: their rules are compared by themselves."""
 
 WORDS: Final = {"''": b"", "PAYLOAD": seal([b"\x01\x01\x01a"], 9)}
 """Words of a script that stand for something else; the payload is a list."""
@@ -125,7 +65,18 @@ class Teller:
 
     def told(self, touched: Sequence[Touched]) -> list[list[bytes]]:
         """What is told of these changes."""
-        self.notifications.on_touched(touched)
+        applied = Applied(0)
+        applied.touched = list(touched)
+        return self.told_of(applied)
+
+    def told_of(self, applied: Applied) -> list[list[bytes]]:
+        """What is told of a batch."""
+        self.notifications.on_applied(applied)
+        return self.listener.taken()
+
+    def told_of_expiry(self, swept: Swept) -> list[list[bytes]]:
+        """What is told of keys and fields that went by themselves."""
+        self.notifications.on_swept(swept)
         return self.listener.taken()
 
 
@@ -277,16 +228,109 @@ def test_letters_choose(letters: str, channels: list[bytes]) -> None:
     assert channels == [message[2] for message in told[0]]
 
 
-def test_expired() -> None:
-    """A key that has died of its time to live is told in class x, in its own database."""
-    teller = Teller("KEx")
+def told_by_both(
+    oracle: Connection, listener: Connection, before: str, after: str
+) -> tuple[list[list[list[bytes]]], list[list[list[bytes]]]]:
+    """What the oracle and we tell of each command of `after`, when what `before` has written for 10 ms is due.
 
-    teller.notifications.expired_keys(3, b"k")
+    The oracle's keys go only where a command meets them, and so do ours: no sweep.
+    """
+    oracle.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    one, teller = machine(), Teller("KEAn")
+    list(told_by_oracle(oracle, listener, commands_of(before)))
+    apply(one, commands_of(before), 1000)
+    time.sleep(0.02)
+    expected = list(told_by_oracle(oracle, listener, commands_of(after)))
+    oracle.call("DEBUG", "SET-ACTIVE-EXPIRE", "1")
+    return expected, [teller.told_of(apply(one, [command], 2000)) for command in commands_of(after)]
 
-    assert teller.listener.taken() == [
+
+def apply(one: Machine, commands: list[list[bytes]], time_ms: int) -> Applied:
+    """Apply commands at this log time."""
+    first = one.next_offset
+    applied = one.apply(
+        [(first + at, time_ms, name, args, 0, None, None) for at, (name, *args) in enumerate(commands)], first
+    )
+    one.commit(b"f")
+    return applied
+
+
+DUE: Final = "SET a 1 PX 10 | SET b 1 PX 10 | SADD s 1 | SET c 1 | RPUSH l 1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "SET a 2", "SET a 2 KEEPTTL", "SETEX a 100 1", "GETSET a 2", "APPEND a x", "INCR a", "SETRANGE a 0 x",
+        "HSET a f 1", "LPUSH a 1", "RENAME c a", "COPY c a REPLACE", "SUNIONSTORE a s", "BITOP NOT a c",
+        "SORT l STORE a", "PFADD a 1", "RPOPLPUSH l a", "SMOVE s a 1", "MSET a 1 c 2",
+    ],
+)  # fmt: skip
+def test_a_write_over_a_due_key(command: str, oracle: Connection, listener: Connection) -> None:
+    """The key that was due is told to have expired, and then what the command did, as by valkey-server."""
+    expected, actual = told_by_both(oracle, listener, DUE, command)
+
+    assert b"expired" in [message[3] for message in actual[0]]
+    assert expected == actual
+
+
+DUE_FIELDS: Final = "HSET h f 1 g 1 | HPEXPIRE h 10 FIELDS 1 f"
+WRITES_A_DUE_FIELD: Final = ("HSET h f 2", "HSETNX h f 2", "HINCRBY h f 5", "HSETEX h FIELDS 1 f 2")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *WRITES_A_DUE_FIELD, "HPEXPIRE h 100 FIELDS 1 f", "HSET h g 2", "HDEL h f", "HGETDEL h FIELDS 1 f",
+        "HPERSIST h FIELDS 1 f", "DEL h", "SET h 1", "RENAME h to",
+    ],
+)  # fmt: skip
+def test_a_write_to_a_hash_with_a_due_field(command: str, oracle: Connection, listener: Connection) -> None:
+    """A field that was due and is written is told to have expired first; all else is told as by valkey-server."""
+    expected, actual = told_by_both(oracle, listener, DUE_FIELDS, command)
+
+    assert expected == actual
+    assert (command in WRITES_A_DUE_FIELD) == (b"hexpired" in [message[3] for message in actual[0]])
+
+
+def test_a_due_key_is_told_once(oracle: Connection, listener: Connection) -> None:
+    """Commands that change nothing leave a due key to the sweep; valkey-server tells of it at once."""
+    expected, actual = told_by_both(oracle, listener, DUE, "DEL a | EXPIRE b 100 | DEL b")
+
+    assert [2, 2, 0] == [len(told) for told in expected]
+    assert [[], [], []] == actual
+
+
+def test_what_the_sweep_removes(oracle: Connection, listener: Connection) -> None:
+    """Keys expire; hashes lose fields, told once a hash, and are deleted with the last, as valkey-server tells it."""
+    script = """
+        SET a 1 PX 10 | HSET h x 1 | HSETEX h PX 10 FIELDS 2 f 1 g 1 | HSETEX gone PX 10 FIELDS 2 f 1 g 1
+        HSETEX own PX 500 FIELDS 1 f 1 | PEXPIRE own 10
+    """
+    store, teller = new_store(), Teller("KEAn")
+    one = open_machine(store)
+    apply(one, commands_of(script), 1000)
+    apply(one, [[b"TICK"]], 1020)
+    actual = teller.told_of_expiry(Sweeper(one, store).expire(100))
+    list(told_by_oracle(oracle, listener, commands_of(script)))
+    expected: list[list[bytes]] = []
+    while len(expected) < len(actual):
+        expected.append(listener._read())
+
+    assert sorted(expected) == sorted(actual)
+    assert [b"hexpired", b"del"] == [message[3] for message in actual if message[2] == b"__keyspace@0__:gone"]
+    assert [b"hexpired", b"del"] == [message[3] for message in expected if message[2] == b"__keyspace@0__:gone"]
+
+
+def test_databases_of_what_the_sweep_removes() -> None:
+    """A key is told in its own database, in class x; a field in class h."""
+    swept = Swept([(3, b"k")], [(2, b"h", 1)], more=False, due_ms=0)
+
+    assert [
         [b"pmessage", PATTERN, b"__keyspace@3__:k", b"expired"],
         [b"pmessage", PATTERN, b"__keyevent@3__:expired", b"k"],
-    ]
+    ] == Teller("KEx").told_of_expiry(swept)
+    assert [[b"pmessage", PATTERN, b"__keyevent@2__:hexpired", b"h"]] == Teller("Eh").told_of_expiry(swept)
 
 
 def test_transactions_are_told_command_by_command() -> None:
