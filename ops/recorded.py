@@ -10,7 +10,7 @@ from engine.errors import CorruptionError
 from engine.store.rocks import RocksStore
 from engine.system import Home, read_home
 from ops.config import Settings, load_settings
-from ops.state import partition_path
+from ops.state import partition_path, state_directories
 
 _RECORDED: Final = ("topic", "partitions", "layout")
 
@@ -28,11 +28,12 @@ def load_state_settings(**options: Any) -> Settings:
     Raises:
         ConfigError: as `load_settings`.
     """
-    settings = load_settings(**{**options, "own": ""})  # what it may be depends on the number of partitions
+    # What the two may be depends on the number of partitions.
+    settings = load_settings(**{**options, "own": "", "own_of": ""})
     unset = [name for name in _RECORDED if name not in settings.model_fields_set]
     home = recorded_home(settings.data) if unset else None
     recorded = {} if home is None else {name: getattr(home, name) for name in unset}
-    return load_settings(**{**options, **recorded})
+    return load_settings(**{**options, **recorded, "own_of": ""})  # which is about applying, not about reading
 
 
 def recorded_home(data: Path) -> Home | None:
@@ -41,7 +42,7 @@ def recorded_home(data: Path) -> Home | None:
     Raises:
         StateMismatchError: a newer slotlog wrote it.
     """
-    for partition in _directories(data):
+    for partition in state_directories(data):
         try:
             with closing(RocksStore(partition_path(data, partition), (), read_only=True)) as store:
                 home = read_home(store)
@@ -59,15 +60,8 @@ def presence(settings: Settings) -> Presence:
     """
     if settings.own:
         return Presence(settings.owned, [])
-    there = set(_directories(settings.data))
+    there = set(state_directories(settings.data))
     here = [partition for partition in range(settings.partitions) if partition in there]
     if not here:
         return Presence(settings.owned, [])
     return Presence(here, [partition for partition in range(settings.partitions) if partition not in there])
-
-
-def _directories(data: Path) -> list[int]:
-    """The numbers of the partitions that have a directory in `data`, ascending."""
-    if not data.is_dir():
-        return []
-    return sorted(int(path.name) for path in data.iterdir() if path.name.isdecimal() and path.is_dir())

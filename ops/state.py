@@ -34,6 +34,13 @@ def has_state(settings: Settings) -> bool:
     return any(partition_path(settings.data, partition).is_dir() for partition in settings.owned)
 
 
+def state_directories(data: Path) -> list[int]:
+    """The numbers of the partitions that have a directory in `data`, ascending."""
+    if not data.is_dir():
+        return []
+    return sorted(int(path.name) for path in data.iterdir() if path.name.isdecimal() and path.is_dir())
+
+
 def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> Callable[[int], RocksStore]:
     """A function that opens the store of a partition; all of them share one cache and memtable budget.
 
@@ -143,6 +150,14 @@ def record_skip(settings: Settings, partition: int, offset: int) -> None:
         store.flush_all()  # an operator's decision survives a power loss
     finally:
         store.close()
+
+
+def has_room_to_clean(data: Path, free_bytes_min: int, size: int) -> bool:
+    """Whether a disk that is too full to apply anything has room for `size` bytes: half of the reserve is for that."""
+    try:
+        return shutil.disk_usage(data).free - size >= free_bytes_min // 2
+    except OSError:  # the disk is gone
+        return False
 
 
 def free_space_guard(data: Path, free_bytes_min: int) -> str:

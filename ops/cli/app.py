@@ -9,7 +9,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ops.cli import check, demo, digest, dump, produce, query, replay, serve, skip, version
+from ops.cli import (
+    check,
+    clean,
+    deadletters,
+    demo,
+    digest,
+    dump,
+    load,
+    produce,
+    query,
+    replay,
+    serve,
+    skip,
+    space,
+    version,
+)
 from ops.cli.options import print_error
 from ops.process import tune_collector
 
@@ -59,7 +74,11 @@ app.command()(replay.replay)
 app.command()(digest.digest)
 app.command()(dump.dump)
 app.command()(check.check)
+app.command()(space.space)
+app.command()(clean.clean)
 app.command()(skip.skip)
+app.add_typer(deadletters.app, name="deadletters")
+app.command()(load.load)
 app.command()(demo.demo)
 app.command()(version.version)
 

@@ -12,14 +12,14 @@ from ops.cli.options import (
     StatePartitions,
     StateTopic,
     counted,
+    end_with_damaged,
     listed,
+    named,
     print_json,
     reports_errors,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine.digest import Digest
     from engine.system import Position
 
@@ -45,11 +45,13 @@ def digest(
     """Print a digest of everything that is alive in a state directory, and the position that it stands for.
 
     Equal digests at equal positions mean equal content, whatever the batches, the layout or the cleaning was. The
-    digests of the partitions add up to the first one. Offsets that an operator skipped are listed.
+    digests of the partitions add up to the first one. Offsets that an operator skipped are listed. Partitions that are
+    damaged are not counted, and named at the end; exit code 1 then.
 
     Example: slotlog digest --data .data
     """
     from engine.digest import Digest
+    from ops.damaged import read_each
     from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
     from ops.state import digest_partition
@@ -57,7 +59,7 @@ def digest(
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
     here, missing = presence(settings)
-    results = [Digested(partition, *digest_partition(settings, partition)) for partition in here]
+    results, damaged = read_each(here, lambda partition: Digested(partition, *digest_partition(settings, partition)))
     total = Digest()
     for result in results:
         total += result.digest
@@ -68,10 +70,16 @@ def digest(
                 "keys": total.keys,
                 "partitions": [_facts(result) for result in results],
                 "missing": missing,
+                "damaged": named(damaged),
             }
         )
     else:
-        _print(total, results, missing, settings.data)
+        _print(total, results, several=len(here) > 1)
+        if missing:
+            print(f"not counted: {listed('partition', missing)}, of which {settings.data} has no state")
+        if damaged:
+            print(f"not counted: {listed('partition', [each.partition for each in damaged])}, damaged")
+    end_with_damaged(damaged, json=json)
 
 
 def _facts(result: Digested) -> dict[str, object]:
@@ -85,13 +93,11 @@ def _facts(result: Digested) -> dict[str, object]:
     }
 
 
-def _print(total: Digest, results: list[Digested], missing: list[int], data: Path) -> None:
+def _print(total: Digest, results: list[Digested], *, several: bool) -> None:
     print(f"{total}  {counted(total.keys, 'key')}")
     for partition, own, position in results:
         print(f"partition {partition}: next offset {position.next_offset}, clock {position.clock_ms} ms")
-        if len(results) > 1:
+        if several:
             print(f"  digest    {own}  {counted(own.keys, 'key')}")
         if position.skips:
             print(f"  skipped   {listed('offset', sorted(position.skips))}")
-    if missing:
-        print(f"not counted: {listed('partition', missing)}, of which {data} has no state")

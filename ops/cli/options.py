@@ -15,6 +15,7 @@ import typer
 from engine.errors import CommandError, CorruptionError, EventError, StateMismatchError
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import ConfigError
+from ops.damaged import Damaged
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,6 +82,21 @@ def counted(number: int, noun: str) -> str:
 def listed(noun: str, numbers: Sequence[int]) -> str:
     """`offset 3`, `offsets 3, 7`."""
     return f"{noun if len(numbers) == 1 else f'{noun}s'} {', '.join(map(str, numbers))}"
+
+
+def named(damaged: Sequence[Damaged]) -> list[dict[str, Any]]:
+    """Damaged partitions, for JSON."""
+    return [{"partition": each.partition, "error": each.reason} for each in damaged]
+
+
+def end_with_damaged(damaged: Sequence[Damaged], *, json: bool) -> None:
+    """After everything else: name the partitions that could not be read, and end with exit code 1 if there are any."""
+    if not damaged:
+        return
+    if not json:
+        for each in damaged:
+            print_note(each.reason)
+    raise typer.Exit(1)
 
 
 def reports_errors(verb: Callable[P, R]) -> Callable[P, R]:

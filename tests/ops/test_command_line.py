@@ -16,7 +16,22 @@ from ops.cli import app
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines
 
-VERBS = ["serve", "produce", "query", "replay", "digest", "dump", "check", "skip", "demo", "version"]
+VERBS = [
+    "serve",
+    "produce",
+    "query",
+    "replay",
+    "digest",
+    "dump",
+    "check",
+    "space",
+    "clean",
+    "skip",
+    "load",
+    "demo",
+    "version",
+    "deadletters",
+]
 CANARY = "canary-5e1f"
 INCR = {"cmd": "INCR", "args": ["n"]}
 
@@ -54,7 +69,11 @@ def test_wrong_usage_is_exit_code_2(words: list[str]) -> None:
         ["digest"],
         ["dump"],
         ["check"],
+        ["space"],
         ["skip", "0", "0"],
+        ["deadletters", "list"],
+        ["deadletters", "show", "0", "0"],
+        ["deadletters", "redrive", "--all"],
     ],
 )
 def test_failure_is_one_line_or_one_document(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,27 +132,27 @@ def test_no_output_has_a_secret(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"kafka://127.0.0.1:{closed.getsockname()[1]}"
     write_lines(tmp_path / "events", [INCR])
-    program = [sys.executable, "-m", "ops.cli"]
-    said = [
-        subprocess.run(
-            [*program, *words, "--log", nobody, "--data", str(tmp_path)],
-            env=secret | {"PYTHONPATH": str(Path.cwd())},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for words in (["serve", "--http", ""], ["produce", str(tmp_path / "events")])
-    ]
+    said = subprocess.run(
+        [sys.executable, "-m", "ops.cli", "produce", tmp_path / "events", "--log", nobody, "--data", tmp_path],
+        env=secret | {"PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    with ServiceProcess(["--data", str(tmp_path), "--log", nobody, "--http", ""], secret) as waiting:
+        refused = waiting.wait_for("stamina.retry_scheduled")
+        assert 0 == waiting.terminate(10)
+        waiting.wait_for_end()
     with ServiceProcess(["--data", str(tmp_path / "data"), "--http", "127.0.0.1:0"], secret) as service:
         service.wait_for("started")
         pages = [get(service, path).text for path in ("/metrics", "/livez", "/readyz")]
         assert 0 == service.terminate(10)
         service.wait_for_end()
 
-    assert [1, 1] == [done.returncode for done in said]
-    assert [True, True] == ["Kafka" in done.stderr for done in said]
-    assert CANARY not in "".join([*pages, *(done.stdout + done.stderr for done in said), json.dumps(service.seen)])
-    assert [True] * len(service.seen) == [{"event", "level", "timestamp"} <= line.keys() for line in service.seen]
+    lines = waiting.seen + service.seen
+    assert (1, True, True) == (said.returncode, "Kafka" in said.stderr, "Kafka" in refused["caused_by"])
+    assert CANARY not in "".join([*pages, said.stdout, said.stderr, json.dumps(lines)])
+    assert [True] * len(lines) == [{"event", "level", "timestamp"} <= line.keys() for line in lines]
 
 
 def test_optimized_python_is_refused() -> None:
@@ -144,3 +163,10 @@ def test_optimized_python_is_refused() -> None:
 
     assert (1, "") == (done.returncode, done.stdout)
     assert "do not run Python with -O" in done.stderr
+
+
+def test_partitions_are_said_one_way() -> None:
+    """`--own` and `--own-of` together are wrong usage: neither wins without a word."""
+    done = run("serve", "--own", "0", "--own-of", "0/2")
+
+    assert (2, True) == (done.exit_code, "one of the two" in done.output)

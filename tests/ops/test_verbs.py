@@ -103,9 +103,11 @@ def test_query_that_cannot_be_answered_fails(command: tuple[str, ...], text: str
 
 
 def test_replay_makes_the_same_state(lived: Lived, tmp_path: Path) -> None:
-    """A replay reaches the same digest and the same RocksDB records, byte for byte."""
+    """A replay reaches the same digest and, both being clean, the same RocksDB records, byte for byte."""
     (replayed,) = json.loads(succeed("replay", *lived.options, "--to", tmp_path / "to", "--json"))["partitions"]
     to = [*lived.options[2:], "--data", tmp_path / "to"]
+    for options in (lived.options, to):
+        succeed("clean", "--now", *options)  # the service may have ended before or after it had removed what expired
 
     assert (len(EVENTS), replayed["digest"]) == (replayed["next_offset"], replayed["live_digest"])
     assert succeed("digest", *lived.options) == succeed("digest", *to)

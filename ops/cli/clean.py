@@ -1,0 +1,91 @@
+"""`slotlog clean`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StatePartitions,
+    StateTopic,
+    counted,
+    print_json,
+    reports_errors,
+)
+
+if TYPE_CHECKING:
+    from ops.clean import CleanedState
+
+CleanOwn = Annotated[
+    str | None,
+    typer.Option(
+        "--own", help="Partitions to clean, such as 0-3.", metavar="LIST", show_default="those that are there"
+    ),
+]
+
+
+@reports_errors
+def clean(
+    *,
+    now: Annotated[bool, typer.Option("--now", help="Clean all of it, now. Without it nothing is done.")] = False,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: CleanOwn = None,
+    json: Json = False,
+) -> None:
+    """Clean up the state of a stopped service at once, and say what was freed. A running service does it by itself.
+
+    Removes the keys and fields that are due by the log's time, and everything that dead collections have left, then
+    rewrites all files in which something was deleted. No reply and no digest changes by it.
+
+    Example: slotlog clean --now --data .data
+    """
+    from ops.clean import clean_partition
+    from ops.logging import configure_logging
+    from ops.recorded import load_state_settings, presence
+
+    if not now:
+        raise typer.BadParameter(
+            "a running service cleans by itself; to clean a stopped one's state at once, say --now"
+        )
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
+    results = []
+    for partition in presence(settings).here:
+        result = clean_partition(settings, partition)
+        results.append(result)
+        if not json:
+            print(_line(result))
+    if json:
+        print_json({"partitions": [_facts(result) for result in results]})
+
+
+def _line(result: CleanedState) -> str:
+    gone = result.gone
+    parts = [
+        counted(gone.keys, "key"),
+        counted(gone.fields, "field"),
+        f"{counted(gone.records, 'element')} of {counted(gone.graves, 'dead collection')}",
+    ]
+    return f"partition {result.partition}: {', '.join(parts)} removed; {counted(result.freed_bytes, 'byte')} freed"
+
+
+def _facts(result: CleanedState) -> dict[str, Any]:
+    return {
+        "partition": result.partition,
+        "next_offset": result.position.next_offset,
+        "clock_ms": result.position.clock_ms,
+        "keys": result.gone.keys,
+        "fields": result.gone.fields,
+        "collections": result.gone.graves,
+        "elements": result.gone.records,
+        "dedup_buckets": result.gone.dedup_buckets,
+        "sessions": result.gone.sessions,
+        "freed_bytes": result.freed_bytes,
+    }

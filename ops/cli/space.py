@@ -1,0 +1,231 @@
+"""`slotlog space`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    end_with_damaged,
+    listed,
+    named,
+    print_json,
+    print_note,
+    reports_errors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ops.space import Space
+    from ops.space_keys import Keys, LargeKey, Share
+
+_NAME_WIDTH = 30
+_WIDTHS = (15, 15, 17)
+_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+@reports_errors
+def space(
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, max=1_000_000, metavar="N", help="Keys to count in a partition.")
+    ] = 1000,
+    top: Annotated[
+        int, typer.Option("--top", min=0, max=1000, metavar="N", help="Lines of prefixes and of largest keys.")
+    ] = 10,
+    delimiter: Annotated[str, typer.Option("--delimiter", metavar="TEXT", help="What ends the prefix of a key.")] = ":",
+    json: Json = False,
+) -> None:
+    """Print what takes the room of a state: files, what waits to be cleaned up, types, prefixes, the largest keys.
+
+    Reads only, also beside a running service: the state as of the moment when it was opened. Every metadata record is
+    read; how large elements are is counted for every n-th key in the order of slots, and for those that seem to be the
+    largest. Bytes by type, prefix and key are those of records before compression. Partitions that are damaged are left
+    out, and named at the end; exit code 1 then.
+
+    Example: slotlog space --data .data --top 20
+    """
+    from ops.damaged import read_each
+    from ops.logging import configure_logging
+    from ops.recorded import load_state_settings, presence
+    from ops.space import space_of, sum_of
+    from ops.space_keys import Options
+
+    if not delimiter:
+        raise typer.BadParameter("an empty one ends no prefix", param_hint="--delimiter")
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
+    here, missing = presence(settings)
+    options = Options(sample, top, delimiter.encode())
+
+    def read(partition: int) -> Space:
+        among = f" ({here.index(partition) + 1} of {len(here)})" if len(here) > 1 else ""
+        return space_of(settings, partition, options, among)
+
+    spaces, damaged = read_each(here, read)
+    total = sum_of(spaces, top)
+    if json:
+        facts = [{"partition": each.partition, "next_offset": each.next_offset, **_facts(each, top)} for each in spaces]
+        print_json({"total": _facts(total, top), "partitions": facts, "missing": missing, "damaged": named(damaged)})
+    else:
+        if missing:
+            print_note(f"{settings.data} has no state of {listed('partition', missing)}")
+        _print_files(total, spaces)
+        _print_keys(total.keys, top, several=len(here) > 1)
+    end_with_damaged(damaged, json=json)
+
+
+# ------------------------------------------------------------------ for people
+
+
+def _print_files(total: Space, spaces: list[Space]) -> None:
+    _table(
+        ("column family", "bytes on disk", "live, estimate", "records, estimate"),
+        [
+            *((name, each.bytes, each.live_bytes, each.records) for name, each in sorted(total.families.items())),
+            ("write-ahead log", total.wal_bytes, "", ""),
+            ("total", total.bytes, "", ""),
+        ],
+    )
+    print(f"reclaimable: about {total.reclaimable_bytes:,} bytes (estimate)")
+    graves, backlog = total.graveyard, total.backlog
+    print(
+        f"graveyard:   {_several(graves.collections, 'collection')}, {_several(graves.elements, 'element')}"
+        + (f", the oldest dead for {_duration(graves.age_ms)}" if graves.collections else "")
+    )
+    print(
+        f"expiry:      {_several(backlog.keys, 'key')} due"
+        + (f", for up to {_duration(backlog.behind_ms)} by the log's clock" if backlog.keys else "")
+    )
+    if len(spaces) > 1:
+        print()
+        _table(
+            ("partition", "keys", "bytes on disk", "reclaimable"),
+            [(str(each.partition), each.keys.keys, each.bytes, each.reclaimable_bytes) for each in spaces],
+        )
+
+
+def _print_keys(keys: Keys, top: int, *, several: bool) -> None:
+    said = "\nBytes by type, prefix and key are before compression"
+    if keys.sampled == keys.keys:
+        print(f"{said}; of all {_several(keys.keys, 'key')}.")
+    else:
+        every = f"every {keys.every:,}th" if keys.every else "evenly spread"
+        where = " of each partition" if several else ""
+        print(f"{said}, estimated from a sample:")
+        print(f"{keys.sampled:,} of {_several(keys.keys, 'key')}, {every} in the order of slots{where},")
+        print("and those that seem the largest.")
+    if not keys.keys:
+        return
+    print()
+    _table(
+        ("type", "keys", "elements", "bytes, estimate"),
+        [(name, each.keys, each.elements, each.bytes) for name, each in sorted(keys.types.items())],
+    )
+    if not top:
+        return
+    shares = keys.prefixes_by_bytes()
+    print()
+    _table(
+        ("prefix", "", "keys, estimate", "bytes, estimate"),
+        [(_shown(prefix), "", share.keys, share.bytes) for prefix, share in shares[:top]],
+    )
+    if len(shares) > top:
+        print(f"and {_several(len(shares) - top, 'more prefix', 'more prefixes')} in the sample")
+    print()
+    _table(
+        ("largest key", "type", "elements", "bytes, ~ estimate"),
+        [
+            (
+                _shown(each.name, each.db),
+                each.type,
+                each.elements,
+                f"{'' if each.is_exact else '~'}{each.stored_bytes:,}",
+            )
+            for each in keys.largest
+        ],
+    )
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Columns that fit into 80 characters: a name to the left, the rest to the right."""
+    for first, *cells in [titles, *rows]:
+        texts = [cell if isinstance(cell, str) else f"{round(cell):,}" for cell in cells]
+        columns = zip(texts, _WIDTHS, strict=True)
+        print((f"{first:<{_NAME_WIDTH}}" + "".join(f" {text:>{width}}" for text, width in columns)).rstrip())
+
+
+def _several(number: int, noun: str, nouns: str = "") -> str:
+    """`1 key`, `2,000 keys`."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def _duration(milliseconds: int) -> str:
+    """In its largest unit: `3 h`."""
+    for unit_ms, unit in _DURATIONS:
+        if milliseconds >= unit_ms:
+            return f"{milliseconds // unit_ms} {unit}"
+    return f"{milliseconds} ms"
+
+
+def _shown(name: bytes | None, db: int = 0) -> str:
+    """A key or prefix as it fits into its column; None is what has no prefix."""
+    from ops.cli.replies import quoted
+
+    if name is None:
+        return "(none)"
+    where = f" db {db}" if db else ""
+    text, room = quoted(name), _NAME_WIDTH - len(where)
+    return (text if len(text) <= room else f"{text[: room - 1]}…") + where
+
+
+# ------------------------------------------------------------------ for programs
+
+
+def _facts(space: Space, top: int) -> dict[str, Any]:
+    keys = space.keys
+    return {
+        "bytes": space.bytes,
+        "wal_bytes": space.wal_bytes,
+        "reclaimable_bytes_estimate": space.reclaimable_bytes,
+        "column_families": {
+            name: {"bytes": each.bytes, "live_bytes_estimate": each.live_bytes, "records_estimate": each.records}
+            for name, each in sorted(space.families.items())
+        },
+        "graveyard": space.graveyard._asdict(),
+        "expiry_backlog": space.backlog._asdict(),
+        "keys": keys.keys,
+        "sample": {"keys": keys.sampled, "every": keys.every or None},
+        "types": {
+            name: {"keys": each.keys, "elements": each.elements, "bytes_estimate": round(each.bytes)}
+            for name, each in sorted(keys.types.items())
+        },
+        "prefixes": [_prefix_facts(prefix, share) for prefix, share in keys.prefixes_by_bytes()[:top]],
+        "largest": [_key_facts(each) for each in keys.largest],
+    }
+
+
+def _prefix_facts(prefix: bytes | None, share: Share) -> dict[str, Any]:
+    from ops.cli.replies import bytes_as_json
+
+    shown = None if prefix is None else bytes_as_json(prefix)
+    return {"prefix": shown, "keys_estimate": round(share.keys), "bytes_estimate": round(share.bytes)}
+
+
+def _key_facts(key: LargeKey) -> dict[str, Any]:
+    from ops.cli.replies import bytes_as_json
+
+    return {**key._asdict(), "name": bytes_as_json(key.name)}

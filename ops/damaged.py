@@ -1,0 +1,46 @@
+"""Reading a state partition by partition: one that is damaged keeps nobody from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from engine.errors import CorruptionError
+from engine.store.base import is_damage
+
+T = TypeVar("T")
+
+
+class Damaged(NamedTuple):
+    """A partition that could not be read to its end, and why, with its number."""
+
+    partition: int
+    reason: str
+
+
+def read_each(
+    partitions: Sequence[int], read: Callable[[int], T], hint: str = "; `slotlog check` says what is wrong"
+) -> tuple[list[T], list[Damaged]]:
+    """What `read` gives of every partition that it can read, in their order, and those that it cannot.
+
+    Args:
+        partitions: their numbers, one at least.
+        read: of one partition.
+        hint: where to look further, behind each reason.
+
+    Raises:
+        CorruptionError: none can be read; of several, why the first cannot.
+        Exception: whatever else `read` raises.
+    """
+    results: list[T] = []
+    damaged: list[Damaged] = []
+    for partition in partitions:
+        try:
+            results.append(read(partition))
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            damaged.append(Damaged(partition, f"partition {partition} cannot be read to its end: {error}{hint}"))
+    if not results:
+        raise CorruptionError(damaged[0].reason)
+    return results, damaged
