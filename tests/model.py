@@ -7,30 +7,19 @@ rejected, not what it replies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.digest import Digest, digest_of_items
+from engine.digest import Digest, combine, digest_of_items, key_digest
+from engine.encoding import pack_u64
 from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
 from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
+from tests import model_more
+from tests.model_base import Entry, RejectedError
 
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
-
-
-class RejectedError(Exception):
-    """The command changes nothing: wrong type, not a number, an overflow."""
-
-
-@dataclass
-class Entry:
-    """One key. `value`: bytes, list, set, or dict (a hash to bytes, a sorted set to float). `expire_ms` 0 is never."""
-
-    type: int
-    value: Any
-    expire_ms: int = 0
 
 
 class Model:
@@ -76,34 +65,38 @@ class Model:
                 self.rejected += 1
             self.applied += 1
 
-    def items(self) -> Iterator[tuple[int, bytes, int, int, Any]]:
-        """(db, name, type code, expire_ms, value) of each live key."""
-        for (db, name), entry in self._keys.items():
-            if not 0 < entry.expire_ms <= self.clock_ms:
-                yield db, name, entry.type, entry.expire_ms, entry.value
-
     def digest(self) -> Digest:
         """What `engine.digest` must say of a state that applied the same events."""
-        return digest_of_items(self.items())
+        return combine(
+            _digest(db, name, entry) for (db, name), entry in self._keys.items() if entry.lives(self.clock_ms)
+        )
 
     # ---------------------------------------------------------------------------------------------------------- keys
 
     def _find(self, name: bytes) -> Entry | None:
         entry = self._keys.get((self._db, name))
-        return None if entry is None or 0 < entry.expire_ms <= self.clock_ms else entry
+        return entry if entry is not None and entry.lives(self.clock_ms) else None
 
-    def _typed(self, name: bytes, type_code: int) -> Entry | None:
+    def typed(self, name: bytes, type_code: int) -> Entry | None:
+        """The key when it is alive; RejectedError when it has another type."""
         entry = self._find(name)
         if entry is not None and entry.type != type_code:
             raise RejectedError
         return entry
 
-    def _make(self, name: bytes, type_code: int, empty: Callable[[], Any]) -> Entry:
+    def make(self, name: bytes, type_code: int, empty: Callable[[], Any]) -> Entry:
         """The key, made anew where it is absent. Check everything else first."""
-        entry = self._typed(name, type_code)
+        entry = self.typed(name, type_code)
         if entry is None:
             entry = self._keys[self._db, name] = Entry(type_code, empty())
         return entry
+
+    def replace(self, name: bytes, entry: Entry | None) -> None:
+        """Put something in the place of whatever the key held, or nothing."""
+        if entry is None:
+            self._keys.pop((self._db, name), None)
+        else:
+            self._keys[self._db, name] = entry
 
     def _drop_if_empty(self, name: bytes) -> None:
         if not self._keys[self._db, name].value:
@@ -167,38 +160,38 @@ class Model:
         self._keys[self._db, name] = Entry(STRING, value, lifetime_ms and self.clock_ms + lifetime_ms)
 
     def _append(self, name: bytes, value: bytes) -> None:
-        self._make(name, STRING, bytes).value += value
+        self.make(name, STRING, bytes).value += value
 
     def _incr(self, name: bytes) -> None:
         self._incrby(name, b"1")
 
     def _incrby(self, name: bytes, delta: bytes) -> None:
-        entry = self._typed(name, STRING)
+        entry = self.typed(name, STRING)
         total = _sum(b"0" if entry is None else entry.value, delta)
-        self._make(name, STRING, bytes).value = total
+        self.make(name, STRING, bytes).value = total
 
     # ---------------------------------------------------------------------------------------------------------- lists
 
     def _rpush(self, name: bytes, *elements: bytes) -> None:
-        self._make(name, LIST, list).value.extend(elements)
+        self.make(name, LIST, list).value.extend(elements)
 
     def _lpush(self, name: bytes, *elements: bytes) -> None:
-        self._make(name, LIST, list).value[:0] = elements[::-1]
+        self.make(name, LIST, list).value[:0] = elements[::-1]
 
     def _lpop(self, name: bytes, count: bytes = b"1") -> None:
-        entry = self._typed(name, LIST)
+        entry = self.typed(name, LIST)
         if entry is not None:
             del entry.value[: int(count)]
             self._drop_if_empty(name)
 
     def _rpop(self, name: bytes, count: bytes = b"1") -> None:
-        entry = self._typed(name, LIST)
+        entry = self.typed(name, LIST)
         if entry is not None:
             entry.value = entry.value[: max(0, len(entry.value) - int(count))]
             self._drop_if_empty(name)
 
     def _ltrim(self, name: bytes, start: bytes, stop: bytes) -> None:
-        entry = self._typed(name, LIST)
+        entry = self.typed(name, LIST)
         if entry is not None:
             size = len(entry.value)
             first, last = (index + size if index < 0 else index for index in (int(start), int(stop)))
@@ -208,23 +201,26 @@ class Model:
     # --------------------------------------------------------------------------------------------------------- hashes
 
     def _hset(self, name: bytes, *pairs: bytes) -> None:
-        self._make(name, HASH, dict).value.update(zip(pairs[::2], pairs[1::2], strict=True))
+        entry = self.make(name, HASH, dict)
+        for field, value in zip(pairs[::2], pairs[1::2], strict=True):
+            entry.value[field] = value
+            entry.times.pop(field, None)
 
     def _hdel(self, name: bytes, *fields: bytes) -> None:
-        self._remove(name, HASH, fields)
+        self.remove(name, HASH, fields)
 
     def _hincrby(self, name: bytes, field: bytes, delta: bytes) -> None:
-        entry = self._typed(name, HASH)
+        entry = self.typed(name, HASH)
         total = _sum(b"0" if entry is None else entry.value.get(field, b"0"), delta)
-        self._make(name, HASH, dict).value[field] = total
+        self.make(name, HASH, dict).value[field] = total
 
     # ------------------------------------------------------------------------------------------- sets and sorted sets
 
     def _sadd(self, name: bytes, *members: bytes) -> None:
-        self._make(name, SET, set).value.update(members)
+        self.make(name, SET, set).value.update(members)
 
     def _srem(self, name: bytes, *members: bytes) -> None:
-        entry = self._typed(name, SET)
+        entry = self.typed(name, SET)
         if entry is not None:
             entry.value.difference_update(members)
             self._drop_if_empty(name)
@@ -237,7 +233,7 @@ class Model:
         self._store(name, first.difference(*others))
 
     def _members(self, names: Sequence[bytes]) -> list[set[bytes]]:
-        found = [self._typed(name, SET) for name in names]
+        found = [self.typed(name, SET) for name in names]
         return [set() if entry is None else entry.value for entry in found]
 
     def _store(self, name: bytes, members: set[bytes]) -> None:
@@ -245,15 +241,15 @@ class Model:
         self._drop_if_empty(name)
 
     def _zadd(self, name: bytes, *pairs: bytes) -> None:
-        scores = self._make(name, ZSET, dict).value
+        scores = self.make(name, ZSET, dict).value
         scores.update(zip(pairs[1::2], map(float, pairs[::2]), strict=True))
 
     def _zincrby(self, name: bytes, delta: bytes, member: bytes) -> None:
-        scores = self._make(name, ZSET, dict).value
+        scores = self.make(name, ZSET, dict).value
         scores[member] = scores.get(member, 0.0) + float(delta)
 
     def _zrem(self, name: bytes, *members: bytes) -> None:
-        self._remove(name, ZSET, members)
+        self.remove(name, ZSET, members)
 
     def _zpopmin(self, name: bytes, count: bytes = b"1") -> None:
         self._zpop(name, int(count), highest=False)
@@ -262,19 +258,28 @@ class Model:
         self._zpop(name, int(count), highest=True)
 
     def _zpop(self, name: bytes, count: int, *, highest: bool) -> None:
-        entry = self._typed(name, ZSET)
+        entry = self.typed(name, ZSET)
         if entry is not None:
             scores = entry.value
             for member in sorted(scores, key=lambda member: (scores[member], member), reverse=highest)[:count]:
                 del scores[member]
             self._drop_if_empty(name)
 
-    def _remove(self, name: bytes, type_code: int, subkeys: Sequence[bytes]) -> None:
-        entry = self._typed(name, type_code)
+    def remove(self, name: bytes, type_code: int, subkeys: Sequence[bytes]) -> None:
+        """Fields or members, and the key with the last one."""
+        entry = self.typed(name, type_code)
         if entry is not None:
             for subkey in subkeys:
-                entry.value.pop(subkey, None)
+                entry.remove_field(subkey)
             self._drop_if_empty(name)
+
+
+def _digest(db: int, name: bytes, entry: Entry) -> Digest:
+    if not entry.times:
+        return digest_of_items([(db, name, entry.type, entry.expire_ms, entry.value)])
+    pieces = [piece for field in sorted(entry.value) for piece in (field, entry.value[field])]
+    times = [piece for field in sorted(entry.times) for piece in (field, pack_u64(entry.times[field]))]
+    return Digest(key_digest(db, name, HASH, entry.expire_ms, pieces + times), 1)
 
 
 def _sum(text: bytes, delta: bytes) -> bytes:
@@ -320,6 +325,7 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"ZPOPMAX": Model._zpopmax,
     b"ZPOPMIN": Model._zpopmin,
     b"ZREM": Model._zrem,
+    **model_more.COMMANDS,
 }
 
 COMMANDS: Final = frozenset((*_COMMANDS, b"EXEC"))

@@ -27,18 +27,20 @@ FAMILIES: Final = NeoKV.column_families
 
 
 class Setting(NamedTuple):
-    """What a sequence runs on: the protocol, the engine's store, and how either side holds its values."""
+    """What a sequence runs on: protocol and store, how either side holds its values, whether the engine cleans up."""
 
     protocol: int
     in_rocksdb: bool
     in_listpacks: bool
     in_large_forms: bool
+    cleaned: bool
 
 
 SETTINGS: Final = st.builds(
     Setting,
     st.sampled_from([RESP2, RESP3]),
     st.sampled_from([False] * 5 + [True]),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
 )
@@ -72,7 +74,8 @@ def _difference(steps: list[Step], setting: Setting, oracles: Oracles, tally: Ta
     forms = lowered() if setting.in_large_forms else contextlib.nullcontext()
     with forms, _store(in_rocksdb=setting.in_rocksdb) as store:
         try:
-            Pair(store, oracles, setting.protocol, tally, in_listpacks=setting.in_listpacks).run(steps)
+            how = {"in_listpacks": setting.in_listpacks, "cleaned": setting.cleaned}
+            Pair(store, oracles, setting.protocol, tally, **how).run(steps)
         except (AssertionError, PartitionStoppedError) as error:
             return f"{type(error).__name__}: {error}"
     return ""

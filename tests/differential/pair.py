@@ -30,6 +30,7 @@ from engine.system import Home
 from ingest.events import decode, encode
 from tests.consistency import problems
 from tests.differential import loose
+from tests.differential.cleaning import Slices, check_uncleaned
 from tests.differential.contents import due, of_engine, of_oracle
 from tests.differential.strategy import Command, FieldLapse, Lapse, Step, Transaction, rendered
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
@@ -95,11 +96,16 @@ class Pair:
         protocol: of the connection whose replies are compared, `wire.RESP2` or `wire.RESP3`.
         tally: counts what became of the commands.
         in_listpacks: the oracle holds its collections in their small encodings, else in their large ones.
+        cleaned: the engine's state is cleaned up in slices between the commands, which must change nothing.
     """
 
-    def __init__(self, store: Store, oracles: Oracles, protocol: int, tally: Tally, *, in_listpacks: bool) -> None:
+    def __init__(
+        self, store: Store, oracles: Oracles, protocol: int, tally: Tally, *, in_listpacks: bool, cleaned: bool
+    ) -> None:
         self._store = store
         self._machine = Machine(store, HOME, verify=True, cached_keys_max=64)
+        self._slices = Slices(self._machine, store) if cleaned else None
+        self._applied: list[Record] = []
         self._oracles = oracles
         self._protocol = protocol
         self._in_listpacks = in_listpacks
@@ -120,6 +126,9 @@ class Pair:
         """
         for place, step in enumerate(steps):
             self._engine_step(place, step)
+            if self._slices is not None and self._slices.is_time(place):
+                self._flush(commit=True)
+                self._slices.clean(place)
         self._flush(commit=True)
         requests = [self._requests(place, step) for place, step in enumerate(steps)]
         oracle = self._oracles.resp2 if self._protocol == RESP2 else self._oracles.resp3
@@ -128,6 +137,8 @@ class Pair:
             self._compare(place, step, group, [next(replies) for _ in group])
         assert [] == problems(self._store, NeoKV(0))
         assert of_oracle(self._oracles.resp2) == of_engine(self._store, NeoKV(0), self._machine.clock_ms)
+        if self._slices is not None:
+            check_uncleaned(self._machine, self._store, self._applied)
 
     # ------------------------------------------------------------------------------------------------------ the engine
 
@@ -165,6 +176,7 @@ class Pair:
     def _flush(self, *, commit: bool) -> None:
         machine = self._machine
         records, self._pending = self._pending, []
+        self._applied += records
         while records:
             applied = machine.apply(records, machine.next_offset, waiting=self._places)
             refused = {offset: EventError(reason) for offset, reason in applied.dead_letters}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from engine.errors import CommandError
+from engine.machine import Machine
+from engine.reclaim import Reclaimed, Reclaimer
 from engine.registry import KEY_WORDS, SPECS
 from engine.replies import Reply
+from engine.sweep import Sweeper, Swept
 from engine.transaction import Transaction
 from tests.differential.campaign import first_difference
 from tests.differential.forms import lowered
@@ -18,7 +22,7 @@ from tests.differential.grammar import Argument, Choice, Either, Literal, Option
 from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, new_tally
 from tests.differential.strategy import GROUPS, NOT_DRAWN, line_of, members_of
-from tests.differential.vocabulary import kind_of
+from tests.differential.vocabulary import EXACT_UNTIL_MS, kind_of
 from tests.engine.harness import new_store, open_machine, send
 from tests.real.oracle import Connection
 
@@ -78,6 +82,47 @@ def test_planted_differences_are_found(
 
     assert name.decode() in difference.upper()
     assert difference.count("Step(") <= 4
+
+
+def test_cleaning_that_takes_too_much_is_found(oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that removes what is not due yet is a difference; the sequence needs no more than making such a key."""
+    begin = Machine.begin_cleaning
+
+    def hasty(machine: Machine) -> Transaction:
+        tx = begin(machine)
+        tx.now_ms = EXACT_UNTIL_MS
+        return tx
+
+    monkeypatch.setattr(Machine, "begin_cleaning", hasty)
+
+    difference = first_difference("string", oracles, new_tally(), 2000, derandomize=True)
+
+    assert "cleaned=True" in difference
+    assert difference.count("Step(") <= 4
+
+
+def test_cleaning_has_something_to_do(oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In sequences of hashes keys go, fields go and dead collections go, between commands and not at the end alone."""
+    gone: Counter[str] = Counter()
+    expire, reclaim = Sweeper.expire, Reclaimer.reclaim
+
+    def count_expired(sweeper: Sweeper, keys_max: int) -> Swept:
+        swept = expire(sweeper, keys_max)
+        gone.update(
+            keys=len(swept.keys), fields=len(swept.fields), sweeps=bool(swept.keys or swept.fields) and keys_max < 1000
+        )
+        return swept
+
+    def count_reclaimed(reclaimer: Reclaimer, records_max: int) -> Reclaimed:
+        reclaimed = reclaim(reclaimer, records_max)
+        gone.update(graves=reclaimed.graves, slices=bool(reclaimed.graves) and records_max < 1000)
+        return reclaimed
+
+    monkeypatch.setattr(Sweeper, "expire", count_expired)
+    monkeypatch.setattr(Reclaimer, "reclaim", count_reclaimed)
+
+    assert not first_difference("hash", oracles, new_tally(), 4000, derandomize=True)
+    assert [] == [what for what in ("keys", "fields", "sweeps", "graves", "slices") if gone[what] < 10]
 
 
 def test_small_values_get_the_forms_of_large_ones() -> None:

@@ -20,7 +20,7 @@ from ops.config import Settings, load_settings
 from ops.serve import Service
 from ops.state import digest_partition
 from tests.faults.topics import Topic, administered
-from tests.ops.verbs import run, wait_until
+from tests.ops.verbs import run, until
 
 RECORDS = 10
 APPLIED = 5
@@ -44,7 +44,7 @@ async def apply(settings: Settings) -> None:
     """Let a service apply the first records."""
     service = Service(settings)
     running = asyncio.create_task(service.run())
-    await asyncio.to_thread(wait_until, lambda: _applied(service), "the records to be applied")
+    await until(lambda: _applied(service))
     service.stop()
     await running
 
@@ -289,9 +289,9 @@ async def _stopped_by(settings: Settings, happens: Callable[[], Awaitable[None]]
     """Why a service's partition stops when something happens to its log."""
     service = Service(settings)
     running = asyncio.create_task(service.run())
-    await asyncio.to_thread(wait_until, lambda: service.health()[0].ready, "it to run")
+    await until(lambda: service.health()[0].ready)
     await happens()
-    await asyncio.to_thread(wait_until, lambda: service.health()[0].condition == "stopped", "it to stop")
+    await until(lambda: service.health()[0].condition == "stopped")
     reason = service.health()[0].reason
     service.stop()
     await running

@@ -17,7 +17,9 @@ THE FAULT MODEL
                  id; and a client sends an old event again much later
     events       of all types, transactions, rejections, ticks, flushes; poison of every kind; one that an engine with
                  older rules must stop at, until an operator skips it
-    disk         full for a while
+    disk         full for a while, in which what waits for room is cleaned or not
+    cleaning     of any part, at any moment, in slices of any size, or not at all; its writes fail as others do; ticks
+                 where nobody writes for a while
 
 WHAT MUST HOLD
     at every write   each dead letter below the written position is stored
@@ -25,5 +27,6 @@ WHAT MUST HOLD
     at every stop    its reason is an injected fault
     at the end       position = end of the log; contents = the plain model's (`tests.model`), so nothing is lost and
                      nothing applied twice; dead letters = the poison, byte for byte; indexes and counts fit the keys
-                     (`tests.consistency`); a replay from 0 with other batches gives the same records and digest
+                     (`tests.consistency`); a replay from 0 with other batches and without cleaning gives the same
+                     digest, and after a full clean of both the same records
 """

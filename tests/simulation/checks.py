@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
+from engine.cleaning import Gone, clean_all
 from engine.digest import Digest, combine, digest
 from engine.layouts.neokv import NeoKV
-from engine.store.base import Store
+from engine.machine import Machine
+from engine.store.base import GRAVEYARD_CF, Store
+from engine.store.memory import MemoryStore
 from engine.system import open_position, skip_changes
 from engine.walk import raw_records
 from ingest.consumer import Consumer
@@ -87,7 +90,7 @@ def model_of(simulation: Simulation, partition: int, end: int) -> Model:
     for offset, time_ms, _, _ in simulation.data.records[partition]:
         if offset >= end:
             break
-        intent = simulation.intents[partition, offset]
+        intent = simulation.intent(partition, offset)
         if isinstance(intent, Command):
             model.apply(time_ms, intent.name, intent.args, intent.db, intent.event_id)
         elif isinstance(intent, Poison):
@@ -96,7 +99,10 @@ def model_of(simulation: Simulation, partition: int, end: int) -> Model:
 
 
 async def _replay(simulation: Simulation, random: Random) -> None:
-    """From the log's start into an empty store, by the same consumer: the same digest, the same records."""
+    """From the log's start into an empty store, by the same consumer and without cleaning: the same records.
+
+    Where the run was cleaned, after a full clean of both; where it was not, before it as well.
+    """
     replayed = [Disk() for _ in simulation.disks]
     for partition, offset in sorted(simulation.skips):
         replayed[partition].write(skip_changes(offset))
@@ -117,10 +123,36 @@ async def _replay(simulation: Simulation, random: Random) -> None:
     await consumer.open()
     await consumer.run_to(dict(enumerate(simulation.data.ends)))
     consumer.close()
-    for partition, (disk, other) in enumerate(zip(simulation.disks, replayed, strict=True)):
-        if _records(disk.live, partition) != _records(other.live, partition):
+    stores = [disk.live for disk in simulation.disks]
+    others = [disk.live for disk in replayed]
+    if simulation.cleaning == "never":
+        _compare(simulation, stores, others, "")
+    for partition, (store, other) in enumerate(zip(stores, others, strict=True)):
+        for each in (store, other):
+            _clean_all(simulation, partition, each)
+    _compare(simulation, stores, others, ", both cleaned,")
+
+
+def _clean_all(simulation: Simulation, partition: int, store: MemoryStore) -> None:
+    """Clean up everything: afterwards there is nothing to find, and nothing else has changed."""
+    machine = Machine(store, simulation.home(partition))
+    before = digest(store, NeoKV(partition), machine.clock_ms)
+    clean_all(machine, store)
+    if before != digest(store, NeoKV(partition), machine.clock_ms):
+        simulation.world.fail(f"a full clean of partition {partition} has changed its digest")
+    if clean_all(machine, store) != Gone(0, 0, 0, 0, 0, 0) or next(store.scan(GRAVEYARD_CF, b"", None), None):
+        simulation.world.fail(f"a full clean of partition {partition} leaves something to clean")
+    for problem in problems(store, NeoKV(partition)):
+        simulation.world.fail(f"partition {partition} after a full clean: {problem}")
+
+
+def _compare(simulation: Simulation, stores: list[MemoryStore], others: list[MemoryStore], when: str) -> None:
+    """The stores of a run and of its replay hold the same records."""
+    for partition, (mine, theirs) in enumerate(zip(stores, others, strict=True)):
+        if (here := _records(mine, partition)) != (there := _records(theirs, partition)):
+            without, surplus = (sorted(set(one) - set(other))[:3] for one, other in ((there, here), (here, there)))
             simulation.world.fail(
-                f"the replay of partition {partition} has other records: {_changes(disk, other, partition)}"
+                f"the replay of partition {partition}{when} has other records: without {without}, with {surplus}"
             )
 
 
@@ -140,6 +172,7 @@ def met_of(simulation: Simulation) -> Counter[str]:
             "dead letter": len(simulation.letters),
             "skip": len(simulation.skips),
             "gap": sum(simulation.data.ends) - sum(map(len, simulation.data.records)),
+            "tick": sum(map(len, simulation.data.records)) - len(simulation.intents),
             "applied": sum(model.applied for model in models),
             "rejected": sum(model.rejected for model in models),
             "duplicate": sum(model.duplicates for model in models),
@@ -149,8 +182,3 @@ def met_of(simulation: Simulation) -> Counter[str]:
 
 def _records(store: Store, partition: int) -> list[tuple[str, bytes, bytes]]:
     return list(raw_records(store, NeoKV(partition)))
-
-
-def _changes(first: Disk, second: Disk, partition: int) -> str:
-    mine, others = (set(_records(disk.live, partition)) for disk in (first, second))
-    return f"without {sorted(others - mine)[:3]}, with {sorted(mine - others)[:3]}"

@@ -18,6 +18,11 @@ TAGS: Final = (b"{a}", b"{b}", b"{c}", b"{d}", b"{e}")
 """Keys of one tag stand in one slot, so that a transaction can have several of them."""
 
 _WORDS: Final = (b"a", b"b", b"c", b"d", b"e", b"", b"\x00\xff", b"7", b"-3", b"12345678901234567890")
+_BITS: Final = (0, 7, 9, 30, 31, 99, 700, 4096 * 8 * 2, 4096 * 8 * 33)
+"""Offsets of bits, those of a string in fragments too."""
+
+_BITWISE: Final = (b"AND", b"OR", b"XOR")
+_PLACES: Final = ((b"13.361389", b"38.115556"), (b"15.087269", b"37.502669"), (b"-70.6", b"81.4"), (b"12.5", b"38.7"))
 _MAKERS: Final[dict[bytes, Callable[[Random], Args]]] = {
     b"SET": lambda r: [b"s", _word(r), *r.choice(([], [], [b"NX"], [b"XX"], [b"PX", b"%d" % r.randint(1, 90_000)]))],
     b"GET": lambda _: [b"s"],
@@ -43,14 +48,44 @@ _MAKERS: Final[dict[bytes, Callable[[Random], Args]]] = {
     b"SDIFFSTORE": lambda r: [r.choice((b"e", b"u")), b"u", b"e"],
     b"RENAME": lambda r: [_kind(r), _kind(r)],
     b"COPY": lambda r: [_kind(r), _kind(r), *r.choice(([], [b"REPLACE"]))],
+    b"HSETEX": lambda r: [b"h", b"PX", _lifetime_ms(r), *_counted(_words(r), lambda field: (field, _word(r)))],
+    b"HPEXPIRE": lambda r: [b"h", r.choice((b"0", *(_lifetime_ms(r),) * 9)), *_counted(_words(r))],
+    b"HPERSIST": lambda r: [b"h", *_counted(_words(r))],
+    b"HGETEX": lambda r: [b"h", *r.choice(([b"PERSIST"], [b"PX", _lifetime_ms(r)])), *_counted(_words(r))],
+    b"HGETDEL": lambda r: [b"h", *_counted(_words(r))],
+    b"SETBIT": lambda r: [b"b", b"%d" % r.choice(_BITS), r.choice((b"0", b"1"))],
+    b"BITFIELD": lambda r: [
+        b"b",
+        r.choice((b"SET", b"INCRBY")),
+        b"u8",
+        b"#%d" % r.randrange(9),
+        b"%d" % r.randrange(99),
+    ],
+    b"BITOP": lambda r: r.choice(([b"NOT", _bits(r), _bits(r)], [r.choice(_BITWISE), _bits(r), _bits(r), _bits(r)])),
+    b"PFADD": lambda r: [_registers(r), *_words(r)],
+    b"PFMERGE": lambda r: [_registers(r), _registers(r)],
+    b"GEOADD": lambda r: [b"g", *(part for member in _words(r) for part in (*_place(r), member))],
+    b"GEOSEARCHSTORE": lambda r: [
+        r.choice((b"g", b"z")),
+        b"g",
+        *(b"FROMLONLAT", *_place(r), b"BYRADIUS", r.choice((b"0", b"90000", b"900000")), b"M"),
+    ],
     b"DEL": lambda r: [_kind(r)],
     b"EXPIRE": lambda r: [_kind(r), b"%d" % r.choice((-1, 1, 10, 60, 600))],
     b"PERSIST": lambda r: [_kind(r)],
 }
-_KEYS_OF: Final = {b"SUNIONSTORE": 3, b"SDIFFSTORE": 3, b"RENAME": 2, b"COPY": 2}
-"""How many arguments are keys; one, of the others."""
+_KEYS_OF: Final = {
+    **dict.fromkeys((b"SUNIONSTORE", b"SDIFFSTORE"), (0, 3)),
+    **dict.fromkeys((b"RENAME", b"COPY", b"PFMERGE", b"GEOSEARCHSTORE"), (0, 2)),
+    b"BITOP": (1, 4),
+}
+"""Which arguments are keys: from here on, before there. Of the others the first one is."""
 
-_NAMES: Final = (*_MAKERS, b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT")
+_NAMES: Final = (
+    *_MAKERS,
+    *(b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT"),
+    *(b"HSETEX", b"HSETEX", b"HPEXPIREAT", b"SETBIT", b"PFADD", b"GEOADD"),
+)
 
 
 class Command(NamedTuple):
@@ -74,6 +109,9 @@ class Stopper(NamedTuple):
 
 
 Intent = Command | Poison | Stopper
+
+TICK: Final = Command(b"TICK", [], 0, None)
+"""What the service itself appends."""
 
 
 class Event(NamedTuple):
@@ -126,14 +164,16 @@ class Events:
 
     def _command(self, tag: bytes) -> tuple[bytes, Args]:
         name = self._random.choice(_NAMES)
-        if name == b"PEXPIREAT":
-            args = [_kind(self._random), b"%d" % (self._now_ms() + self._random.randint(-10, 30_000))]
-        else:
+        first, end = _KEYS_OF.get(name, (0, 1))
+        if name in _MAKERS:
             args = _MAKERS[name](self._random)
+        else:
+            fields = _counted(_words(self._random)) if name == b"HPEXPIREAT" else []
+            moment = b"%d" % (self._now_ms() + self._random.randint(-10, 30_000))
+            args = [b"h" if fields else _kind(self._random), moment, *fields]
         if self._random.randrange(20) == 0:
-            args[0] = _kind(self._random)  # mostly the wrong type
-        keys = _KEYS_OF.get(name, 1)
-        return name, [*(tag + key for key in args[:keys]), *args[keys:]]
+            args[first] = _kind(self._random)  # mostly the wrong type
+        return name, [*args[:first], *(tag + key for key in args[first:end]), *args[end:]]
 
     def _keyless(self) -> Event:
         name = self._random.choice((b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL"))
@@ -192,4 +232,25 @@ def _score(random: Random) -> bytes:
 
 
 def _kind(random: Random) -> bytes:
-    return random.choice((b"s", b"n", b"l", b"h", b"e", b"u", b"z"))
+    return random.choice((b"s", b"n", b"l", b"h", b"e", b"u", b"z", b"b", b"p", b"g"))
+
+
+def _lifetime_ms(random: Random) -> bytes:
+    return b"%d" % random.choice((random.randint(1, 500), random.randint(1, 90_000)))
+
+
+def _counted(fields: list[bytes], spread: Callable[[bytes], tuple[bytes, ...]] = lambda field: (field,)) -> Args:
+    """FIELDS, how many they are, and each of them."""
+    return [b"FIELDS", b"%d" % len(fields), *(part for field in fields for part in spread(field))]
+
+
+def _bits(random: Random) -> bytes:
+    return random.choice((b"b", b"b", b"c", b"s"))
+
+
+def _registers(random: Random) -> bytes:
+    return random.choice((b"p", b"p", b"q"))
+
+
+def _place(random: Random) -> tuple[bytes, bytes]:
+    return random.choice(_PLACES)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
 from ingest.dead_letters import DeadLetter
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
+from ingest.log.appends import Appends
 from ingest.log.base import Entry, Headers, LogRecord, Position
 from ingest.log.identity import Mark, check_range, check_record, mark_of
 from tests.simulation.world import INJECTED, World
@@ -18,9 +19,10 @@ TOPIC: Final = "simulation"
 
 
 class LogData:
-    """The records of all partitions, whoever reads them."""
+    """The records of all partitions, whoever reads them. `now_ms` is the time that an append gets that brings none."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
         self.records: list[list[LogRecord]] = [[] for _ in range(partitions)]
         self.ends = [0] * partitions
 
@@ -53,6 +55,7 @@ class SimulatedLog:
         self._world = world
         self._life = world.life
         self._data = data
+        self.append_counts = Appends()
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -76,10 +79,8 @@ class SimulatedLog:
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """One after the other, so that an error leaves the rest out."""
-        return [
-            Position(e.partition, self.send(e.partition, e.time_ms or 0, e.key, e.value), e.time_ms or 0)
-            for e in entries
-        ]
+        now_ms = self._data.now_ms()
+        return [Position(e.partition, self.send(e.partition, now_ms, e.key, e.value), now_ms) for e in entries]
 
     def append_at_once(self, entries: Sequence[Entry]) -> None:
         """Never."""

@@ -8,10 +8,12 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from engine.dedup import Deduplicator
+from engine.graveyard import Grave
 from engine.key import Key
 from engine.machine import Machine
+from engine.reclaim import Reclaimer
 from engine.staging import Staging
-from engine.store.base import SYSTEM_CF, Changes
+from engine.store.base import LOCAL_CF, SYSTEM_CF, Changes
 from engine.transaction import Transaction
 from ingest.errors import LogUnavailableError
 from ingest.worker import Worker
@@ -122,14 +124,53 @@ def _flushed_stage() -> AbstractContextManager[Any]:
     return patch.object(Staging, "_spare", lambda *_: None)
 
 
+def _early_cursor() -> AbstractContextManager[Any]:
+    """How far cleaning has come is written before what it cleans: after a crash in between something stays for ever."""
+    write = DiskStore.write
+
+    def in_two_steps(store: DiskStore, changes: Changes) -> None:
+        cursor = Changes()
+        cursor.values[LOCAL_CF] = changes.values.pop(LOCAL_CF, {})
+        if cursor.values[LOCAL_CF]:
+            write(store, cursor)
+        write(store, changes)
+
+    return patch.object(DiskStore, "write", in_two_steps)
+
+
+def _lost_records() -> AbstractContextManager[Any]:
+    """A dead collection loses its grave before all of its records are gone."""
+    bury = Reclaimer._bury
+
+    def hasty(reclaimer: Reclaimer, grave: Grave, changes: Changes) -> int:
+        return bury(reclaimer, grave, changes if grave.elements < 3 else Changes())
+
+    return patch.object(Reclaimer, "_bury", hasty)
+
+
+def _sweep_ahead() -> AbstractContextManager[Any]:
+    """What will be due in a second is removed already."""
+    begin = Machine.begin_cleaning
+
+    def hasty(machine: Machine) -> Transaction:
+        tx = begin(machine)
+        tx.now_ms += 1000
+        return tx
+
+    return patch.object(Machine, "begin_cleaning", hasty)
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
     "double-apply": _double_apply,
+    "early-cursor": _early_cursor,
     "flushed-stage": _flushed_stage,
     "forget-expiry": _forget_expiry,
     "forget-ids": _forget_ids,
     "late-letters": _late_letters,
     "lost-position": _lost_position,
+    "lost-records": _lost_records,
     "stale-cache": _stale_cache,
+    "sweep-ahead": _sweep_ahead,
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import nullcontext
 from random import Random
 from typing import NamedTuple
 from unittest.mock import patch
 
 import stamina
 
-from engine import staging
+from engine import reclaim, staging
+from tests.differential.forms import lowered
 from tests.simulation.checks import check, check_between_lives, met_of, total
 from tests.simulation.plants import planted
 from tests.simulation.simulation import Simulation
@@ -20,6 +22,9 @@ STEPS = 150
 
 STAGED_BYTES = (0, 500, 4 * 1024 * 1024)
 """What may be pending of a collection that a store or copy makes: each record is staged by itself, a few, or none."""
+
+POINTS_MAX = (0, 3, 1000)
+"""From how many records on a dead collection is deleted by ranges: always, sometimes, never."""
 
 
 class Verdict(NamedTuple):
@@ -55,19 +60,21 @@ def run_seed(seed: int, steps: int = STEPS, plant: str = "") -> Verdict:
         asyncio.Runner(loop_factory=lambda: loop) as runner,
         simulated_clocks(loop, random),
         stamina.set_testing(testing=True, attempts=3),
+        random.choice((nullcontext, lowered))(),
         patch.object(staging, "STAGED_BYTES", random.choice(STAGED_BYTES)),
+        patch.object(reclaim, "POINTS_MAX", random.choice(POINTS_MAX)),
         planted(plant),
     ):
         simulation = Simulation(random, steps)
         runner.run(_run(simulation, random))
-    return Verdict(
-        seed,
-        tuple(simulation.world.failures),
-        simulation.world.life,
-        sum(map(len, simulation.data.records)),
-        met_of(simulation),
-        "" if simulation.world.failures else str(total(simulation)),
-    )
+        return Verdict(
+            seed,
+            tuple(simulation.world.failures),
+            simulation.world.life,
+            sum(map(len, simulation.data.records)),
+            met_of(simulation),
+            "" if simulation.world.failures else str(total(simulation)),
+        )
 
 
 async def _run(simulation: Simulation, random: Random) -> None:

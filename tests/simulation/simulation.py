@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Final
+from unittest.mock import patch
 
 from engine.encoding import parse_u64
 from engine.limits import DEDUP_WINDOW_MS
 from engine.store.base import SYSTEM_CF, Changes, Store
 from engine.system import Home, skip_changes
+from ingest.cleaner import Cleaner, CleaningSettings
 from ingest.consumer import Consumer
 from ingest.dead_letters import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
-from ingest.observer import Condition, NullObserver
+from ingest.observer import Cleaned, Condition, NullObserver
+from ingest.ticker import Ticker
 from ingest.worker import Worker
+from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
-from tests.simulation.events import Event, Events, Intent, Poison, Stopper
+from tests.simulation.events import TICK, Event, Events, Intent, Poison, Stopper
 from tests.simulation.log import TOPIC, LogData, SimulatedLetters, SimulatedLog
 from tests.simulation.timeline import START_MS
 from tests.simulation.world import INJECTED, InjectedError, KilledError, World, random_rates
@@ -38,20 +43,26 @@ class Simulation:
         disks: one for each partition.
         letters: the dead letters.
         skips: what the operator has decided to go past.
+        cleaning: how the service cleans up: never, as a service does it, or as one of `PAUSES` says.
     """
 
     def __init__(self, random: Random, steps: int) -> None:
         self.world = World(random, random_rates(random))
         self.partitions = random.choice((1, 2, 4))
-        self.data = LogData(self.partitions)
+        self.data = LogData(self.partitions, lambda: self._now_ms)
         self.intents: dict[tuple[int, int], Intent] = {}
         self.disks = [Disk() for _ in range(self.partitions)]
         self.letters: dict[tuple[int, int], DeadLetter] = {}
         self.skips: set[tuple[int, int]] = set()
+        self.cleaning = random.choice(("never", "as a service", *PAUSES))
         self._steps = steps
         self._now_ms = START_MS
         self._events = Events(random, self.partitions, lambda: self._now_ms)
         self._sent: list[Event] = []
+
+    def intent(self, partition: int, offset: int) -> Intent:
+        """What the record there is meant to do: what no producer has sent is a tick of the service."""
+        return self.intents.get((partition, offset), TICK)
 
     def home(self, partition: int) -> Home:
         """What the state of a partition is."""
@@ -80,6 +91,7 @@ class Simulation:
         for _ in range(self._steps):
             await asyncio.sleep(random.choice((0.0, 0.0, 0.01, 0.5)))
             self._pass_time()
+            await asyncio.sleep(random.choice((0.0,) * 19 + (3.0,)))  # nobody writes: ticks may move the clocks
             again = self._sent and random.randrange(25) == 0
             event = random.choice(self._sent) if again else self._events.next()
             for partition in event.partitions:
@@ -134,7 +146,7 @@ class Simulation:
             for partition, disk in enumerate(self.disks):
                 for record in self.data.read(partition, disk.next_offset, 1):
                     position = partition, record[0]
-                    if isinstance(self.intents[position], Stopper) and disk.holder != self.world.life:
+                    if isinstance(self.intent(*position), Stopper) and disk.holder != self.world.life:
                         disk.write(skip_changes(record[0]))
                         self.skips.add(position)
 
@@ -146,22 +158,47 @@ class Simulation:
         consumer = self._consumer()
         stop = asyncio.Event()
         stopper = asyncio.create_task(self._stop_some_time(stop, producer))
+        cleaning = asyncio.create_task(self._clean(consumer))
         life = world.life
         try:
             await consumer.open()
             await consumer.run(stop)
             consumer.close()
         except KilledError:
-            self._bury()
+            pass
         except (InjectedError, LogUnavailableError):
             consumer.close()
         finally:
             stopper.cancel()
-        if life == world.life:
+            cleaning.cancel()
+        with suppress(asyncio.CancelledError):
+            await cleaning
+        if life != world.life:
+            self._bury()
+        else:
             held = [partition for partition, disk in enumerate(self.disks) if disk.holder == life]
             if held:
                 world.fail(f"partitions {held} are still open after a clean stop")
             world.life += 1
+
+    async def _clean(self, consumer: Consumer) -> None:
+        """Clean beside the consumer, and tick where nobody writes, as this run does."""
+        if self.cleaning == "never":
+            return
+        world, random = self.world, self.world.random
+        log = SimulatedLog(world, self.data)
+        try:
+            if self.cleaning == "as a service":
+                settings = CleaningSettings(random.choice((0.01, 0.3, 1.0)), random.choice((1, 3, 1000)))
+                with patch("ingest.ticker.now_ms", lambda: self._now_ms):
+                    watch, has_room = _Watch(world), lambda _size: random.randrange(3) > 0
+                    await Cleaner(log, consumer.seats, watch, consumer.set_aside, settings, has_room).run()
+            else:
+                ticker = Ticker(log, consumer.seats)
+                janitor = Janitor(world, consumer.seats, consumer.set_aside, lambda: ticker.look(self._now_ms))
+                await janitor.run(PAUSES[self.cleaning])
+        except* KilledError:
+            pass
 
     def _consumer(self) -> Consumer:
         world, random = self.world, self.world.random
@@ -179,7 +216,7 @@ class Simulation:
             )
             for partition in range(self.partitions)
         }
-        return Consumer(log, workers, _Watch(world), self._guard)
+        return Consumer(log, workers, _Watch(world), self._guard, has_room=lambda _size: random.randrange(3) > 0)
 
     def _open_store(self, partition: int) -> Store:
         return DiskStore(self.world, self.disks[partition], partial(self._check_written, partition))
@@ -230,7 +267,7 @@ class Simulation:
 
 
 class _Watch(NullObserver):
-    """Notices a partition that stops for a reason that nobody has injected."""
+    """Notices a partition that stops for a reason that nobody has injected, and what is cleaned up."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -239,3 +276,14 @@ class _Watch(NullObserver):
         """Each change of a partition's condition."""
         if reason and INJECTED not in reason and OLDER_RULES not in reason:
             self._world.fail(f"partition {partition} is {condition}: {reason}")
+
+    def cleaned(self, partition: int, cleaned: Cleaned) -> None:
+        """Each slice of the service's own cleaner."""
+        names = {
+            "expired": cleaned.keys,
+            "fields expired": cleaned.fields,
+            "reclaimed": cleaned.graves,
+            "range reclaimed": cleaned.ranges,
+            "forgotten": cleaned.forgotten,
+        }
+        self._world.met.update(names)

@@ -42,7 +42,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
-    """Let the consumer and the workers see the loop's time, and batches take a random one: it sizes the next batch."""
+    """Let the consumer, the workers and the cleaner see the loop's time.
+
+    What they do takes a random one: it sizes the next batch.
+    """
     work_seconds = 0.0
 
     def perf_counter() -> float:
@@ -55,6 +58,9 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
         patch("ingest.watch.monotonic", loop.time),
         patch("ingest.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),
         patch("ingest.worker.perf_counter", perf_counter),
+        patch("ingest.cleaner.monotonic", loop.time),
+        patch("ingest.cleaner.perf_counter", perf_counter),
+        patch("ingest.compactor.monotonic", loop.time),
         capture_logs(),
     ):
         yield

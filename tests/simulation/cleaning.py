@@ -1,0 +1,104 @@
+"""What cleans the partitions of a process at random moments, in slices of any size, as the real cleaner might."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from engine.errors import StoreBusyError
+from engine.machine import Machine
+from engine.reclaim import Reclaimer
+from engine.sweep import Sweeper
+from ingest.observer import Condition
+from ingest.seat import Seat
+from tests.simulation.world import InjectedError, KilledError, World
+
+PAUSES: Final = {"seldom": (0.3, 2.0), "often": (0.0, 0.0, 0.01, 0.2)}
+"""How long a run's cleaning waits between two slices, in simulated seconds."""
+
+SetAside = Callable[[int, str], None]
+
+
+class _Job(NamedTuple):
+    """The cleaning of one partition as long as its store is open."""
+
+    machine: Machine
+    sweeper: Sweeper
+    reclaimer: Reclaimer
+
+
+class Janitor:
+    """Cleans what one process owns.
+
+    Args:
+        seats: its partitions.
+        set_aside: called when a store has failed.
+        tick: moves the clocks of partitions to which nobody writes.
+    """
+
+    def __init__(
+        self, world: World, seats: Mapping[int, Seat], set_aside: SetAside, tick: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._world = world
+        self._seats = seats
+        self._set_aside = set_aside
+        self._tick = tick
+        self._jobs: dict[int, _Job] = {}
+
+    async def run(self, pauses: tuple[float, ...]) -> None:
+        """Clean until cancelled.
+
+        Raises:
+            KilledError: the process has died of it.
+        """
+        random = self._world.random
+        while True:
+            await asyncio.sleep(random.choice(pauses))
+            if random.randrange(5) == 0:
+                await self._tick()
+            self._clean_if_possible(random.choice(sorted(self._seats)))
+
+    def _clean_if_possible(self, partition: int) -> None:
+        met = self._world.met
+        kills = met["kill"]
+        try:
+            self._clean(partition)
+        except KilledError:
+            met["killed while cleaning"] += met["kill"] - kills  # else it was dead before
+            raise
+        except StoreBusyError:
+            met["cleaning refused"] += 1
+        except InjectedError as error:
+            met["cleaning failed"] += 1
+            self._set_aside(partition, str(error))
+
+    def _job(self, partition: int) -> _Job | None:
+        """The cleaning of a partition that can be cleaned now."""
+        seat = self._seats[partition]
+        may_write = seat.condition is Condition.RUNNING or seat.waits_for_room
+        if not may_write or not seat.worker.is_open or not seat.worker.machine.is_settled:
+            return None
+        machine, store = seat.worker.machine, seat.worker.store
+        job = self._jobs.get(partition)
+        if job is None or job.machine is not machine:
+            job = self._jobs[partition] = _Job(machine, Sweeper(machine, store), Reclaimer(machine, store))
+        return job
+
+    def _clean(self, partition: int) -> None:
+        job = self._job(partition)
+        if job is None:
+            return
+        random, met = self._world.random, self._world.met
+        kind = random.randrange(5)
+        if kind == 0:
+            forgotten = job.sweeper.forget()
+            met["forgotten"] += forgotten.dedup_buckets
+        elif kind < 3:
+            swept = job.sweeper.expire(random.choice((1, 2, 5, 1000)))
+            met["expired"] += len(swept.keys)
+            met["fields expired"] += len(swept.fields)
+        else:
+            reclaimed = job.reclaimer.reclaim(random.choice((1, 20, 200, 100_000)))
+            met["reclaimed"] += reclaimed.graves
+            met["range reclaimed"] += reclaimed.ranges
