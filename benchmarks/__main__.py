@@ -20,10 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks import big_keys, quix
+from benchmarks.beside import BESIDE_LARGE, BESIDE_SMOKE, BesideResult, run_beside
+from benchmarks.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.compare import Comparison
 from benchmarks.data import DataResult, run_data
 from benchmarks.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.measure import Result
+from benchmarks.metrics import CountResult, ScrapeResult, run_metrics
 from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
 from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
@@ -37,12 +40,17 @@ BIG_KEYS: Final[dict[str, Callable[[Size, Path], Result]]] = {
 }
 RESP: Final = "resp"
 DATA: Final = "data"
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA)
+METRICS: Final = "metrics"
+RECLAIM_BESIDE: Final = "reclaim_beside"
+CLEANING: Final = "cleaning"
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
+
+_AnyResult = Result | RespResult | DataResult | CountResult | ScrapeResult | BesideResult | CleaningResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -122,11 +130,18 @@ def main() -> None:
 
 
 async def _print(size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str]) -> None:
-    results: list[AsyncIterator[Result | RespResult | DataResult]] = [run(size, names, sources)]
+    results: list[AsyncIterator[_AnyResult]]
+    results = [run(size, names, sources)]
     if RESP in names:
         results.append(run_resp(resp_size, sources))
     if DATA in names:
         results.append(run_data(data_size, sources))
+    if METRICS in names:
+        results.append(run_metrics(size, resp_size))
+    if RECLAIM_BESIDE in names and EMBEDDED in sources:
+        results.append(run_beside(BESIDE_SMOKE if size.events <= SMOKE.events else BESIDE_LARGE))
+    if CLEANING in names and ENGINE in sources:
+        results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
     for lines in results:
         async for result in lines:
             print(result.line(), flush=True)

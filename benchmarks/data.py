@@ -1,13 +1,20 @@
 """What grows with the data: commands on large values over RESP, slotlog beside valkey-server, and the engine alone.
 
-    zadd       ZADD of a member that is there with another score, sorted sets of 1,000 to 1,000,000 members
-    zrank      ZRANK of any member
-    zrange     ZRANGE of 10 members by index, in the middle
-    zpopmin    ZPOPMIN of one member; what was popped is put back, untimed
-    hgetall    HGETALL of 100,000 fields
-    lrange     LRANGE of 100,000 elements
-    sinter     SINTER of two sets of 100,000 members, half of them in both
-    setbit     SETBIT of any bit of a bitmap of 64 MiB
+    zadd         ZADD of a member that is there with another score, sorted sets of 1,000 to 1,000,000 members
+    zrank        ZRANK of any member
+    zrange       ZRANGE of 10 members by index, in the middle
+    zcount       ZCOUNT of any range of scores
+    zlimit       ZRANGEBYSCORE of 10 members behind a LIMIT offset in the middle
+    zpopmin      ZPOPMIN of one member; what was popped is put back, untimed
+    hgetall      HGETALL of 100,000 fields
+    lrange       LRANGE of 100,000 elements
+    sinter       SINTER of two sets of 100,000 members, half of them in both
+    setbit       SETBIT of any bit of a bitmap of 64 MiB
+    copy         COPY of the hash
+    sunionstore  SUNIONSTORE of the two sets
+    sort         SORT of the list BY keys that are not there, 10 of it
+    pfcount      PFCOUNT of 1,000 keys, all of them one dense HyperLogLog
+    bitop        BITOP NOT of the bitmap
 
 One client sends one command at a time, then 16 at a time (commands with large replies: only one at a time). The servers
 take turns, A B A B, and have to give equal replies. The rival is valkey-server with `appendonly yes` and `appendfsync

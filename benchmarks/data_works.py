@@ -20,6 +20,8 @@ POPS: Final = "zpopmin"
 _FILLED_AT_ONCE: Final = 1000
 _APPENDED_AT_ONCE: Final = 1 << 20
 _RANGE: Final = 10
+_WHOLE_COMMANDS_MAX: Final = 4  # of a run, as one may take a second
+_ELEMENTS_OF_A_COUNT: Final = 100  # of the list and the others, for each key that PFCOUNT is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,9 @@ def kinds(size: DataSize) -> list[list[Work]]:
 
 def _works(size: DataSize) -> Iterator[Work]:
     many = size.commands
-    for kind, lines, make in (("zrank", 1, _zrank), ("zrange", 1 + 2 * _RANGE, _zrange), ("zadd", 1, _zadd)):
+    few = 1 + 2 * _RANGE
+    sorted_sets = ("zrank", 1, _zrank), ("zrange", few, _zrange), ("zcount", 1, _zcount), ("zlimit", few, _zlimit)
+    for kind, lines, make in (*sorted_sets, ("zadd", 1, _zadd)):
         for members in size.members:
             yield Work(f"{kind}_{members}", kind, make(members), lines, many)
     for members in size.members:
@@ -92,6 +96,17 @@ def _works(size: DataSize) -> Iterator[Work]:
         1,
         many,
     )
+    for kind, lines, command in _whole(size):
+        yield Work(f"{kind}_{count}", kind, _always(command), lines, min(many, _WHOLE_COMMANDS_MAX), (1,))
+
+
+def _whole(size: DataSize) -> Iterator[tuple[str, int, Command]]:
+    """Commands that take much of the data at once, and the lines of their replies: kinds of one size each."""
+    yield "copy", 1, [b"COPY", b"h", b"h2", b"REPLACE"]
+    yield "sunionstore", 1, [b"SUNIONSTORE", b"c", b"a", b"b"]
+    yield "sort", 1 + 2 * _RANGE, [b"SORT", b"l", b"BY", b"weight:*", b"LIMIT", b"0", b"%d" % _RANGE]
+    yield "pfcount", 1, [b"PFCOUNT", *[b"p"] * (size.elements // _ELEMENTS_OF_A_COUNT)]
+    yield "bitop", 1, [b"BITOP", b"NOT", b"bits2", b"bits"]
 
 
 def drawn(work: Work, round_: int) -> list[Command]:
@@ -113,6 +128,23 @@ def _zrange(members: int) -> Callable[[Random], Command]:
     def make(random: Random) -> Command:
         start = members // 2 + random.randrange(members // 8)
         return [b"ZRANGE", b"z:%d" % members, b"%d" % start, b"%d" % (start + _RANGE - 1)]
+
+    return make
+
+
+def _zcount(members: int) -> Callable[[Random], Command]:
+    def make(random: Random) -> Command:
+        bounds = sorted((random.randrange(members), random.randrange(members)))
+        return [b"ZCOUNT", b"z:%d" % members, *(b"%d" % bound for bound in bounds)]
+
+    return make
+
+
+def _zlimit(members: int) -> Callable[[Random], Command]:
+    def make(random: Random) -> Command:
+        offset = members // 4 + random.randrange(members // 2)
+        words = [b"-inf", b"+inf", b"LIMIT", b"%d" % offset, b"%d" % _RANGE]
+        return [b"ZRANGEBYSCORE", b"z:%d" % members, *words]
 
     return make
 
@@ -143,6 +175,7 @@ def filling(size: DataSize) -> Iterator[Command]:
         yield [b"RPUSH", b"l", *(b"element:%08d" % n for n in part)]
         yield [b"SADD", b"a", *map(_member, part)]
         yield [b"SADD", b"b", *(_member(n + size.elements // 2) for n in part)]
+        yield [b"PFADD", b"p", *map(_member, part)]
     random = Random(SEED)
     for at in range(0, size.bitmap_bytes, _APPENDED_AT_ONCE):
         yield [b"APPEND", b"bits", random.randbytes(min(_APPENDED_AT_ONCE, size.bitmap_bytes - at))]

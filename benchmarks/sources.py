@@ -19,11 +19,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from benchmarks import floor, subject
 from benchmarks.floor import Floor
 from benchmarks.measure import Seconds
-from benchmarks.subject import Batches
 from benchmarks.workloads import Event
 from engine.machine import Record
 from ingest.events import decode
 from ingest.log import Entry, KafkaSettings, Log, LogRecord, open_log
+from ingest.observer import Observer
 from tests.real.broker import KafkaBroker
 
 ENGINE: Final = "engine"
@@ -49,7 +49,7 @@ class Source(Protocol):
         """All of them from offset 0 on, in pieces."""
         ...
 
-    async def apply(self, state: Path, end: int, batches: Batches) -> Seconds:
+    async def apply(self, state: Path, end: int, batches: Observer) -> Seconds:
         """Let the engine apply them to `state`, from where it stands up to offset `end`."""
         ...
 
@@ -72,7 +72,7 @@ class Memory:
         """In one piece."""
         yield self._records
 
-    async def apply(self, state: Path, end: int, batches: Batches) -> Seconds:
+    async def apply(self, state: Path, end: int, batches: Observer) -> Seconds:
         """Machine.apply and commit, nothing else."""
         return subject.from_memory(state, self._decoded[0 if end == self.start else self.start : end], batches)
 
@@ -98,7 +98,7 @@ class Logged:
         finally:
             await reader.close()
 
-    async def apply(self, state: Path, end: int, batches: Batches) -> Seconds:
+    async def apply(self, state: Path, end: int, batches: Observer) -> Seconds:
         """The whole worker."""
         return await subject.from_log(state, self._log, end, batches)
 
@@ -167,7 +167,10 @@ async def running_broker() -> AsyncIterator[str]:
     if running:
         yield running
         return
-    with TemporaryDirectory(prefix="slotlog-bench-kafka-") as directory, KafkaBroker(Path(directory)) as broker:
+    with (
+        TemporaryDirectory(prefix="slotlog-bench-kafka-") as directory,
+        KafkaBroker(Path(directory), measured=True) as broker,
+    ):
         yield broker.bootstrap
 
 

@@ -16,7 +16,7 @@ from engine.store.rocks import RocksStore
 from engine.system import Home
 from ingest.consumer import Consumer
 from ingest.log import Log
-from ingest.observer import NullObserver
+from ingest.observer import NullObserver, Observer
 from ingest.worker import BATCH_RECORDS_MAX, Worker
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
@@ -53,7 +53,7 @@ def state_digest(path: Path) -> Digest:
         return digest(store, LAYOUTS[HOME.layout](0), Machine(store, HOME).clock_ms)
 
 
-def from_memory(path: Path, records: Sequence[Record], batches: Batches) -> Seconds:
+def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Seconds:
     """The engine proper: decoded records in memory to RocksDB, in the worker's largest batches."""
     with closing(open_store(path)) as store:
         machine = Machine(store, HOME)
@@ -67,7 +67,7 @@ def from_memory(path: Path, records: Sequence[Record], batches: Batches) -> Seco
         return watch.read()
 
 
-async def from_log(path: Path, log: Log, end: int, batches: Batches) -> Seconds:
+async def from_log(path: Path, log: Log, end: int, batches: Observer) -> Seconds:
     """The whole worker: the log's records from where the state stands up to offset `end`."""
     worker = Worker(HOME, log, lambda partition: open_store(path), None, batches)
     consumer = Consumer(log, {0: worker}, batches)

@@ -14,12 +14,13 @@ from benchmarks.floor import Floor
 from benchmarks.measure import Result, Seconds
 from benchmarks.model import Model
 from benchmarks.sources import Memory
-from benchmarks.subject import COLUMN_FAMILIES, HOME, Batches, open_store
+from benchmarks.subject import COLUMN_FAMILIES, HOME, open_store
 from benchmarks.trace import Batch, Trace, record
 from benchmarks.workloads import SMOKE, START_MS, WORKLOADS, Event, before, measured
 from engine.digest import Digest, digest_of_items
 from engine.layouts.base import HASH, STRING
 from ingest.events import decode
+from ingest.observer import Observer
 
 WITHOUT_BROKER = {
     "hset_engine",
@@ -117,7 +118,7 @@ async def test_a_wrong_state_is_refused(tmp_path: Path) -> None:
     """The canary: an engine that leaves out the last event is found, however fast it was."""
 
     class Lazy(Memory):
-        async def apply(self, state: Path, end: int, batches: Batches) -> Seconds:
+        async def apply(self, state: Path, end: int, batches: Observer) -> Seconds:
             return await super().apply(state, end - 1, batches)
 
     source = Lazy(before("hset", SMOKE), measured("hset", SMOKE))

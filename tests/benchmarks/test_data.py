@@ -17,9 +17,15 @@ from benchmarks.resp import LoadError
 from tests.real.oracle import request
 from tests.wire.servers import valkey
 
-SORTED_SETS = [f"{kind}_{members}" for kind in ("zrank", "zrange", "zadd", "zpopmin") for members in DATA_SMOKE.members]
-ONE_AT_A_TIME = ["hgetall_500", "lrange_500", "sinter_500"]
-ROWS = [*SORTED_SETS, *ONE_AT_A_TIME, "setbit_65536"]
+SORTED_SETS = [
+    f"{kind}_{members}"
+    for kind in ("zrank", "zrange", "zcount", "zlimit", "zadd", "zpopmin")
+    for members in DATA_SMOKE.members
+]
+LARGE_REPLIES = ["hgetall_500", "lrange_500", "sinter_500"]
+WHOLE = ["copy_500", "sunionstore_500", "sort_500", "pfcount_500", "bitop_500"]
+ONE_AT_A_TIME = [*LARGE_REPLIES, *WHOLE]
+ROWS = [*SORTED_SETS, *LARGE_REPLIES, "setbit_65536", *WHOLE]
 
 
 async def test_every_row_runs_beside_the_rival() -> None:
@@ -33,7 +39,7 @@ async def test_every_row_runs_beside_the_rival() -> None:
         growth = {"growth", "cpu_growth", "valkey_growth", "valkey_cpu_growth"} if name.startswith("data_z") else set()
         assert common | growth == line.keys()
     smallest = [line for name, line in found.items() if f"_{DATA_SMOKE.members[0]}_" in name]
-    assert [(1.0, 1.0)] * 8 == [(line["growth"], line["valkey_growth"]) for line in smallest]
+    assert [(1.0, 1.0)] * 12 == [(line["growth"], line["valkey_growth"]) for line in smallest]
 
 
 async def test_the_engine_has_figures_of_its_own() -> None:
