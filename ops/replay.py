@@ -6,7 +6,7 @@ every column family was flushed and the mark in it is gone (`engine.system.repla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,14 @@ from ops.state import (
 )
 
 logger = structlog.get_logger(__name__)
+
+
+Tell = Callable[[int, int], None]
+"""Told how many events are applied, of how many."""
+
+
+def _tell_nobody(_done: int, _total: int) -> None:
+    """Nobody wants to know how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,13 @@ class _Live:
 
 
 async def replay(
-    settings: Settings, to: Path, until: Until, skips: Sequence[tuple[int, int]] = (), *, records_max: int = 1000
+    settings: Settings,
+    to: Path,
+    until: Until,
+    skips: Sequence[tuple[int, int]] = (),
+    *,
+    records_max: int = 1000,
+    tell: Tell | None = None,
 ) -> list[Replayed]:
     """Rebuild every owned partition into `to`, without the records that an operator has decided to go past.
 
@@ -82,6 +96,7 @@ async def replay(
         until: where to end.
         skips: (partition, offset) of records to go past, beside those that the live state goes past.
         records_max: size of a batch; the result is the same with any.
+        tell: told how far it is.
 
     Raises:
         ConfigError: `to` is not empty, the log no longer begins at 0, or `until` or `skips` lie beyond its end.
@@ -96,7 +111,7 @@ async def replay(
         ends = await _ends(log, settings.owned, until)
         _check_skips(skips, ends)
         carried = [(partition, offset) for partition, state in live.items() for offset in sorted(state.skips)]
-        await _replay_to(settings, log, to, ends, [*carried, *skips], records_max)
+        await _replay_to(settings, log, to, ends, [*carried, *skips], records_max, tell or _tell_nobody)
     finally:
         await log.close()
     return [_compare(settings, to, partition, live[partition]) for partition in settings.owned]
@@ -151,7 +166,13 @@ def _check_skips(skips: Sequence[tuple[int, int]], ends: Mapping[int, int]) -> N
 
 
 async def _replay_to(
-    settings: Settings, log: Log, to: Path, ends: Mapping[int, int], skips: Sequence[tuple[int, int]], records_max: int
+    settings: Settings,
+    log: Log,
+    to: Path,
+    ends: Mapping[int, int],
+    skips: Sequence[tuple[int, int]],
+    records_max: int,
+    tell: Tell,
 ) -> None:
     to.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in this loop
     open_store = store_opener(settings, to, replaying=True)
@@ -178,8 +199,16 @@ async def _replay_to(
     consumer = Consumer(log, workers, NullObserver())
     await consumer.open()
     try:
-        with progress("replay", sum(ends.values()), "events") as advance:
-            await consumer.run_to(ends, lambda: advance(sum(worker.machine.next_offset for worker in workers.values())))
+        total = sum(ends.values())
+        with progress("replay", total, "events") as advance:
+
+            def turned() -> None:
+                done = sum(worker.machine.next_offset for worker in workers.values())
+                advance(done)
+                tell(done, total)
+
+            tell(0, total)
+            await consumer.run_to(ends, turned)
         for worker in workers.values():
             _finish(worker.store)
     finally:

@@ -49,6 +49,10 @@ def replay(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: Annotated[str | None, typer.Option(help="Partitions to rebuild, such as 0-3.", show_default="all")] = None,
+    metrics_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep how far it is in this file, for node_exporter's textfile collector."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Rebuild the state from the log's start into a new directory, and compare it with --data where both are as far.
@@ -58,12 +62,15 @@ def replay(
     Example: slotlog replay --data .data --to rebuilt --until 2013-01-15T00:00:00Z
     """
     from ops.logging import configure_logging
+    from ops.metrics.textfile import ReplayFile
     from ops.recorded import load_state_settings
     from ops.replay import replay as run
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    results = asyncio.run(run(settings, to, parse_until(until), [parse_skip(text) for text in skip or []]))
+    tell = ReplayFile(metrics_file).note if metrics_file is not None else None
+    skips = [parse_skip(text) for text in skip or []]
+    results = asyncio.run(run(settings, to, parse_until(until), skips, tell=tell))
     if json:
         _print_json(results)
     else:

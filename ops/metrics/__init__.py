@@ -1,0 +1,9 @@
+"""Prometheus metrics: `CATALOG` is the closed list of them, `Metrics` what feeds and exposes them."""
+
+from __future__ import annotations
+
+from ops.metrics.catalog import CATALOG, GROUPS
+from ops.metrics.record import LABELS, Kind, Label, Metric
+from ops.metrics.service import Metrics, Watched
+
+__all__ = ["CATALOG", "GROUPS", "LABELS", "Kind", "Label", "Metric", "Metrics", "Watched"]

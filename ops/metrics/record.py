@@ -1,0 +1,127 @@
+"""What a metric of the closed list is: its name, kind, help, unit, labels and the most series that it may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import Final
+
+import ingest.resp.commands  # noqa: F401 - fills both registries
+from engine.layouts import LAYOUTS
+from engine.layouts.base import NONE, TYPE_NAMES
+from engine.limits import DATABASES
+from engine.registry import SPECS
+from engine.store.base import SHARED_CFS
+from ingest.observer import Condition
+from ingest.resp.registry import SERVER_SPECS
+
+FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))
+"""The groups of the commands that may stand in an event."""
+
+ERROR_CODES: Final = (
+    "ASK",
+    "BUSYGROUP",
+    "BUSYKEY",
+    "CLUSTERDOWN",
+    "CROSSSLOT",
+    "ERR",
+    "EXECABORT",
+    "INVALIDOBJ",
+    "LOADING",
+    "MOVED",
+    "NOAUTH",
+    "NOPERM",
+    "NOPROTO",
+    "NOTBUSY",
+    "OOM",
+    "READONLY",
+    "UNBLOCKED",
+    "UNKNOWNOUTCOME",
+    "WRONGPASS",
+    "WRONGTYPE",
+)
+"""Error codes that have a series of their own; any other counts as `OTHER_CODE`."""
+
+OTHER_CODE: Final = "other"
+
+DUE_KEYS_MAX: Final = 1000
+"""Keys that are due are counted up to here, in 0.4 ms."""
+
+
+class Kind(StrEnum):
+    """The kinds of Prometheus that are in use."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label: what bounds it, and how many values it can have (`partition`: as many as the process owns)."""
+
+    bound: str
+    values_max: int
+
+
+LABELS: Final[dict[str, Label]] = {
+    "partition": Label("the partitions that the process owns", 0),
+    "command": Label("the registered commands, subcommands included", len(SPECS) + len(SERVER_SPECS)),
+    "family": Label("the groups of the commands in `docs/commands.md`", len(FAMILIES)),
+    "column_family": Label(
+        "the column families in `engine/FORMAT.md`",
+        len(SHARED_CFS) + max(len(layout.column_families) for layout in LAYOUTS.values()),
+    ),
+    "db": Label("the logical databases", DATABASES),
+    "type": Label("the types of Redis", len([name for code, name in TYPE_NAMES.items() if code != NONE])),
+    "condition": Label("the conditions of a partition", len(Condition)),
+    "code": Label("the error codes known to `ops/metrics/record.py`, and `other`", len(ERROR_CODES) + 1),
+    "outcome": Label("`nothing` (none of it was appended) and `unknown`", 2),
+    "buffer": Label("`query` and `output`", 2),
+    "version": Label("one, of this process", 1),
+    "layout": Label("one, of this process", 1),
+    "rules": Label("one, of this process", 1),
+    "python": Label("one, of this process", 1),
+    "generation": Label("the generations of Python's collector", 3),
+}
+
+"""Every label that there is, but the `le` of histograms. None holds a key, a value, an address or a client's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: as Prometheus shows it; a counter's ends in `_total`, a histogram's has no suffix.
+        kind: counter, gauge or histogram.
+        help: one sentence.
+        unit: of its value, such as `seconds`; `events` and the like are counts of those.
+        labels: names, each a key of `LABELS`.
+        source: where and how often it is measured.
+        buckets: upper bounds of a histogram's buckets, without the last one, +Inf.
+        needs: what has to be there for it: `resp` (`--resp`), `sqlite` (the embedded log), `replay` (`slotlog replay
+            --metrics-file` writes it, for node_exporter's textfile collector); empty for nothing.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    unit: str
+    labels: tuple[str, ...]
+    source: str
+    buckets: tuple[float, ...] = ()
+    needs: str = ""
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """The names that an expression may use."""
+        if self.kind is Kind.HISTOGRAM:
+            return tuple(f"{self.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
+        return (self.name,)
+
+    def series_max(self, partitions: int) -> int:
+        """The most series that it can have in a process that owns so many partitions."""
+        each = len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1
+        return each * prod(partitions if label == "partition" else LABELS[label].values_max for label in self.labels)
