@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import CorruptionError, EventError
 from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError
-from ingest.log import Entry, Log, open_log
+from ingest.log import Entry, Log, Position, open_log
 from ingest.producer import prepare
 from ops.config import Settings
 from ops.event_input import EventParser, InputError, InputEvent, parser_for
 from ops.progress import Advance
-from ops.state import prepare_data
+from ops.state import prepare_data, state_directories
+from ops.tracing import Spans
+
+if TYPE_CHECKING:
+    from ingest.tracing import Tracing
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -69,6 +73,27 @@ class _Batch:
         self.entries += entries
 
 
+class _Target(NamedTuple):
+    """Where the events go, and what makes spans of it, if anything does."""
+
+    log: Log
+    tracing: Tracing | None
+
+    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+        """As `Log.append`; one span for all of them."""
+        if self.tracing is None:
+            return await self.log.append(entries)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        carrying = self.tracing.send(entries, done)
+        try:
+            positions = await self.log.append(carrying)
+        except BaseException as error:
+            done.set_exception(error)
+            raise
+        done.set_result(None)
+        return positions
+
+
 async def produce(settings: Settings, fd: int, format_name: str, advance: Advance, produced: Produced) -> None:
     """Append every event that `fd` gives, until its end or the first one that cannot be sent.
 
@@ -84,22 +109,33 @@ async def produce(settings: Settings, fd: int, format_name: str, advance: Advanc
     """
     if not settings.log:
         prepare_data(settings)  # the embedded log lies in it
-    log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka)
+    log = open_log(
+        settings.log_url,
+        topic=settings.topic,
+        partitions=settings.partitions,
+        kafka=settings.kafka,
+        # A state whose log is elsewhere, such as in Kafka: nobody would read one that is made beside it.
+        create=bool(settings.log) or not state_directories(settings.data),
+    )
+    spans = Spans(settings) if settings.tracing else None
     await log.start()
+    target = _Target(log, None if spans is None else spans.tracing)
     parser: EventParser | None = None
     done = 0
     try:
         async for data in _pieces(fd):
             parser = parser or parser_for(format_name, data)
-            await _send(log, parser.feed(data), parser.unit, produced)
+            await _send(target, parser.feed(data), parser.unit, produced)
             done += len(data)
             advance(done)
         if parser is not None:
-            await _send(log, parser.end(), parser.unit, produced)
+            await _send(target, parser.end(), parser.unit, produced)
     except _SendError as error:
         produced.failure = str(error)
     finally:
         await log.close()
+        if spans is not None:
+            await spans.close()
 
 
 class _SendError(Exception):
@@ -128,19 +164,19 @@ async def _pieces(fd: int) -> AsyncIterator[bytes]:
         loop.remove_reader(fd)
 
 
-async def _send(log: Log, events: Iterable[InputEvent], unit: str, produced: Produced) -> None:
+async def _send(target: _Target, events: Iterable[InputEvent], unit: str, produced: Produced) -> None:
     """Append `events` in batches; raises _SendError at the first that cannot be."""
     try:
-        for batch in _batches(events, log):
-            await _append(log, batch, unit, produced)
+        for batch in _batches(events, target.log):
+            await _append(target, batch, unit, produced)
     except InputError as error:
         raise _SendError(f"{unit} {error.number}: {error}; nothing from there on was sent") from error
 
 
-async def _append(log: Log, batch: _Batch, unit: str, produced: Produced) -> None:
+async def _append(target: _Target, batch: _Batch, unit: str, produced: Produced) -> None:
     place = f"{unit}s {batch.first} to {batch.last}"
     try:
-        positions = await log.append(batch.entries)
+        positions = await target.append(batch.entries)
     except AppendUncertainError as error:
         raise _SendError(
             f"{place} are in the log in part, whole or not at all, and nothing after them was sent: {error}. "
