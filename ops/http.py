@@ -1,15 +1,16 @@
-"""`/metrics`, `/livez` and `/readyz` on one address, loopback unless told otherwise; no keys or values in any."""
+"""`/metrics`, `/livez`, `/readyz` and the page, on loopback unless told otherwise; no keys or values in any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
 from ops.config import parse_address
-from ops.health import PartitionHealth
+from ops.health import Health
+from ops.http_page import add_page
+from ops.status import Status
 
 
 class HttpServer:
@@ -17,12 +18,14 @@ class HttpServer:
 
     Args:
         exposition: gives what `/metrics` answers.
-        health: gives every owned partition's health.
+        health: what `/livez` and `/readyz` answer.
+        status: what the page shows.
     """
 
-    def __init__(self, exposition: Callable[[], bytes], health: Callable[[], list[PartitionHealth]]) -> None:
+    def __init__(self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: Status) -> None:
         self._exposition = exposition
         self._health = health
+        self._status = status
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -33,6 +36,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
+        add_page(app.router, self._status)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
@@ -43,17 +47,18 @@ class HttpServer:
         """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._status.close()
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(
-            body=self._exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=await self._exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     async def _livez(self, _request: web.Request) -> web.Response:
-        return web.json_response({"live": True})
+        stuck = self._health.stuck()
+        body = {"live": False, "reason": stuck} if stuck else {"live": True}
+        return web.json_response(body, status=503 if stuck else 200)
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        partitions = self._health()
-        ready = all(partition.ready for partition in partitions)
-        body = {"ready": ready, "partitions": [asdict(partition) for partition in partitions]}
-        return web.json_response(body, status=200 if ready else 503)
+        body = await self._health.readiness()
+        return web.json_response(body, status=200 if body["ready"] else 503)
