@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -80,13 +81,41 @@ class Settings(BaseSettings):
     topic: str = Field(default="slotlog", pattern=r"^[a-zA-Z0-9._-]{1,245}$", description="name of the log")
     partitions: int = Field(default=1, ge=1, le=PARTITIONS_MAX, description="1 is a standalone Redis, more a cluster")
     own: str = Field(default="", description="partitions that this process applies, such as 0-3; empty: all")
+    own_of: str = Field(
+        default="", description="where own is empty: INDEX/COUNT, number INDEX (from 0) of COUNT processes alike"
+    )
     layout: str = Field(default="neokv", description="on-disk encoding")
-    http: str = Field(default="127.0.0.1:8640", description="address of /metrics, /livez and /readyz; empty: none")
+    http: str = Field(
+        default="127.0.0.1:8640", description="address of the page, /metrics, /livez and /readyz; empty: none"
+    )
     resp: str = Field(default="127.0.0.1:6379", description="address for Redis clients; empty: none")
     lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
-    free_bytes_min: int = Field(default=256 * _MIB, ge=0, description="applying waits when the disk has less")
+    free_bytes_min: int = Field(
+        default=256 * _MIB,
+        ge=0,
+        description="applying waits when the disk has less; half of it is for cleaning up then",
+    )
     identity_check_seconds: float = Field(
         default=60.0, gt=0, description="how often the log is held against the state while it is applied"
+    )
+    ttl_cleanup_interval_s: float = Field(
+        default=1.0, gt=0, description="seconds between two looks for expired keys, where the last found all of them"
+    )
+    ttl_cleanup_keys_max: int = Field(default=1000, ge=1, description="expired keys removed in one go, at most")
+    cleanup_loop_share: float = Field(
+        default=0.25, gt=0, le=0.5, description="of the event loop's time, for cleaning while there is something to do"
+    )
+    reclaim_elements_per_s: int = Field(
+        default=0, ge=0, description="elements of dead collections removed in a second, at most; 0: no limit"
+    )
+    compaction_bytes_per_s: int = Field(
+        default=64 * _MIB, ge=0, description="bytes compacted in a second to give room back, at most; 0: no limit"
+    )
+    dead_letters_max: int = Field(
+        default=0, ge=0, description="dead letters kept of each partition of the embedded log, the newest; 0: all"
+    )
+    dead_letters_days: float = Field(
+        default=0.0, ge=0, description="days for which the embedded log keeps dead letters; 0: for ever"
     )
     batch_records_max: int = Field(default=1000, ge=1, le=1000, description="records applied in one write, at most")
     cache_bytes: int = Field(
@@ -98,6 +127,7 @@ class Settings(BaseSettings):
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error"
     )
+    tracing: bool = Field(default=False, description="OpenTelemetry spans, to where OTEL_EXPORTER_OTLP_ENDPOINT says")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
     kafka: KafkaSettings = Field(default_factory=KafkaSettings, description="how to reach Kafka")
 
@@ -131,6 +161,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _owned(self) -> Settings:
         parse_own(self.own, self.partitions)
+        parse_share(self.own_of, self.partitions)
         return self
 
     @property
@@ -141,7 +172,7 @@ class Settings(BaseSettings):
     @property
     def owned(self) -> list[int]:
         """The partitions that this process applies, ascending."""
-        return parse_own(self.own, self.partitions)
+        return parse_own(self.own, self.partitions) if self.own else parse_share(self.own_of, self.partitions)
 
 
 def load_settings(**options: Any) -> Settings:
@@ -153,11 +184,28 @@ def load_settings(**options: Any) -> Settings:
     config = os.environ.get("SLOTLOG_CONFIG")
     if config and not Path(config).is_file():
         raise ConfigError(f"SLOTLOG_CONFIG names {config}, which is not a file")
+    misspelt = [f"{wrong}: the setting is {right}" for wrong, right in _misspelt(os.environ)]
+    if misspelt:
+        raise ConfigError("; ".join(misspelt))
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}" for fault in error.errors()]
         raise ConfigError("; ".join(faults)) from None
+
+
+def _misspelt(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Variables with one underscore where a nested setting has two, each with its true name.
+
+    Passed over, SLOTLOG_REDIS_PASSWORD would be a service without a password. Other unknown variables are no mistake:
+    Kubernetes makes some of its own, such as SLOTLOG_REDIS_PORT.
+    """
+    right = {
+        f"SLOTLOG_{table}_{name}".upper(): f"SLOTLOG_{table}__{name}".upper()
+        for table, model in (("redis", RedisSettings), ("kafka", KafkaSettings))
+        for name in model.model_fields
+    }
+    return [(name, right[name.upper()]) for name in names if name.upper() in right]
 
 
 def parse_own(own: str, partitions: int) -> list[int]:
@@ -179,6 +227,19 @@ def parse_own(own: str, partitions: int) -> list[int]:
             raise ValueError(f"own: {part!r} is not within 0-{partitions - 1}")
         chosen.update(range(first, last + 1))
     return sorted(chosen)
+
+
+def parse_share(share: str, partitions: int) -> list[int]:
+    """The partitions of one of several processes alike, in runs as even as can be: `1/2` of 4 -> [2, 3]; empty: all.
+
+    Raises:
+        ValueError: not INDEX/COUNT, or a process would be left without a partition.
+    """
+    match = re.fullmatch(r"(\d+)/(\d+)", share or "0/1", re.ASCII)
+    index, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not index < count <= partitions:
+        raise ValueError(f"own_of: {share!r} is not INDEX/COUNT with INDEX from 0 and COUNT at most {partitions}")
+    return list(range(index * partitions // count, (index + 1) * partitions // count))
 
 
 def parse_address(address: str) -> tuple[str, int]:

@@ -1,16 +1,140 @@
-"""What `/readyz` says of a partition."""
+"""How a service is: what `/livez`, `/readyz` and systemd are told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from ingest.consumer import Consumer
+from ingest.observer import Condition
+from ingest.seat import Seat
+from ops.config import Settings
+from ops.metrics.counts import UNHEARD_SECONDS
+from ops.state import free_space_guard
+
+_HELD_UP_SECONDS: Final = 10.0
+_UNHEARD_SECONDS: Final = UNHEARD_SECONDS
+_STUCK_SECONDS: Final = 300.0
+"""Between two looks at `Consumer.alive_at` lies at most what waits for one answer of a log that is away: a request's
+time-out or two. Longer than this is no waiting, but a bug; a restart mends it."""
+_STUCK_REQUESTS: Final = 5
+_PROBE_SECONDS: Final = 5.0
+_PROBE_BYTES: Final = 4096  # a page: enough to need a block of the disk
+
+Probe = Callable[[Path, int], str]
+"""Says why nothing can be written to a directory with so many bytes in reserve; empty when it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """How one owned partition is; `ready` says whether it is applied and near the log's end."""
+    """How one owned partition is.
+
+    Attributes:
+        ready: whether it is applied and near the log's end.
+        lag_events: as the log said last; None before it did.
+    """
 
     partition: int
     condition: str
     ready: bool
-    lag_events: int
+    lag_events: int | None
     reason: str
+
+
+class Health:
+    """The health of one service, found out when somebody asks.
+
+    Args:
+        consumer: with the owned partitions.
+        lag_of: the last known lag of a partition, in events; None before the first.
+        settings: bounds, and where the data is.
+        log_url: what the log is called.
+        probe: whether the disk can be written to, asked in a thread at most every 5 s.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        lag_of: Callable[[int], int | None],
+        settings: Settings,
+        log_url: str,
+        probe: Probe | None = None,
+    ) -> None:
+        self._consumer = consumer
+        self._lag_of = lag_of
+        self._settings = settings
+        self._log_url = log_url
+        self._probe = probe or unwritable
+        self._disk = ""
+        self._disk_until = 0.0
+        self._stuck_seconds = max(_STUCK_SECONDS, _STUCK_REQUESTS * settings.kafka.request_timeout_ms / 1000)
+
+    def stuck(self) -> str:
+        """Why a restart is needed; empty while the loop that applies the log turns, or has not begun."""
+        alive_at = self._consumer.alive_at
+        seconds = monotonic() - alive_at if alive_at else 0.0
+        if seconds <= self._stuck_seconds:
+            return ""
+        return f"the loop that applies the log has not turned for {seconds:.0f} s"
+
+    def partitions(self) -> list[PartitionHealth]:
+        """Every owned partition: whether it is applied, and near enough to the log's end."""
+        return [self._partition(partition, seat) for partition, seat in self._consumer.seats.items()]
+
+    def catching_up(self) -> list[PartitionHealth]:
+        """The partitions that are being opened or are behind: with time they will be ready, and nothing else helps."""
+        coming = {str(Condition.OPENING), str(Condition.RUNNING)}
+        return [each for each in self.partitions() if each.condition in coming and not each.ready]
+
+    async def readiness(self) -> dict[str, Any]:
+        """`ready`, and of what that is made: `log` and `disk` with a reason each, and `partitions`."""
+        log, disk, partitions = self._log(), await self._asked_disk(), self.partitions()
+        return {
+            "ready": not log and not disk and all(partition.ready for partition in partitions),
+            "log": {"ready": not log, "reason": log},
+            "disk": {"ready": not disk, "reason": disk},
+            "partitions": [asdict(partition) for partition in partitions],
+        }
+
+    def _log(self) -> str:
+        heard_at = self._consumer.log_heard_at
+        if not heard_at:
+            return f"{self._log_url} has not answered yet"
+        seconds = monotonic() - heard_at
+        return f"{self._log_url} has not answered for {seconds:.0f} s" if seconds > _UNHEARD_SECONDS else ""
+
+    async def _asked_disk(self) -> str:
+        if monotonic() >= self._disk_until:
+            self._disk_until = monotonic() + _PROBE_SECONDS  # first: who asks meanwhile hears what was found last
+            self._disk = await asyncio.to_thread(self._probe, self._settings.data, self._settings.free_bytes_min)
+        return self._disk
+
+    def _partition(self, partition: int, seat: Seat) -> PartitionHealth:
+        lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
+        reason = seat.reason
+        if seat.condition is Condition.RUNNING and lag is None:
+            reason = "how far it is behind is not known yet"
+        elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
+            reason = f"{lag} events behind the log, more than {lag_max}"
+        elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
+            reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
+        ready = seat.condition is Condition.RUNNING and not reason
+        return PartitionHealth(partition, str(seat.condition), ready, lag, reason)
+
+
+def unwritable(data: Path, free_bytes_min: int) -> str:
+    """Why nothing can be written to `data` now; empty when a page went to its disk and the reserve is free."""
+    try:
+        with tempfile.TemporaryFile(dir=data) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        return free_space_guard(data, free_bytes_min)
+    except OSError as error:
+        return f"{data} cannot be written to: {error.strerror or error}"

@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from stamina import retry_context
 
 from ingest.consumer import Consumer
 from ingest.dead_letters import open_dead_letters
+from ingest.errors import LogUnavailableError
+from ingest.letters import open_letters
 from ingest.log import open_log
-from ingest.observer import Condition, Observer, Observers
+from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
-from ingest.seat import Seat
 from ingest.worker import Worker
+from ops.cleaning import cleaning
 from ops.config import ConfigError, Settings, is_loopback, parse_address
-from ops.health import PartitionHealth
-from ops.metrics import Metrics
+from ops.health import Health, PartitionHealth
+from ops.metrics import Metrics, Watched
 from ops.resp import ServiceHost, resp_settings
-from ops.state import cached_keys_max, free_space_guard, has_state, home_of, prepare_data, store_opener
+from ops.rocksdb_log import RocksdbLogs
+from ops.state import (
+    cached_keys_max,
+    free_space_guard,
+    has_room_to_clean,
+    has_state,
+    home_of,
+    partition_path,
+    prepare_data,
+    store_opener,
+)
+from ops.status import Status
+from ops.systemd import supervise
+from ops.tracing import Spans
 from ops.version import VERSION
 
 if TYPE_CHECKING:
     from ops.http import HttpServer
 
 _GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
-_HELD_UP_SECONDS: Final = 10.0
 _INSIST_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)
@@ -55,11 +70,20 @@ class Service:
         )
         self._dead_letters = open_dead_letters(self._log)
         self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
+        self._spans = Spans(settings) if settings.tracing else None
         self._workers = self._make_workers()
+        self._rocksdb_logs = RocksdbLogs({each: partition_path(settings.data, each) for each in settings.owned})
         guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
+        self._has_room = partial(has_room_to_clean, settings.data, settings.free_bytes_min)
         self.consumer = Consumer(
-            self._log, self._workers, self._observer, guard, identity_seconds=settings.identity_check_seconds
+            self._log,
+            self._workers,
+            self._observer,
+            guard,
+            identity_seconds=settings.identity_check_seconds,
+            has_room=self._has_room,
         )
+        self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log.url)
         if self.resp is not None:
             self.resp.attach(self.consumer.seats)
 
@@ -94,17 +118,19 @@ class Service:
 
     async def _serve(self) -> None:
         settings = self.settings
+        supervising = asyncio.create_task(supervise(self._health))
+        reading = asyncio.create_task(self._rocksdb_logs.run())
+        measuring = asyncio.create_task(self.metrics.run())
         try:
-            self.metrics.watch(self._workers)
+            self.metrics.watch(Watched(settings, self._workers, self._log, self.resp, self._health.readiness))
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
-            await self._log.start()
-            await self._dead_letters.start()
+            await self._once_log_answers(self._start_logs)
             if self.resp is not None:
                 await self._start_resp(self.resp)
-            await self.consumer.open()
+            await self._once_log_answers(self.consumer.open)
             if self.resp is not None:
-                await self.resp.open()
+                await self._once_log_answers(self.resp.open)
             logger.info(
                 "started",
                 version=VERSION,
@@ -113,16 +139,49 @@ class Service:
                 own=settings.owned,
                 data=str(settings.data),
             )
-            await self.consumer.run(self._stopping)
+            await self._consume()
         finally:
+            supervising.cancel()
+            reading.cancel()
+            measuring.cancel()
             if self.resp is not None:
                 await self.resp.close()
             self.consumer.close()
+            self._rocksdb_logs.close()
             if self.http is not None:
                 await self.http.close()
             await self._dead_letters.close()
             await self._log.close()
+            if self._spans is not None:
+                await self._spans.close()
             logger.info("stopped")
+
+    async def _start_logs(self) -> None:
+        await self._log.start()
+        await self._dead_letters.start()
+
+    async def _once_log_answers(self, begin: Callable[[], Awaitable[None]]) -> None:
+        """Begin. Kafka is waited for where it is away: both may come up at the same time, or it the later.
+
+        Raises:
+            LogUnavailableError: the embedded log cannot be used; nothing would change that by itself.
+        """
+
+        def comes_back(error: Exception) -> bool:
+            return isinstance(error, LogUnavailableError) and self._log.url.startswith("kafka://")
+
+        async for attempt in retry_context(on=comes_back, attempts=None, timeout=None, wait_initial=1, wait_max=5):
+            with attempt:
+                await begin()
+
+    async def _consume(self) -> None:
+        """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
+        try:
+            async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
+                await self.consumer.run(self._stopping)
+        except Exception:
+            logger.exception("failed")
+            raise
 
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""
@@ -141,19 +200,7 @@ class Service:
 
     def health(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
-        return [self._health(partition, seat) for partition, seat in self.consumer.seats.items()]
-
-    def _health(self, partition: int, seat: Seat) -> PartitionHealth:
-        lag, lag_max = self.metrics.lag_of(partition), self.settings.lag_events_ready_max
-        reason = seat.reason
-        if seat.condition is Condition.RUNNING and lag is None:
-            reason = "how far it is behind is not known yet"
-        elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
-            reason = f"{lag} events behind the log, more than {lag_max}"
-        elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
-            reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
-        ready = seat.condition is Condition.RUNNING and not reason
-        return PartitionHealth(partition, str(seat.condition), ready, lag or 0, reason)
+        return self._health.partitions()
 
     async def _start_http(self) -> None:
         host, _ = parse_address(self.settings.http)
@@ -163,7 +210,8 @@ class Service:
             )
         from ops.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
-        self.http = HttpServer(self.metrics.exposition, self.health)
+        status = Status(self, self._health.readiness, open_letters(self._log, self._dead_letters))
+        self.http = HttpServer(self.metrics.exposition, self._health, status)
         try:
             await self.http.start(self.settings.http)
         except OSError as error:
@@ -182,6 +230,7 @@ class Service:
                 self._observer,
                 records_max=settings.batch_records_max,
                 cached_keys_max=cached_keys_max(settings),
+                tracing=None if self._spans is None else self._spans.tracing,
             )
             for partition in settings.owned
         }

@@ -18,8 +18,11 @@ def serve(
     topic: Topic = None,
     partitions: Partitions = None,
     own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
+    own_of: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Instead: this is number I, from 0, of N processes alike.")
+    ] = None,
     http: Annotated[
-        str | None, typer.Option(help="Address of /metrics, /livez, /readyz.", show_default="127.0.0.1:8640")
+        str | None, typer.Option(help="Address of the page, /metrics, /livez, /readyz.", show_default="127.0.0.1:8640")
     ] = None,
     resp: Annotated[
         str | None, typer.Option(help="Address for Redis clients; '' for none.", show_default="127.0.0.1:6379")
@@ -38,7 +41,13 @@ def serve(
     from ops.logging import configure_logging
     from ops.serve import Service
 
-    settings = load_settings(data=data, log=log, topic=topic, partitions=partitions, own=own, http=http, resp=resp)
+    if own_of is not None and own is not None:
+        raise typer.BadParameter("--own names partitions, --own-of has them worked out: give one of the two")
+    if own_of is not None:
+        own = ""  # what the environment or the file says of it gives way
+    settings = load_settings(
+        data=data, log=log, topic=topic, partitions=partitions, own=own, own_of=own_of, http=http, resp=resp
+    )
     if peers is not None:
         settings.redis.peers = peers
     configure_logging(settings.log_level, json=True if json else None)

@@ -44,6 +44,25 @@ def test_own_names_partitions_and_ranges(own: str, expected: list[int]) -> None:
     assert expected == parse_own(own, 4)
 
 
+@pytest.mark.parametrize(
+    ("partitions", "count", "expected"),
+    [(4, 2, [[0, 1], [2, 3]]), (4, 3, [[0], [1], [2, 3]]), (3, 3, [[0], [1], [2]]), (1, 1, [[0]])],
+)
+def test_own_of_cuts_the_partitions_evenly(partitions: int, count: int, expected: list[list[int]]) -> None:
+    """Processes that know only their number and how many they are own each partition once; `own` goes before that."""
+    shares = [load_settings(own_of=f"{index}/{count}", partitions=partitions).owned for index in range(count)]
+
+    assert expected == shares
+    assert [0] == load_settings(own_of=f"{count - 1}/{count}", own="0", partitions=partitions).owned
+
+
+@pytest.mark.parametrize("own_of", ["2/2", "0/5", "0/0", "1", "-1/2", "a/b", "1/2/3"])
+def test_own_of_that_leaves_a_process_without_partitions_is_refused(own_of: str) -> None:
+    """A number that is not below the count, or more processes than partitions, is a mistake."""
+    with pytest.raises(ConfigError, match="own_of"):
+        load_settings(own_of=own_of, partitions=4)
+
+
 @pytest.mark.parametrize("own", ["4", "3-1", "a", "1,,2", "0-9", "-1"])
 def test_own_outside_the_partitions_is_refused(own: str) -> None:
     """A partition that is not there is a mistake, not an empty set."""
@@ -75,6 +94,25 @@ def test_missing_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
     with pytest.raises(ConfigError, match="absent"):
         load_settings()
+
+
+@pytest.mark.parametrize("name", ["SLOTLOG_REDIS_PASSWORD", "SLOTLOG_KAFKA_SASL_PASSWORD", "slotlog_redis_password"])
+def test_one_underscore_too_few_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nested setting's variable with one underscore is named with its true name, and not passed over."""
+    monkeypatch.setenv(name, "canary-secret")
+    right = name.upper().replace("REDIS_", "REDIS__").replace("KAFKA_", "KAFKA__")
+
+    with pytest.raises(ConfigError, match=f"{name}: the setting is {right}$") as error:
+        load_settings()
+    assert "canary-secret" not in str(error.value)
+
+
+def test_a_variable_of_somebody_else_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Kubernetes puts into the environment for a service `slotlog-redis` keeps no process from starting."""
+    monkeypatch.setenv("SLOTLOG_REDIS_PORT", "tcp://192.0.2.1:6379")
+    monkeypatch.setenv("SLOTLOG_SERVICE_HOST", "192.0.2.1")
+
+    assert 1 == load_settings().partitions
 
 
 def test_secret_is_in_no_error_and_no_repr(monkeypatch: pytest.MonkeyPatch) -> None:

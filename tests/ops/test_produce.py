@@ -276,3 +276,17 @@ def test_missing_file_and_other_log_are_refused(data: Path, tmp_path: Path) -> N
     assert (1, "") == (run("produce", tmp_path / "absent", "--data", data).exit_code, "")
     assert "topic" in run("produce", file, "--data", data, "--topic", "other").stderr
     assert "partitions" in json.loads(run("produce", file, "--data", data, "--partitions", 2, "--json").stdout)["error"]
+
+
+def test_no_log_is_made_beside_a_state_that_has_another(data: Path, tmp_path: Path) -> None:
+    """Where a state's log is elsewhere and nobody says where, an event is refused: nobody would read a new log."""
+    file = write_lines(tmp_path / "events", [SET])
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
+    succeed("produce", file, "--log", elsewhere)
+    succeed("replay", "--log", elsewhere, "--data", tmp_path / "none", "--to", data)
+
+    result = run("produce", file, "--data", data)
+
+    assert (1, f"slotlog: there is no log at {data / 'log.sqlite3'}\n") == (result.exit_code, result.stderr)
+    assert not (data / "log.sqlite3").exists()
+    assert "1 event appended" in succeed("produce", file, "--data", data, "--log", elsewhere)

@@ -9,18 +9,23 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from structlog.testing import CapturingLogger
 
 from engine.store.base import SYSTEM_CF, Changes
 from engine.store.rocks import RocksStore
+from ingest.errors import LogUnavailableError
 from ingest.events import encode
 from ingest.log import Entry, open_log
 from ops.config import load_settings
 from ops.serve import Service
 from ops.state import column_families
 from tests.faults.service import ServiceProcess
-from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_until, write_lines
+from tests.ops.verbs import get, metric, run, succeed, until, wait_for_offset, wait_until, write_lines
+from tests.real.broker import KafkaBroker
 
 ANY_PORT = ("--http", "127.0.0.1:0")
 INCR = {"cmd": "INCR", "args": ["n"]}
@@ -77,6 +82,65 @@ def test_stop_while_the_broker_does_not_answer(tmp_path: Path) -> None:
             connection, _ = mute.accept()
             assert 0 == service.terminate(10)
             connection.close()
+
+
+def test_kafka_that_comes_up_later_is_waited_for(own_broker: KafkaBroker, tmp_path: Path) -> None:
+    """Started while Kafka is away, a service says so, is not ready, and goes on by itself once Kafka is there."""
+    own_broker.kill()
+    options = ["--data", str(tmp_path), "--log", f"kafka://{own_broker.bootstrap}", "--http", "127.0.0.1:0"]
+    with ServiceProcess(options) as service:
+        waits = service.wait_for("stamina.retry_scheduled")
+        status, ready = get(service, "/readyz")
+        own_broker.start()
+        service.wait_for("started")
+        assert 0 == service.terminate(10)
+
+    assert ("warning", True) == (waits["level"], own_broker.bootstrap in waits["caused_by"])
+    assert (503, False) == (status, json.loads(ready)["ready"])
+
+
+async def test_kafka_that_goes_away_while_it_opens(
+    data: Path, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka that fails between its first answer and the start is waited for as well; until then nothing is open."""
+    service = Service(
+        load_settings(
+            data=data,
+            log=f"kafka://{kafka_bootstrap}",
+            topic=f"opens-{uuid4().hex}",
+            partitions=2,
+            http="",
+            resp="127.0.0.1:0",
+            redis={"peers": "0-1=127.0.0.1:7000"},
+        )
+    )
+    assert service.resp is not None
+    seen: list[set[str]] = []
+    check, answer_clients = service._log.check, service.resp.open
+
+    def conditions() -> set[str]:
+        return {seat.condition.value for seat in service.consumer.seats.values()}
+
+    async def fail_at_the_second_partition(partition: int, *state: Any) -> None:
+        seen.append(conditions())
+        if len(seen) == 2:
+            raise LogUnavailableError("the broker went away")
+        await check(partition, *state)
+
+    async def fail_at_first() -> None:
+        seen.append(conditions())
+        if len(seen) == 5:
+            raise LogUnavailableError("and again")
+        await answer_clients()
+
+    monkeypatch.setattr(service._log, "check", fail_at_the_second_partition)
+    monkeypatch.setattr(service.resp, "open", fail_at_first)
+    running = asyncio.create_task(service.run())
+    await until(lambda: running.done() or all(each.ready for each in service.health()))
+    service.stop()
+    await running
+
+    assert [*[{"opening"}] * 4, {"running"}, {"running"}] == seen[:6]
 
 
 def test_second_service_is_refused(data: Path, tmp_path: Path) -> None:
@@ -144,6 +208,8 @@ def test_health_is_on_loopback(data: Path) -> None:
     assert (200, {"live": True}, 404) == (live.status, live.json, absent.status)
     assert {
         "ready": True,
+        "log": {"ready": True, "reason": ""},
+        "disk": {"ready": True, "reason": ""},
         "partitions": [{"partition": 0, "condition": "running", "ready": True, "lag_events": 0, "reason": ""}],
     } == ready.json
     assert own_address.startswith("127.") or not reached
@@ -219,12 +285,12 @@ async def test_full_disk_makes_it_wait(data: Path, monkeypatch: pytest.MonkeyPat
     await log.start()
     await log.append([Entry(0, b"\0\0", encode("INCR", ["n"]))])
     await log.close()
-    await asyncio.to_thread(wait_until, lambda: service.health()[0].condition == "waiting", "it to wait")
+    await until(lambda: service.health()[0].condition == "waiting")
     waiting = service.health()[0]
     applied = service.consumer.seats[0].worker.machine.next_offset
     free[0] = reserve
-    await asyncio.to_thread(wait_until, lambda: service.health()[0].ready, "it to go on")
-    await asyncio.to_thread(wait_until, lambda: service.consumer.seats[0].worker.machine.next_offset == 1, "the event")
+    await until(lambda: service.health()[0].ready)
+    await until(lambda: service.consumer.seats[0].worker.machine.next_offset == 1)
     service.stop()
     await running
 
@@ -233,3 +299,19 @@ async def test_full_disk_makes_it_wait(data: Path, monkeypatch: pytest.MonkeyPat
     )
     assert (False, 0) == (waiting.ready, applied)
     assert '"1"\n' == succeed("query", "--data", data, "GET", "n")
+
+
+async def test_what_ends_it_is_logged_with_its_origin(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw ends the service with its traceback in the log, not with its text alone."""
+    service = Service(load_settings(data=data, http=""))
+
+    async def fail(_: asyncio.Event) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(service.consumer, "run", fail)
+    said = CapturingLogger()
+    monkeypatch.setattr("ops.serve.logger", said)
+    with pytest.raises(RuntimeError, match="unforeseen"):
+        await service.run()
+
+    assert ("exception", ("failed",), {}) in said.calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import urllib.error
@@ -82,6 +83,13 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert monotonic() < until, f"waited for {what}"
         sleep(0.05)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """As `wait_until`, for what belongs to this loop: in a thread it would be seen in the midst of a change."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is waited for is told to nobody
+            await asyncio.sleep(0.05)
 
 
 def wait_for_offset(service: ServiceProcess, next_offset: int, partition: int = 0) -> None:
