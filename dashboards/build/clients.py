@@ -1,0 +1,150 @@
+"""Clients: who is connected over RESP, what they ask for, how long it takes, what goes wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from dashboards.build.frame import Row, dashboard
+from dashboards.build.panels import graph
+from dashboards.build.queries import each, growth, quantiles, rate
+
+_INSTANCE: Final = "{{instance}}"
+_COMMAND: Final = "{{command}}"
+
+
+def clients() -> Dashboard:
+    """For slow or refused Redis clients. Empty without `--resp`."""
+    return dashboard(
+        "clients",
+        "Redis clients: connections, commands, latency, errors, traffic.",
+        [_connections(), _commands(), _latency(), _errors(), _traffic()],
+    )
+
+
+def _connections() -> Row:
+    return "Connections", [
+        graph(
+            "Clients",
+            "Connected, and those of them that wait for an element (BLPOP and the like).",
+            "none",
+            (each("slotlog_resp_clients", "instance"), f"connected {_INSTANCE}"),
+            (each("slotlog_resp_blocked_clients", "instance"), f"blocked {_INSTANCE}"),
+        ),
+        graph(
+            "Connections accepted",
+            "In a second. Many for few clients: they do not keep their connections.",
+            "ops",
+            (rate("slotlog_resp_connections_total", "instance"), _INSTANCE),
+        ),
+        graph(
+            "Connections lost",
+            "In the interval of a point. Rejected: beyond maxclients, or not from this machine while there is no "
+            "password. Cut off: at the limit of a buffer.",
+            "none",
+            (growth("slotlog_resp_connections_rejected_total"), "rejected"),
+            (growth("slotlog_resp_clients_cut_off_total", "buffer"), "cut off, {{buffer}}"),
+        ),
+    ]
+
+
+def _commands() -> Row:
+    seconds = rate("slotlog_resp_command_seconds_total", "command")
+    runs = rate("slotlog_resp_commands_total", "command")
+    return "Commands", [
+        graph(
+            "Commands",
+            "The ten that run most often, in a second.",
+            "ops",
+            (f"topk(10, {runs})", _COMMAND),
+            stacked=True,
+        ),
+        graph(
+            "Where the time goes",
+            "The ten that take the most time, in seconds of every second.",
+            "percentunit",
+            (f"topk(10, {seconds})", _COMMAND),
+            stacked=True,
+        ),
+        graph(
+            "Mean time of a command",
+            "The ten slowest, without their way through the log.",
+            "s",
+            (f"topk(10, {seconds} / ({runs} > 0))", _COMMAND),
+        ),
+    ]
+
+
+def _latency() -> Row:
+    return "Latency", [
+        graph(
+            "Commands that need no log",
+            "From the client's bytes to the end of what they asked for.",
+            "s",
+            *quantiles("slotlog_resp_request_seconds"),
+        ),
+        graph(
+            "Writes",
+            "From the request to the reply: durable in the log and applied.",
+            "s",
+            *quantiles("slotlog_resp_write_seconds"),
+        ),
+        graph(
+            "Writes under way",
+            "Taken and not answered.",
+            "none",
+            (each("slotlog_resp_pending_writes", "instance", "partition"), "{{instance}} {{partition}}"),
+            stacked=True,
+        ),
+    ]
+
+
+def _errors() -> Row:
+    return "Errors", [
+        graph(
+            "Error replies",
+            "By their code, in a second.",
+            "ops",
+            (rate("slotlog_resp_errors_total", "code"), "{{code}}"),
+            stacked=True,
+        ),
+        graph(
+            "Commands that failed",
+            "The ten that most often ran and answered with an error, in a second.",
+            "ops",
+            (f"topk(10, {rate('slotlog_resp_commands_failed_total', 'command')})", _COMMAND),
+        ),
+        graph(
+            "Commands refused",
+            "The ten that were most often refused before they ran: wrong arguments, rights, another worker's slot.",
+            "ops",
+            (f"topk(10, {rate('slotlog_resp_commands_refused_total', 'command')})", _COMMAND),
+        ),
+    ]
+
+
+def _traffic() -> Row:
+    hits, misses = rate("slotlog_resp_keyspace_hits_total"), rate("slotlog_resp_keyspace_misses_total")
+    return "Traffic", [
+        graph(
+            "Bytes from clients",
+            "In a second.",
+            "Bps",
+            (rate("slotlog_resp_received_bytes_total", "instance"), _INSTANCE),
+            stacked=True,
+        ),
+        graph(
+            "Bytes to clients",
+            "In a second.",
+            "Bps",
+            (rate("slotlog_resp_sent_bytes_total", "instance"), _INSTANCE),
+            stacked=True,
+        ),
+        graph(
+            "Reads that find their key",
+            "Share of the reads that found the key that they asked for.",
+            "percentunit",
+            (f"{hits} / ({hits} + {misses})", "hits"),
+        ),
+    ]

@@ -1,0 +1,221 @@
+"""Ingestion: each partition on its way through the log, and what becomes of its records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from dashboards.build.frame import Row, dashboard
+from dashboards.build.panels import graph, states
+from dashboards.build.queries import each, growth, highest, lag_events, mean, quantile, quantiles, rate, series
+
+_WHERE: Final = ("instance", "partition")
+_LEGEND: Final = "{{instance}} {{partition}}"
+_OFFSETS: Final = series("slotlog_next_offset")
+_CLOCK: Final = series("slotlog_clock_timestamp_seconds")
+_CONDITIONS: Final = {0: ("set aside", "red"), 1: ("running", "green")}
+
+
+def ingestion() -> Dashboard:
+    """For lag, stopped partitions, dead letters."""
+    return dashboard(
+        "ingestion",
+        "From the log into the state, partition by partition: condition, throughput, lag, outcomes, batches, log.",
+        [_partitions(), _positions(), _outcomes(), _batches(), _log(), _replay()],
+    )
+
+
+def _partitions() -> Row:
+    return "Partitions", [
+        states(
+            "Running",
+            "Green while the partition is applied, red while it is set aside: opening, waiting or stopped.",
+            "none",
+            (each("slotlog_partition_running", *_WHERE), _LEGEND),
+            _CONDITIONS,
+        ),
+        graph(
+            "Partitions by condition",
+            "opening: before its store is open. waiting: something outside is away, it goes on by itself. stopped: it "
+            "needs an operator.",
+            "none",
+            (each("slotlog_partition_condition", "condition"), "{{condition}}"),
+            stacked=True,
+        ),
+        graph(
+            "Events applied",
+            "Events applied in a second, rejected ones included.",
+            "ops",
+            (rate("slotlog_events_applied_total", *_WHERE), _LEGEND),
+            stacked=True,
+        ),
+        graph(
+            "Lag in events",
+            "Records in the log that are not applied. No line: not known, as the log does not answer.",
+            "short",
+            (lag_events(*_WHERE), _LEGEND),
+        ),
+        graph(
+            "Lag in time",
+            "Age of the last applied record while the partition is behind, else 0. While the log does not answer it "
+            "grows by the time since.",
+            "s",
+            (highest("slotlog_lag_seconds", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Time to catch up",
+            "Lag over the speed at which it has shrunk in the last 5 minutes. A day: longer, it does not shrink, or "
+            "it is not known.",
+            "s",
+            (highest("partition:slotlog_lag_events:seconds_to_catch_up", *_WHERE), _LEGEND),
+        ),
+    ]
+
+
+def _positions() -> Row:
+    return "Positions", [
+        graph(
+            "Position",
+            "Offset of the first record that is not applied. A step down: the state was built again.",
+            "short",
+            (f"max by (instance, partition) ({_OFFSETS})", _LEGEND),
+        ),
+        graph(
+            "Log time behind the clock",
+            "Prometheus' time less the partition's log time, the highest time of its records. An idle partition falls "
+            "behind; one that is ahead expires keys too early.",
+            "s",
+            (f"time() - max by (instance, partition) ({_CLOCK})", _LEGEND),
+        ),
+        graph(
+            "Bytes applied",
+            "Bytes of the records' values in a second, dead letters included.",
+            "Bps",
+            (rate("slotlog_events_applied_bytes_total", *_WHERE), _LEGEND),
+            stacked=True,
+        ),
+    ]
+
+
+def _outcomes() -> Row:
+    return "What becomes of records", [
+        graph(
+            "Dead letters",
+            "Records that can never be applied, in the interval of a point. `slotlog deadletters list` shows them.",
+            "none",
+            (growth("slotlog_events_dead_lettered_total", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Duplicates",
+            "Events in a second that were skipped, as one with their id was applied before.",
+            "ops",
+            (rate("slotlog_events_duplicate_total", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Rejections",
+            "Commands in a second that answered with an error, as Redis would, and changed nothing.",
+            "ops",
+            (rate("slotlog_events_rejected_total", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Commands applied",
+            "The ten that are applied most often, in a second.",
+            "ops",
+            (f"topk(10, {rate('slotlog_commands_applied_total', 'command')})", "{{command}}"),
+            stacked=True,
+        ),
+        graph(
+            "Commands rejected",
+            "The ten that are rejected most often, in a second.",
+            "ops",
+            (f"topk(10, {rate('slotlog_commands_rejected_total', 'command')})", "{{command}}"),
+            stacked=True,
+        ),
+        graph(
+            "Skipped by operators",
+            "Records that `slotlog skip` went past, in the interval of a point.",
+            "none",
+            (growth("slotlog_events_skipped_total", *_WHERE), _LEGEND),
+        ),
+    ]
+
+
+def _batches() -> Row:
+    return "Batches", [
+        graph(
+            "Records in a batch",
+            "Mean and 99th percentile. At 1,000, the most, the process is catching up.",
+            "short",
+            (mean("slotlog_batch_records", "instance"), "mean {{instance}}"),
+            (quantile(0.99, "slotlog_batch_records", "instance"), "p99 {{instance}}"),
+        ),
+        graph(
+            "Time to apply a batch",
+            "Applying and writing one batch.",
+            "s",
+            *quantiles("slotlog_batch_apply_seconds"),
+        ),
+        graph(
+            "Time spent in applying",
+            "Share of the process' time that goes into applying batches. At 1 it can do no more.",
+            "percentunit",
+            (rate("slotlog_batch_apply_seconds_sum", "instance"), "{{instance}}"),
+        ),
+    ]
+
+
+def _log() -> Row:
+    return "The log", [
+        graph(
+            "Time of an append",
+            "Until what is appended is durable: an fsync of the embedded log, acks=all of Kafka.",
+            "s",
+            *quantiles("slotlog_log_append_seconds"),
+        ),
+        graph(
+            "Records appended",
+            "By this process in a second: writes of Redis clients, and ticks.",
+            "ops",
+            (rate("slotlog_log_appended_records_total", "instance"), "{{instance}}"),
+            stacked=True,
+        ),
+        graph(
+            "Appends that failed",
+            "In the interval of a point. nothing: none of it is in the log. unknown: nobody can tell, and the client "
+            "was told so.",
+            "none",
+            (growth("slotlog_log_append_errors_total", "outcome"), "{{outcome}}"),
+        ),
+        graph(
+            "Size of the embedded log",
+            "It grows for ever: it is the truth. No data with Kafka.",
+            "bytes",
+            (each("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
+        ),
+    ]
+
+
+def _replay() -> Row:
+    age = f"time() - {series('slotlog_state_created_timestamp_seconds')}"
+    return "Replay", [
+        graph(
+            "Progress of a replay",
+            "Share of the events that are applied. The instance is that of node_exporter, which reads what `slotlog "
+            "replay --metrics-file` writes.",
+            "percentunit",
+            (f"{series('slotlog_replay_done_events')} / {series('slotlog_replay_total_events')}", "{{instance}}"),
+        ),
+        graph(
+            "Time to the end of a replay",
+            "At its rate so far.",
+            "s",
+            (f"clamp_min({series('slotlog_replay_end_timestamp_seconds')} - time(), 0)", "{{instance}}"),
+        ),
+        graph(
+            "Age of the states",
+            "Since each partition's state directory was made, by a replay or by a first start.",
+            "s",
+            (age, _LEGEND),
+        ),
+    ]
