@@ -21,6 +21,8 @@ from ingest.log import KafkaSettings
 from ingest.resp.config import all_parameters
 from ingest.resp.registry import SERVER_SPECS, ServerSpec
 from ops.config import RedisSettings, Settings
+from ops.metrics import GROUPS as METRICS
+from ops.metrics import LABELS, Metric
 from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -89,8 +91,22 @@ def parameters() -> str:
     return _table(("name", "also called", "default", "CONFIG SET changes it"), rows)
 
 
+def metrics() -> str:
+    """Every metric by what it is about, then the labels with their bounds."""
+    columns = ("name", "kind", "unit", "labels", "what it tells", "measured")
+    tables = [f"## {name}\n\n" + _table(columns, [_metric(each) for each in group]) for name, group in METRICS.items()]
+    rows = [(f"`{name}`", label.bound, str(label.values_max or "")) for name, label in LABELS.items()]
+    return "\n".join([*tables, "## Labels\n\n" + _table(("label", "bounded by", "values"), rows)])
+
+
+def _metric(metric: Metric) -> tuple[str, ...]:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"`{metric.name}`", metric.kind, metric.unit, labels, metric.help, metric.source
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands,
+    "metrics.md": metrics,
     "parameters.md": parameters,
     "settings.md": settings,
 }
@@ -125,6 +141,8 @@ def _values(schema: dict[str, Any]) -> str:
     schema = next((each for each in schema.get("anyOf", ()) if each["type"] != "null"), schema)
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "maximum" in schema and "exclusiveMinimum" in schema:
+        return f"more than {schema['exclusiveMinimum']}, up to {schema['maximum']}"
     if "maximum" in schema:
         return f"{schema['minimum']} to {schema['maximum']}"
     if "minimum" in schema:
