@@ -38,11 +38,11 @@ $(call need,$(PYTHON) -c 'import ensurepip',Python with venv,python3-venv)
 @touch $(1)/.installed
 endef
 
-# $(call lock,NAME,GROUPS): requirements/NAME.txt, with hashes, for every platform. The benchmarks' lock stands apart: their rival holds some packages back.
+# $(call lock,NAME,GROUPS,ALONE): requirements/NAME.txt, with hashes, for every platform. The benchmarks' lock stands apart: their rival holds some packages back.
 define lock
 @echo 'requirements/$(1).txt'
 @$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) \
-  --custom-compile-command 'make lock' pyproject.toml $(2) --output-file requirements/$(1).txt
+  --custom-compile-command 'make lock' $(if $(3),,pyproject.toml) $(2) --output-file requirements/$(1).txt
 endef
 
 .PHONY: help
@@ -61,8 +61,12 @@ demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
 test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
 	$(call need,redis-benchmark --version,redis-cli and redis-benchmark,redis-tools)
 	$(call need,prometheus-redis-exporter --version,the exporter of Redis metrics,prometheus-redis-exporter)
+	$(call need,promtool --version,Prometheus with promtool,prometheus)
+	$(call need,systemd-analyze --version,the checker of systemd units,systemd)
+	$(call need,curl --version,curl,curl)
+	$(call need,chromium --version,Chromium for the test of the status page,chromium)
 	$(call say,pytest)
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
 nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle (COMMANDS=20000)
@@ -89,6 +93,10 @@ bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor, Quix Streams and Val
 	$(call need,redis-benchmark --version,redis-benchmark,redis-tools)
 	@.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
+.PHONY: soak
+soak: $(VENV) ## Write keys that live 2 s for five minutes, and see whether disk and memory level off (SOAK_ARGS)
+	@.venv/bin/python -m benchmarks.soak $(SOAK_ARGS)
+
 .PHONY: kafka
 kafka: $(KAFKA) ## Get the Kafka jars that the tests start a broker from
 
@@ -99,13 +107,15 @@ clients: $(CLIENTS) ## Get the Redis clients of other languages that the tests r
 histories: $(LINEARIZABILITY) ## Build the checker of histories that the tests use
 
 .PHONY: docs
-docs: $(VENV) ## Write the pages that come from the code anew: docs/commands.md, docs/settings.md
+docs: $(VENV) ## Write what comes from the code anew: the tables in docs/, the dashboards
 	@.venv/bin/python -m tests.docs
+	@.venv/bin/python -m dashboards.build
 
 .PHONY: lock
 lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: newest versions)
 	$(call lock,run)
-	$(call lock,dev,--group dev --constraints requirements/run.txt)
+	$(call lock,dev,--group dev --extra tracing --constraints requirements/run.txt)
+	$(call lock,build,--group build --constraints requirements/dev.txt,without the project)
 	$(call lock,bench,--group bench)
 	$(call lock,applications,--group applications)
 

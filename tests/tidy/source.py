@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("engine", "ingest", "ops")
-EVERYTHING = (*PRODUCT, "tests", "benchmarks")
+EVERYTHING = (*PRODUCT, "tests", "benchmarks", "dashboards")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,6 +52,7 @@ def imported_names(tree: ast.AST) -> set[str]:
     return names
 
 
+@cache
 def _load(path: Path) -> Module:
     text = path.read_text()
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -16,6 +16,7 @@ from tests.tidy.source import EVERYTHING, PRODUCT, ROOT, imported_names, modules
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DEPENDENCIES = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+EXTRAS = [Requirement(line) for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
 LOCKED = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 
 
@@ -36,7 +37,7 @@ def locked(name: str) -> dict[str, str]:
     ("lock", "requirements"),
     [
         ("run", DEPENDENCIES),
-        ("dev", DEPENDENCIES + group("dev")),
+        ("dev", DEPENDENCIES + EXTRAS + group("dev")),
         ("bench", DEPENDENCIES + group("bench")),
         ("applications", DEPENDENCIES + group("applications")),
     ],
@@ -54,7 +55,7 @@ def test_locks_fit_pyproject(lock: str, requirements: list[Requirement]) -> None
     assert [] == misfits
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "bench", "applications"])
+@pytest.mark.parametrize("lock", ["run", "dev", "build", "bench", "applications"])
 def test_locked_packages_have_hashes(lock: str) -> None:
     """No package is installed that is not, byte for byte, the one that was locked."""
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
@@ -72,7 +73,10 @@ def test_development_runs_what_users_run() -> None:
 
 @pytest.mark.parametrize(
     ("packages", "allowed"),
-    [(PRODUCT, DEPENDENCIES), (EVERYTHING, DEPENDENCIES + group("dev") + group("bench") + group("applications"))],
+    [
+        (PRODUCT, DEPENDENCIES + EXTRAS),
+        (EVERYTHING, DEPENDENCIES + EXTRAS + group("dev") + group("bench") + group("applications")),
+    ],
     ids=["product", "everything"],
 )
 def test_imports_are_declared(packages: tuple[str, ...], allowed: list[Requirement]) -> None:
