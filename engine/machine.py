@@ -19,7 +19,7 @@ import engine.commands  # noqa: F401 - fills the registry
 from engine.applied import Applied, Record
 from engine.compaction import notes_in
 from engine.dedup import Deduplicator
-from engine.errors import EXEC_TOO_LARGE, CommandError, CorruptionError, DueError, EventError, PartitionStoppedError
+from engine.errors import EXEC_TOO_LARGE, CommandError, DueError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
 from engine.observed import run_observed
@@ -28,6 +28,7 @@ from engine.registry import SPECS, Spec, check_arity, find
 from engine.replies import NIL_ARRAY, Reply, TransactionReplies
 from engine.sessions import end_watches
 from engine.store.base import Store, is_damage
+from engine.store.failures import damaged
 from engine.system import Home, Position, open_position, read_home, write_home, write_position
 from engine.transaction import Transaction
 
@@ -174,8 +175,7 @@ class Machine:
         except Exception as error:
             self.rollback()
             if is_damage(error):  # no fault of the record: skipping it would lose an event
-                message = f"the state is damaged ({error}); rebuild it with `slotlog replay`"
-                raise CorruptionError(message) from error
+                raise damaged(error) from error
             if error is self._tx.staging.failure:
                 raise
             raise PartitionStoppedError(offset, name, error) from error

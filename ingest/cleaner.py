@@ -26,9 +26,10 @@ from typing import Final
 import structlog
 
 from engine.encoding import parse_u64
-from engine.errors import CorruptionError, StoreBusyError, named_error
+from engine.errors import StoreBusyError, named_error
 from engine.reclaim import read_cursor
 from engine.store.base import is_damage
+from engine.store.failures import damaged
 from engine.sweep import Swept
 from ingest.chores import Allowance, Job
 from ingest.compactor import Compactor
@@ -223,8 +224,7 @@ class Cleaner:
             return
         self._jobs.pop(partition, None)
         if is_damage(error):
-            reason = str(error) if isinstance(error, CorruptionError) else f"the state is damaged ({error})"
-            reason = f"{reason}; rebuild it with `slotlog replay`" if "slotlog replay" not in reason else reason
+            reason = str(damaged(error))
         else:
             reason = f"cleaning failed: {named_error(error)}"
             logger.error("cleaning_failed", partition=partition, exc_info=error)

@@ -7,6 +7,7 @@ from typing import Final
 from engine.errors import CorruptionError
 from engine.store.base import Get, is_damage
 
+_MEND: Final = "rebuild it with `slotlog replay`"
 _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
 
 
@@ -21,8 +22,9 @@ def get_checked(get: Get, key: bytes) -> bytes | None:
 
 
 def damaged(error: Exception) -> CorruptionError:
-    """What to raise where RocksDB met damage."""
-    return CorruptionError(f"the state is damaged ({error}); rebuild it with `slotlog replay`")
+    """What to raise where a store met damage: what it is, and what to do, which is not said twice."""
+    text = str(error)
+    return CorruptionError(text if _MEND in text else f"the state is damaged ({text}); {_MEND}")
 
 
 def open_error(path: str, error: Exception) -> Exception:
@@ -33,5 +35,5 @@ def open_error(path: str, error: Exception) -> Exception:
             f"{path} is open in another process; stop it first, or read beside it with `slotlog query`"
         )
     if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE):
-        return CorruptionError(f"{path} is damaged ({text}); rebuild it with `slotlog replay`")
+        return CorruptionError(f"{path} is damaged ({text}); {_MEND}")
     return OSError(f"{path} cannot be opened: {text}")

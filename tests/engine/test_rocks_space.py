@@ -20,6 +20,7 @@ from engine.machine import Machine
 from engine.reclaim import Reclaimer
 from engine.store import rocks
 from engine.store.base import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, Changes
+from engine.store.failures import damaged
 from engine.store.rocks import RocksStore, SharedMemory, database_options
 from tests.engine.harness import FAMILIES, HOME, NOW_MS, family
 
@@ -326,3 +327,10 @@ def test_a_write_after_a_failed_compaction_names_the_damage(path: Path) -> None:
         store.write(changes)
     with suppress(OSError):  # it says that a background job has failed
         store.close()
+
+
+def test_damage_says_once_what_to_do() -> None:
+    """Also where it is passed on through another layer, with what was wrong."""
+    error = damaged(damaged(Exception("Corruption: block 7")))
+
+    assert "the state is damaged (Corruption: block 7); rebuild it with `slotlog replay`" == str(error)

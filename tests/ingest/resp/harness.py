@@ -325,17 +325,21 @@ async def serving(
         async with _cleaning(live, observer):
             yield live
     finally:
-        for client in live.clients:
-            client.close()
         stop.set()
         if begin is not None:
             begin.set()
-        log.start_gate.set()
-        log.end_gate.set()
-        await running
-        await server.close()
-        consumer.close()
-        await log.close()
+        await _end(live, running)
+
+
+async def _end(live: Live, running: asyncio.Task[None]) -> None:
+    for client in live.clients:
+        client.close()
+    live.log.start_gate.set()
+    live.log.end_gate.set()
+    await running
+    await live.server.close()
+    live.consumer.close()
+    await live.log.close()
 
 
 async def _run(consumer: Consumer, stop: asyncio.Event, begin: asyncio.Event | None) -> None:
