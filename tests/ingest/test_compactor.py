@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,47 @@ async def test_each_time_it_is_another_ranges_turn(tmp_path: Path, monkeypatch: 
             assert [False, False] == [await compactor._look(partition) for partition in seats]
 
         assert waiting == [sorted(names) for names in compacted]
+
+
+class Waits:
+    """Stands for the event that ends a compaction: keeps how long each piece was to wait, and waits for nothing."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def wait(self, seconds: float) -> bool:
+        """Nobody ends it."""
+        self.seconds.append(seconds)
+        return False
+
+    def set(self) -> None:
+        """As an event."""
+
+    def clear(self) -> None:
+        """As an event."""
+
+
+@pytest.mark.parametrize("bytes_per_s", [0, 1000])
+async def test_a_compaction_keeps_to_its_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_per_s: int
+) -> None:
+    """After each piece it waits as long as its bytes take at that rate; without a limit it does not wait."""
+    pieces: list[int] = []
+    store = RocksStore(tmp_path / "0", FAMILIES)
+    compact = store.compact
+
+    def counting(family: str, start: bytes, end: bytes, go_on: Callable[[int], bool]) -> bool:
+        return compact(family, start, end, lambda size: pieces.append(size) or go_on(size))  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(store, "compact", counting)
+    async with running(tmp_path, CleaningSettings(compaction_bytes_per_s=bytes_per_s), store) as one:
+        await one.apply(*(f"SET key:{n} {n}" for n in range(100)))
+        store.flush_all()
+        await one.apply("FLUSHALL")
+        waits = Waits()
+        monkeypatch.setattr(one.cleaner._compactor, "_stopping", waits)
+        while notes(one):
+            await one.cleaner._compactor._look(0)
+
+        assert 0 < sum(pieces)
+        assert [size / bytes_per_s if bytes_per_s else 0.0 for size in pieces] == waits.seconds

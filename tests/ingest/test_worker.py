@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.applied import Applied
 from engine.errors import StoreBusyError
 from engine.layouts.neokv import NeoKV
 from engine.store.base import Changes
 from engine.store.memory import MemoryStore
-from engine.system import Home
+from engine.system import Home, Position
+from ingest.events import encode
+from ingest.log import Entry
 from ingest.log.local import LocalLog
 from ingest.observer import NullObserver
 from ingest.worker import Worker
@@ -41,3 +44,37 @@ async def test_a_gap_that_cannot_be_written_is_not_passed(tmp_path: Path) -> Non
     assert (0, True) == (worker.machine.next_offset, worker.machine.is_settled)
     await worker.apply([], 0, 3)
     assert (3, 3) == (worker.machine.next_offset, worker.machine.position.next_offset)
+
+
+class Told(NullObserver):
+    """Keeps the position at each commit."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self.positions: list[Position] = []
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """A batch is committed."""
+        assert self.worker is not None
+        self.positions.append(self.worker.machine.position)
+
+
+async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a batch ends early for its size, the state keeps the fingerprint of the last record that it applied."""
+    monkeypatch.setattr("engine.machine.OVERLAY_BYTES_MAX", 100)
+    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    await log.append([Entry(0, None, encode("SET", [f"k{n}", "v" * 200])) for n in range(3)])
+    told = Told()
+    store = MemoryStore(NeoKV.column_families)
+    worker = told.worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, told)
+    worker.open()
+    records = (await log.reader({0: 0}).fetch(1000, 10))[0]
+    await worker.apply(records, 0, 3)
+
+    assert [(each + 1, log.fingerprint(0, records[each])) for each in range(3)] == [
+        (position.next_offset, position.fingerprint) for position in told.positions
+    ]
+    await log.close()

@@ -14,7 +14,7 @@ import pytest
 from ingest.dead_letters import open_dead_letters
 from ingest.dead_letters_kafka import KafkaDeadLetters
 from ingest.events import decode, encode
-from ingest.letters import Wanted, open_letters
+from ingest.letters import Again, Wanted, Went, open_letters
 from ingest.log import Entry, open_log
 from ops.cli.deadletters import printable
 from ops.deadletters import derived_id, with_id
@@ -356,3 +356,22 @@ def test_nothing_to_send(local: Place) -> None:
 
     assert (1, 1) == (result.exit_code, result.stderr.count("\n"))
     assert "no such dead letter" in result.stderr
+
+
+async def test_a_letter_that_another_has_sent_meanwhile_is_not_sent_again(tmp_path: Path) -> None:
+    """Of two processes that read the same letters before either sent them, one sends each."""
+    place = Place(f"sqlite:///{tmp_path / 'log.sqlite3'}", "orders", [])
+    logs = [open_log(place.url, topic=place.topic, partitions=PARTITIONS) for _ in range(2)]
+    for log in logs:
+        await log.start()
+    dead = [open_dead_letters(log) for log in logs]
+    await dead[0].store([letter(place, 0, offset, encode("SET", [KEYS[0][offset], "1"])) for offset in range(2)])
+    letters = [open_letters(log, letters) for log, letters in zip(logs, dead, strict=True)]
+    pages = [await each.page(Wanted()) for each in letters]
+    batches = [[Again(found.letter, Entry(0, None, found.letter.value or b"")) for found in page] for page in pages]
+    first, second = [await each.send(batch) for each, batch in zip(letters, batches, strict=True)]
+
+    assert ([Went(0, 0), Went(0, 1)], [None, None]) == (first, second)
+    assert 2 == await logs[0].end_offset(0)
+    for log in logs:
+        await log.close()

@@ -349,3 +349,27 @@ async def test_due_keys_are_counted_up_to_a_bound(tmp_path: Path) -> None:
             counted.append((await scraped(metrics))['slotlog_expiry_due_keys{partition="0"}'])
 
     assert [1000, 500, 100, 0] == counted
+
+
+def test_errors_of_a_store_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever conditions a partition goes through, each opening of its store counts its errors once."""
+    name = 'slotlog_rocksdb_background_errors_total{partition="0"}'
+    monkeypatch.setattr(RocksStore, "number_of", lambda _, name: 3 if name == "background-errors" else 0)
+
+    async def told() -> list[float]:
+        async with watching(tmp_path, 1) as (metrics, workers):
+            seen = [(await scraped(metrics))[name]]
+            for condition, reason in (
+                (Condition.WAITING, "the disk is full"),
+                (Condition.STOPPED, "a write failed"),
+                (Condition.STOPPED, "it cannot be opened"),
+            ):
+                metrics.condition(0, condition, reason)
+                if condition is Condition.STOPPED:
+                    workers[0].close()
+                seen.append((await scraped(metrics))[name])
+            workers[0].open()
+            metrics.condition(0, Condition.RUNNING, "")
+            return [*seen, (await scraped(metrics))[name]]
+
+    assert [3, 3, 3, 3, 6] == asyncio.run(told())
