@@ -12,9 +12,10 @@ from time import monotonic, sleep
 
 import pytest
 import rocksdict as rd  # noqa: TID251 - its statistics and its limit of rate, which the store does not use
+from stamina import retry_context
 
 from engine.compaction import Range, delete_range
-from engine.errors import CorruptionError
+from engine.errors import CorruptionError, StoreBusyError
 from engine.layouts.neokv import NeoKV
 from engine.machine import Machine
 from engine.reclaim import Reclaimer
@@ -44,19 +45,26 @@ def wait_for(condition: Callable[[], object]) -> bool:
     return True
 
 
+def patiently(write: Callable[[], object]) -> None:
+    """Write again where RocksDB is behind with its flushes: it refuses before anything is written."""
+    for attempt in retry_context(StoreBusyError, attempts=None, timeout=WAIT_SECONDS, wait_initial=0.01):
+        with attempt:
+            write()
+
+
 def write(store: RocksStore, values: dict[bytes, bytes | None], name: str = "data") -> None:
     """Write `values` as one batch."""
     changes = Changes()
     changes.of(name).update(values)
-    store.write(changes)
+    patiently(lambda: store.write(changes))
 
 
 def run(machine: Machine, *commands: list[bytes]) -> None:
     """Apply commands as one batch."""
     start = machine.next_offset
     records = [(start + n, NOW_MS, name, args, 0, None, None) for n, (name, *args) in enumerate(commands)]
-    machine.apply(records, start)
-    machine.commit(b"mark")
+    patiently(lambda: machine.apply(records, start))
+    patiently(lambda: machine.commit(b"mark"))
 
 
 def disk_bytes(store: RocksStore) -> int:

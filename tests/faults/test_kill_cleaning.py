@@ -17,7 +17,7 @@ from ingest.events import encode
 from ingest.log import Entry
 from ops.config import Settings, load_settings
 from ops.replay import Until, replay
-from ops.state import digest_partition, reading, reading_store
+from ops.state import digest_partition, partition_path, reading, reading_store
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import succeed, wait_until
@@ -118,7 +118,7 @@ async def test_a_compaction_does_not_hold_up_the_end(tmp_path: Path) -> None:
         while service.wait_for("batch")["next_offset"] < end:
             pass
         wait_until(lambda: not left(settings)[2], "the grave is gone")
-        await asyncio.sleep(1.5)
+        wait_until(lambda: b"Manual compaction starting" in _rocksdb_log(settings), "the compaction has begun")
         assert 0 == service.terminate(10)
     succeed("check", "--data", data, "--log", url)
     with ServiceProcess(options, {"SLOTLOG_LOG_LEVEL": "debug"}) as service:
@@ -126,6 +126,10 @@ async def test_a_compaction_does_not_hold_up_the_end(tmp_path: Path) -> None:
         wait_until(lambda: not _notes(settings), "the range is compacted")
         assert 0 == service.terminate(10)
     succeed("check", "--data", data, "--log", url)
+
+
+def _rocksdb_log(settings: Settings) -> bytes:
+    return (partition_path(settings.data, 0) / "LOG").read_bytes()
 
 
 def _notes(settings: Settings) -> int:

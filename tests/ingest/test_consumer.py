@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -26,6 +27,7 @@ from ingest.worker import Worker
 
 FAMILIES = NeoKV.column_families
 PARTITIONS = 2
+_PATIENCE_SECONDS = 20.0
 
 
 class Recorder(NullObserver):
@@ -111,9 +113,11 @@ class Running:
         self.consumer.close()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds; the test's time limit ends a vain wait."""
-    while not holds():  # noqa: ASYNC110 - what is waited for is told to nobody
+async def until(holds: Callable[[], bool], what: str = "something holds") -> None:
+    """Wait until something holds; a vain wait fails after 20 s, and says for what."""
+    give_up_at = monotonic() + _PATIENCE_SECONDS
+    while not holds():
+        assert monotonic() < give_up_at, f"waited in vain until {what}"
         await asyncio.sleep(0.01)
 
 
@@ -124,9 +128,9 @@ async def test_a_store_that_cannot_be_closed_takes_no_other_partition_along(log:
     running.stores[0].close_fails = True
     async with running:
         await log.append([entry(0, "RULES", "2")])
-        await until(lambda: (0, "stopped") in observer.conditions)
+        await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         await log.append([entry(1, "INCR", key_of(1))])
-        await until(lambda: observer.records == 1)
+        await until(lambda: observer.records == 1, "partition 1 has applied its record")
 
 
 async def test_a_stopped_partition_goes_on_reporting_its_lag(log: Log) -> None:
@@ -134,8 +138,8 @@ async def test_a_stopped_partition_goes_on_reporting_its_lag(log: Log) -> None:
     observer = Recorder()
     async with Running(log, observer):
         await log.append([entry(0, "RULES", "2"), *(entry(0, "INCR", key_of(0)) for _ in range(9))])
-        await until(lambda: (0, "stopped") in observer.conditions)
-        await until(lambda: observer.lags.get(0) == 10)
+        await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
+        await until(lambda: observer.lags.get(0) == 10, "its lag is reported")
 
 
 async def test_a_record_that_stops_a_partition_stops_it_once(log: Log) -> None:
@@ -143,10 +147,10 @@ async def test_a_record_that_stops_a_partition_stops_it_once(log: Log) -> None:
     observer = Recorder()
     async with Running(log, observer) as consumer:
         await log.append([entry(0, "RULES", "2")])
-        await until(lambda: (0, "stopped") in observer.conditions)
+        await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         seat = consumer.seats[0]
         tried_at = seat.retry_at
-        await until(lambda: seat.retry_at > tried_at)
+        await until(lambda: seat.retry_at > tried_at, "it is tried again")
 
     assert [(0, "running"), (1, "running"), (0, "stopped")] == observer.conditions
 
@@ -159,7 +163,7 @@ async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
         raise OSError("no such disk")
 
     async with Running(log, observer, guard) as consumer:
-        await until(lambda: (0, "waiting") in observer.conditions)
+        await until(lambda: (0, "waiting") in observer.conditions, "partition 0 waits")
 
         assert "no such disk" == consumer.seats[0].reason
 
@@ -173,10 +177,10 @@ async def test_a_log_that_moves_is_not_held_up(log: Log, monkeypatch: pytest.Mon
     monkeypatch.setattr(LocalLog, "high_watermark", one_more)
     async with Running(log, Recorder(), identity_seconds=0.01) as consumer:
         seat = consumer.seats[0]
-        await until(lambda: seat.held_up_since > 0)
+        await until(lambda: seat.held_up_since > 0, "it looks held up")
         since = seat.held_up_since
         await log.append([entry(0, "INCR", key_of(0))])
-        await until(lambda: seat.held_up_since > since)
+        await until(lambda: seat.held_up_since > since, "its end has moved")
 
 
 async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +192,7 @@ async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: p
     monkeypatch.setattr(LocalReader, "fetch", refuse)
     observer = Recorder()
     async with Running(log, observer):
-        await until(lambda: {(0, "stopped"), (1, "stopped")} <= {*observer.conditions})
+        await until(lambda: {(0, "stopped"), (1, "stopped")} <= {*observer.conditions}, "both are stopped")
 
 
 async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
@@ -208,7 +212,7 @@ async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
     monkeypatch.setattr(store, "write", write_and_fail)
     async with running as consumer:
         await log.append([entry(0, "INCR", key_of(0))])
-        await until(lambda: observer.conditions.count((0, "running")) == 2)
+        await until(lambda: observer.conditions.count((0, "running")) == 2, "it runs again")
 
         assert b"1" == consumer.seats[0].worker.machine.read(b"GET", [key_of(0)])
 
@@ -235,14 +239,14 @@ async def test_a_partition_may_be_closed_while_it_is_held_against_the_log(
     observer, reasons = Recorder(), ["the disk is full"]
     running = Running(log, observer, lambda: reasons[0])
     async with running as consumer:
-        await until(lambda: consumer.seats[0].waits_for_room and consumer.seats[1].waits_for_room)
+        await until(lambda: all(seat.waits_for_room for seat in consumer.seats.values()), "both wait for room")
         slow = SlowCheck(log, monkeypatch, 0)
         reasons[0] = ""
         await slow.asked.wait()
         consumer.set_aside(0, "a write of the cleaner has failed")
         slow.go_on.set()
         await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
-        await until(lambda: observer.records == PARTITIONS)
+        await until(lambda: observer.records == PARTITIONS, "both have applied their record")
 
 
 async def test_a_partition_may_be_closed_while_another_one_is_held_against_the_log(
@@ -259,4 +263,4 @@ async def test_a_partition_may_be_closed_while_another_one_is_held_against_the_l
         consumer.seats[1].retry_at = 0.0
         slow.go_on.set()
         await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
-        await until(lambda: observer.records == PARTITIONS)
+        await until(lambda: observer.records == PARTITIONS, "both have applied their record")

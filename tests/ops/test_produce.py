@@ -237,7 +237,8 @@ def test_interruption_is_told(data: Path, tmp_path: Path) -> None:
         process.stdin.write(b"{")
         wait_until(lambda: unread(process.stdin) == 0, "it to be told that the line is there, and to read on")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate()
+        assert process.stdout is not None
+        said = process.stdout.read()  # to its end, before the input ends
 
     assert (1, 1) == (process.returncode, json.loads(said)["events"])
     assert json.loads(said)["error"].startswith("interrupted; ")

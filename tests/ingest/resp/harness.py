@@ -22,7 +22,7 @@ from ingest.cleaner import Cleaner, CleaningSettings
 from ingest.consumer import Consumer, Guard
 from ingest.dead_letters import DeadLetters
 from ingest.events import decode, encode
-from ingest.log import Entry, Position, Reader
+from ingest.log import Entry, LogRecord, Position, Reader
 from ingest.log.local import LocalLog
 from ingest.observer import NullObserver, Observer
 from ingest.resp.server import Server
@@ -50,6 +50,7 @@ class PlayedLog(LocalLog):
         start_gate: appends wait here before they are written.
         end_gate: appends wait here after they were written and before their caller hears of it.
         repeats: its readers give own records again, which `pass_by` should have spared.
+        given: the offset after the last record that a reader has given.
     """
 
     def __init__(self, path: Path, *, partitions: int) -> None:
@@ -62,6 +63,7 @@ class PlayedLog(LocalLog):
         self.start_gate = _open_gate()
         self.end_gate = _open_gate()
         self.repeats = False
+        self.given = 0
         self.appends = 0
         self.entries = 0
 
@@ -109,9 +111,13 @@ class PlayedLog(LocalLog):
         """A reader, which reads everything if `repeats`, and does not wait long, so that tests end soon."""
         reader = super().reader(positions)
         fetch = reader.fetch
-        reader.fetch = lambda wait_ms, records_max: fetch(  # type: ignore[method-assign]
-            min(wait_ms, _WAIT_MS_MAX), records_max
-        )
+
+        async def fetch_soon(wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
+            fetched = await fetch(min(wait_ms, _WAIT_MS_MAX), records_max)
+            self.given = max(self.given, *(records[-1][0] + 1 for records in fetched.values() if records), 0)
+            return fetched
+
+        reader.fetch = fetch_soon  # type: ignore[method-assign]
         if self.repeats:
             reader.pass_by = lambda partition, offset: None  # type: ignore[method-assign]
         return reader

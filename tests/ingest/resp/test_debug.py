@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ingest.resp.server import Server
+from tests.ingest.resp import harness
 from tests.ingest.resp.beside import replies, serving
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 from tests.wire.servers import RespServer
@@ -83,23 +86,29 @@ def test_digest_is_that_of_the_contents(client: Connection) -> None:
     assert (first, True) == (client.call("DEBUG", "DIGEST"), first != empty)
 
 
-def test_expiry_of_idle_partitions_can_be_stopped(client: Connection) -> None:
+async def test_expiry_of_idle_partitions_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without active expiry no TICK moves an idle partition's clock when a key is due; with it one does."""
-    client.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    client.call("SET", "a", "1", "PX", "1")
-    time.sleep(1.5)
-    before = _offset(client)
-    client.call("DEBUG", "SET-ACTIVE-EXPIRE", "1")
-    until = time.monotonic() + 30
-    while _offset(client) == before and time.monotonic() < until:
-        time.sleep(0.05)
+    asked = 0
+    may_expire: property = vars(Server)["may_expire"]
 
-    assert before + 1 == _offset(client)
+    def asking(server: Server) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(may_expire.__get__(server))
 
+    monkeypatch.setattr("ingest.ticker._TICK_SECONDS", 0.002)
+    monkeypatch.setattr(Server, "may_expire", property(asking))
+    async with harness.serving(tmp_path, settings={"debug_commands": True}) as live:
+        client = await live.client()
+        await harness.pipeline(client, "DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1")
+        enough = asked + 100
+        await harness.until(lambda: asked > enough)
+        before = await live.events()
+        await harness.pipeline(client, "DEBUG SET-ACTIVE-EXPIRE 1")
+        await harness.until(lambda: live.consumer.seats[0].worker.machine.next_offset > 1)
 
-def _offset(client: Connection) -> int:
-    """How many offsets are applied."""
-    return int(client.call("ROLE")[1])
+        assert [b"SET"] == [name for name, _ in before]
+        assert [b"SET", b"TICK"] == [name for name, _ in await live.events()][:2]
 
 
 def test_help_lists_the_subcommands(client: Connection) -> None:

@@ -107,7 +107,7 @@ async def test_a_fetch_that_has_our_records_before_the_append_answered(tmp_path:
         client.send(["INCR", "n"], ["INCR", "n"])
         await until(lambda: live.log.entries == 2)
         await live.log.append_as_another(event("INCR", "n"))
-        await asyncio.sleep(0.3)  # longer than one fetch
+        await until(lambda: live.log.given >= 2)
         live.log.end_gate.set()
         got = await replies(client, 2)
         replayed = await live.replayed_digest()
