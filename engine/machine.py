@@ -74,8 +74,7 @@ class Machine:
         self._placement = Placement(home, self._tx.holds)
         self._dedup = Deduplicator(store)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: engine/compaction.py
-        self._next_offset = self.position.next_offset
-        self._clock_ms = self.position.clock_ms
+        self._next_offset, self._clock_ms = self.position.next_offset, self.position.clock_ms
         self._fresh = read_home(store) is None
         self._waiting: Container[int] = frozenset()
         self._verify = verify
@@ -193,7 +192,7 @@ class Machine:
             spec: the command.
             args: what follows its name.
             db: the logical database.
-            wall_ms: what a wall clock says; 0: do not ask.
+            wall_ms: what a wall clock says: where it is ahead, what is `by_wall` follows it. 0: do not ask.
             at_ms: evaluate at this time instead of the partition's clock.
 
         Raises:
@@ -201,9 +200,10 @@ class Machine:
         """
         tx = self._tx
         self._reads += 1  # stands for an offset: what a read draws is another one each time
-        tx.begin(_READS_FROM + self._reads, at_ms or self._clock_ms, db)
+        now_ms = wall_ms if (ahead := wall_ms > self._clock_ms) and spec.by_wall else at_ms or self._clock_ms
+        tx.begin(_READS_FROM + self._reads, now_ms, db)
         reply = spec.handler(tx, args)
-        if wall_ms > self._clock_ms and tx.is_due(None if spec.patterns else spec.keys(args), wall_ms):
+        if ahead and tx.is_due(None if spec.patterns else spec.keys(args), self._clock_ms, wall_ms):
             raise DueError
         if self.is_settled and tx.is_crowded():
             tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay

@@ -50,6 +50,8 @@ class Spec:
             a destination, are not counted.
         patterns: finds the further keys that it reads, as (option, pattern) in the order of the arguments; None: none.
         options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
+        by_wall: it says how long something has left, or lists keys: as a server's read, not as an event, it goes by the
+            wall clock where that is ahead of the log's.
         physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC.
         alone: it may be an event of its own, outside of an EXEC.
@@ -74,6 +76,7 @@ class Spec:
     key_count: int
     options: Mapping[bytes, tuple[int, bool]]
     patterns: Patterns | None
+    by_wall: bool
     physical: bool
     transactional: bool
     alone: bool
@@ -130,6 +133,7 @@ def command(
     complexity: str,
     write: bool = False,
     patterns: Patterns | None = None,
+    by_wall: bool = False,
     physical: bool = False,
     transactional: bool = True,
     alone: bool = True,
@@ -165,6 +169,7 @@ def command(
             key_count=key_count,
             options=options,
             patterns=patterns,
+            by_wall=by_wall,
             physical=physical,
             transactional=transactional,
             alone=alone,

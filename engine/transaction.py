@@ -168,17 +168,16 @@ class Transaction:
         """Whether the overlay knows this key already; a key that it knows belongs to this partition."""
         return name in self._keys
 
-    def is_due(self, names: list[bytes] | None, wall_ms: int) -> bool:
-        """Whether one of these keys, which were just looked for, or a field of one, dies at `wall_ms` or before.
+    def is_due(self, names: list[bytes] | None, after_ms: int, wall_ms: int) -> bool:
+        """Whether one of these keys, which were just looked for, or a field, dies behind `after_ms`, by `wall_ms`.
 
         None: one of all that are in memory, where nobody can tell which of them the command has read.
         """
-        now_ms = self.now_ms
         for name in self._databases[self.stored_db] if names is None else names:
             key = self._keys.get(name)
-            if key is not None and now_ms < key.expire_ms <= wall_ms:
+            if key is not None and after_ms < key.expire_ms <= wall_ms:
                 return True
-            if key is not None and key.times is not None and key.times.dies_between(now_ms, wall_ms):
+            if key is not None and key.times is not None and key.times.dies_between(after_ms, wall_ms):
                 return True
         return False
 

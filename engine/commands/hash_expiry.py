@@ -147,7 +147,13 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ what is left of them
 
 
-@command("HTTL key FIELDS numfields field [field ...]", group="hash", since="9.0.0", complexity=_COMPLEXITY)
+@command(
+    "HTTL key FIELDS numfields field [field ...]",
+    group="hash",
+    since="9.0.0",
+    complexity=_COMPLEXITY,
+    by_wall=True,
+)
 def httl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many seconds each field has left, to the nearest; -1 when it never dies, -2 when it is absent.
 
@@ -163,7 +169,13 @@ def httl(tx: Transaction, args: list[bytes]) -> Reply:
     return _shown(tx, args, 1000, tx.now_ms)
 
 
-@command("HPTTL key FIELDS numfields field [field ...]", group="hash", since="9.0.0", complexity=_COMPLEXITY)
+@command(
+    "HPTTL key FIELDS numfields field [field ...]",
+    group="hash",
+    since="9.0.0",
+    complexity=_COMPLEXITY,
+    by_wall=True,
+)
 def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many milliseconds each field has left; -1 when it never dies, -2 when it is absent.
 

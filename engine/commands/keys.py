@@ -190,7 +190,7 @@ def persist(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ what is left of it
 
 
-@command("TTL key", group="generic", since="1.0.0", complexity="O(1)")
+@command("TTL key", group="generic", since="1.0.0", complexity="O(1)", by_wall=True)
 def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many seconds a key has left, to the nearest; -1 when it never dies, -2 when it is absent.
 
@@ -209,7 +209,7 @@ def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     return left_ms if left_ms < 0 else (left_ms + 500) // 1000
 
 
-@command("PTTL key", group="generic", since="2.6.0", complexity="O(1)")
+@command("PTTL key", group="generic", since="2.6.0", complexity="O(1)", by_wall=True)
 def pttl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many milliseconds a key has left; -1 when it never dies, -2 when it is absent.
 

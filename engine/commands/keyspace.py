@@ -9,7 +9,14 @@ from engine.transaction import Transaction
 from engine.types import draws
 
 
-@command("KEYS pattern", group="generic", since="1.0.0", complexity="O(keys in the database)", physical=True)
+@command(
+    "KEYS pattern",
+    group="generic",
+    since="1.0.0",
+    complexity="O(keys in the database)",
+    by_wall=True,
+    physical=True,
+)
 def keys(tx: Transaction, args: list[bytes]) -> Reply:
     r"""All keys whose names match a pattern. It walks over every key; SCAN does so in pieces.
 
@@ -37,6 +44,7 @@ def keys(tx: Transaction, args: list[bytes]) -> Reply:
     group="generic",
     since="1.0.0",
     complexity="O(1): some 20 seeks, and the keys that are due on the way",
+    by_wall=True,
     physical=True,
 )
 def randomkey(tx: Transaction, args: list[bytes]) -> Reply:

@@ -53,6 +53,7 @@ class _Options(NamedTuple):
     group="generic",
     since="2.8.0",
     complexity="O(COUNT) for a call",
+    by_wall=True,
     physical=True,
 )
 def scan(tx: Transaction, args: list[bytes]) -> Reply:

@@ -11,6 +11,7 @@ from engine.applied import Applied, Record
 from engine.errors import CommandError, EventError
 from engine.machine import Machine
 from engine.replies import Reply
+from ingest.clock import ReadClock
 from ingest.log import Position
 from ingest.resp.items import Item
 
@@ -26,7 +27,9 @@ class UnusualError(Exception):
     """A batch that the quick way does not take: dead letters, or more than one commit may hold."""
 
 
-def apply_group(machine: Machine, items: list[Item], positions: list[Position]) -> tuple[Answers, list[Applied]]:
+def apply_group(
+    machine: Machine, items: list[Item], positions: list[Position], read_clock: ReadClock
+) -> tuple[Answers, list[Applied]]:
     """Evaluate a group whose first write is the machine's next record: the replies, and what each run of writes did.
 
     Nothing is committed.
@@ -43,7 +46,7 @@ def apply_group(machine: Machine, items: list[Item], positions: list[Position]) 
     for is_read, some in groupby(items, _is_read):
         together = list(some)
         if is_read:
-            answers += [(item, evaluated(machine, item)) for item in together]
+            answers += [(item, evaluated(machine, item, read_clock)) for item in together]
         else:
             done.append(_apply_run(machine, together, list(islice(places, len(together))), answers))
     return answers, done
@@ -80,13 +83,15 @@ def outcome(applied: Applied, offset: int) -> Reply:
     return CommandError(f"ERR {reason}")
 
 
-def evaluated(machine: Machine, item: Item, at_ms: int = 0) -> Reply:
-    """The reply of a read that waited."""
-    assert item.spec is not None
+def evaluated(machine: Machine, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
+    """The reply of a read that waited; `by_wall`, with what is due by the read clock gone, whatever the command."""
+    spec = item.spec
+    assert spec is not None
     if not item.is_wanted:
         return None
+    at_ms = max(machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
     try:
-        return machine.evaluate(item.spec, item.args, item.db, at_ms=at_ms)
+        return machine.evaluate(spec, item.args, item.db, at_ms=at_ms)
     except CommandError as error:
         return error
     except EventError as error:

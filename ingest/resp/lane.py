@@ -23,7 +23,7 @@ from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
 from engine.machine import Machine
 from engine.registry import Spec, keys_of
 from engine.replies import Reply
-from ingest.clock import now_ms
+from ingest.clock import ReadClock
 from ingest.errors import LogUnavailableError, appended_nothing
 from ingest.log import Entry, Log, Position
 from ingest.observer import Condition
@@ -62,9 +62,12 @@ class Lane:
         seat: its worker, and how it is.
         log: where writes go.
         delivered: called after each lot of answers, so that they are sent.
+        read_clock: what reads go by where it is ahead of the log's clock.
     """
 
-    def __init__(self, partition: int, seat: Seat, log: Log, delivered: Callable[[], None]) -> None:
+    def __init__(
+        self, partition: int, seat: Seat, log: Log, delivered: Callable[[], None], read_clock: ReadClock
+    ) -> None:
         self.partition = partition
         self.seat = seat
         self.pending_events = 0
@@ -73,6 +76,7 @@ class Lane:
         self.closing = False
         self._log = log
         self._delivered = delivered
+        self._read_clock = read_clock
         self._outbox: deque[Item] = deque()
         self._sent: list[Item] = []
         self._durable: deque[Group] = deque()
@@ -299,7 +303,7 @@ class Lane:
 
     def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> tuple[Answers, list[Applied]]:
         """Apply and commit one group; its replies, and what each run of writes did."""
-        answers, done = apply_group(machine, items, positions)
+        answers, done = apply_group(machine, items, positions, self._read_clock)
         if positions:
             last = log_record(next(item for item in reversed(items) if item.entry is not None), positions[-1])
             machine.commit(self._log.fingerprint(self.partition, last))
@@ -332,7 +336,7 @@ class Lane:
         places = iter(positions)
         for at, item in enumerate(items):
             if item.entry is None:
-                self._answer([(item, evaluated(self.machine, item))], 0.0)
+                self._answer([(item, evaluated(self.machine, item, self._read_clock))], 0.0)
                 continue
             position = next(places)
             item.offset = position.offset
@@ -383,14 +387,13 @@ class Lane:
 
     def _fail(self, items: Sequence[Item], error: CommandError) -> None:
         """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone."""
-        now = now_ms()
         self._answer(
-            [(item, error if item.entry is not None else self._read_anyway(item, now, error)) for item in items], 0.0
+            [(item, error if item.entry is not None else self._read_anyway(item, error)) for item in items], 0.0
         )
 
-    def _read_anyway(self, item: Item, now: int, error: CommandError) -> Reply:
+    def _read_anyway(self, item: Item, error: CommandError) -> Reply:
         """The reply of a read in a partition that is in trouble."""
         worker = self.seat.worker
         if not worker.is_open:
             return error
-        return evaluated(worker.machine, item, now)
+        return evaluated(worker.machine, item, self._read_clock, by_wall=True)

@@ -17,7 +17,7 @@ from engine.registry import Spec
 from engine.replies import Reply
 from engine.slots import partition_of, slot
 from engine.sweep import Swept
-from ingest.clock import now_ms
+from ingest.clock import ReadClock
 from ingest.log import Log
 from ingest.observer import Cleaned, Condition
 from ingest.resp.access import admission, cut_off
@@ -67,7 +67,7 @@ class Server:
         lanes: owned partitions.
         ready: sessions that have something to be sent, in the order in which it came up.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
-        wall_ms: the wall clock as of the last bytes from any client, or the last round of what happens by time.
+        wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         slow_seconds: SLOWLOG, LATENCY or both want to know what takes longer.
         tracks_latencies: whether the time of each command is sorted into its plan's buckets.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
@@ -96,8 +96,8 @@ class Server:
         self.spread = Spread(self.lanes, self.partitions)
         self.cluster = ClusterMap(settings.partitions, settings.own, settings.peers, settings.announce or ("", 0))
         self.run_id = secrets.token_hex(20)
-        self.started_ms = now_ms()
-        self.wall_ms = self.started_ms
+        self.read_clock = ReadClock()
+        self.started_ms = self.wall_ms = self.read_clock.latest_ms
         self.port = self.tls_port = 0
         self.active_expire = True
         self.tracks_latencies = True
@@ -116,7 +116,7 @@ class Server:
     def attach(self, seats: Mapping[int, Seat]) -> None:
         """Take over the writes of these partitions, before their consumer opens them."""
         for partition, seat in seats.items():
-            lane = Lane(partition, seat, self.log, self.flush)
+            lane = Lane(partition, seat, self.log, self.flush, self.read_clock)
             self.lanes[partition] = seat.beside = lane
 
     async def start(self) -> None:
@@ -240,7 +240,7 @@ class Server:
 
     def tell_time(self) -> None:
         """Look at the wall clock."""
-        self.wall_ms = now_ms()
+        self.wall_ms = self.read_clock.now_ms()
 
     def output_bytes_max(self, session: Session) -> int:
         """How much may wait for this client before it is cut off."""

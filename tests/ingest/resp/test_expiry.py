@@ -12,9 +12,10 @@ import pytest
 from engine.encoding import pack_u64
 from engine.store.base import EXPIRY_CF
 from engine.store.memory import MemoryStore
+from ingest.clock import ReadClock, now_ms
 from ingest.errors import LogUnavailableError
 from tests.ingest.resp.harness import FAMILIES, Live, PlayedLog, pipeline, replies, serving, until
-from tests.real.oracle import ErrorReply, SimpleString
+from tests.real.oracle import Connection, ErrorReply, SimpleString
 
 OK: Final = SimpleString(b"OK")
 TTL_MS: Final = 30
@@ -211,3 +212,74 @@ async def test_an_idle_partition_is_counted_once(tmp_path: Path) -> None:
         assert [(pack_u64(clock_ms + 1), None)] == store.stretches
         await live.ask("PERSIST", "b")
         assert b",expires=1," in await live.ask("INFO", "keyspace")
+
+
+class PlayedClock(ReadClock):
+    """The wall clock and so many milliseconds."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """Look at it."""
+        return super().now_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+async def test_remaining_time_of_an_idle_server(tmp_path: Path, partitions: int) -> None:
+    """Nobody has written for 6 s: times to live are 6 s shorter, alone and behind a write; nothing is appended."""
+    async with serving(tmp_path, partitions=partitions) as live:
+        client = await live.client()
+        await pipeline(client, "SET a 1 EX 100", "HSETEX h EX 100 FIELDS 1 f 1")
+        clock = PlayedClock()
+        clock.ahead_ms = 6_000
+        for lane in live.server.lanes.values():
+            lane._read_clock = clock
+        live.server.read_clock = clock
+        got = await pipeline(client, "TTL a", "HTTL h FIELDS 1 f", "MULTI", "TTL a", "EXEC", "SET {a}b 1", "TTL a")
+
+        queued = SimpleString(b"QUEUED")
+        assert [94, [94], OK, queued, [94], OK, 94] == got
+        pttl = await live.ask("PTTL", "a")
+        assert 0 < pttl <= 94_000
+        in_event = await pipeline(client, "MULTI", "SET {a}b 1", "TTL a", "EXEC")
+        assert [OK, 100] == in_event[-1]
+
+
+async def test_lists_of_keys_by_the_wall_clock(tmp_path: Path, oracle: Connection) -> None:
+    """KEYS, SCAN and RANDOMKEY leave out what is due, as the oracle does, without an event, behind a write too."""
+    lists = ("KEYS *", "SCAN 0", "RANDOMKEY", "SCAN 0 TYPE string", "MULTI", "KEYS *", "RANDOMKEY", "EXEC")
+    oracle.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    async with serving(tmp_path, settings={"debug_commands": True}) as live:
+        await due(live, "a", "b")
+        for key in ("a", "b"):
+            oracle.call("SET", key, "1", "PX", "1")
+        oracle.call("SET", "kept", "1", "EX", "100")
+        client = await live.client()
+        await client.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        await client.call("HSETEX", "gone", "PX", "1", "FIELDS", "1", "f", "1")
+        await live.ask("SET", "kept", "1", "EX", "100")
+        await asyncio.sleep(TTL_MS / 1000)
+        expected = oracle.pipeline([command.split() for command in lists])
+
+        assert expected == await pipeline(client, *lists)
+        await due(live, "a")
+        assert expected == await pipeline(client, *lists)
+        before = await names(live)
+        assert expected == (await pipeline(client, "SET kept 1", *lists))[1:]
+        assert [*before, b"SET"] == await names(live)
+    oracle.call("DEBUG", "SET-ACTIVE-EXPIRE", "1")
+
+
+async def test_a_clock_that_steps_back(tmp_path: Path) -> None:
+    """A key that KEYS has left out is not listed again, unless the clock was wrong by ten seconds or more."""
+    async with serving(tmp_path) as live:
+        live.server.active_expire = False
+        client = await live.client()
+        await pipeline(client, "SET a 1 EX 3", "SET kept 1")
+        clock = live.server.read_clock
+        clock.latest_ms = now_ms() + 5_000  # the machine's clock was that far ahead, and has stepped back since
+        got = await pipeline(client, "KEYS *", "KEYS *")
+        clock.latest_ms = now_ms() + 50_000
+        got += await pipeline(client, "KEYS *")
+
+        assert [[b"kept"], [b"kept"], [b"a", b"kept"]] == [sorted(keys) for keys in got]
