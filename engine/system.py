@@ -98,12 +98,16 @@ def open_position(store: Store, home: Home) -> Position:
     Raises:
         StateMismatchError: the store belongs elsewhere, or knows rules that this engine does not.
     """
-    stored = read_home(store)
+    try:
+        stored = read_home(store)
+        position = Position(skips=_read_skips(store)) if stored is None else _read_position(store)
+    except ValueError as error:  # a name or a number that is none
+        message = f"the state's own records cannot be read ({error}); rebuild it with `slotlog replay`"
+        raise CorruptionError(message) from error
     if stored is None:
-        return Position(skips=_read_skips(store))
+        return position
     if stored != home:
         raise StateMismatchError(_difference(stored, home))
-    position = _read_position(store)
     if position.rules > RULES:
         message = f"the state follows rules {position.rules}, this slotlog knows {RULES}; use a newer release"
         raise StateMismatchError(message)

@@ -21,12 +21,13 @@ from typing import Final
 import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
+from ingest.beside import apply_beside
 from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
-from ingest.seat import RETRY_SECONDS_MIN, Beside, HasRoom, Seat, no_room
+from ingest.seat import RETRY_SECONDS_MIN, HasRoom, Seat, no_room
 from ingest.watch import Watch
-from ingest.worker import HeadersOf, Worker
+from ingest.worker import Worker
 
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000
@@ -83,21 +84,15 @@ class Consumer:
     async def open(self) -> None:
         """Open every partition and hold it against the log.
 
-        A damaged partition is set aside; anything else that does not fit is a mistake in the settings and refuses the
-        start.
+        A partition that is damaged, or whose directory cannot be used, is set aside; where none can be used, and what
+        else does not fit, is a mistake in the settings and refuses the start.
 
         Raises:
             StateMismatchError, LogMismatchError, LogUnavailableError, OSError: nothing is open or running then; it can
                 be called again.
         """
         try:
-            for partition, seat in self.seats.items():
-                try:
-                    seat.worker.open()
-                except CorruptionError as error:
-                    self._set_aside(partition, Condition.STOPPED, str(error))
-                    continue
-                await seat.worker.check()
+            await self._open_each()
         except BaseException:
             self.close()
             raise
@@ -105,6 +100,22 @@ class Consumer:
             if seat.worker.is_open:
                 seat.position = seat.worker.machine.position
                 self._set(partition, Condition.RUNNING, "")
+
+    async def _open_each(self) -> None:
+        unusable: list[OSError] = []
+        for partition, seat in self.seats.items():
+            try:
+                seat.worker.open()
+            except BlockingIOError:  # another process has it
+                raise
+            except (CorruptionError, OSError) as error:
+                if isinstance(error, OSError):
+                    unusable.append(error)
+                self._set_aside(partition, Condition.STOPPED, str(error))
+                continue
+            await seat.worker.check()
+        if len(unusable) == len(self.seats):
+            raise unusable[0]
 
     def close(self) -> None:
         """Close every store."""
@@ -359,30 +370,6 @@ class Consumer:
             seat.worker.close()
         except OSError as error:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
-
-
-async def apply_beside(
-    seat: Seat, beside: Beside, records: Sequence[LogRecord], end: int, headers_of: HeadersOf
-) -> None:
-    """Apply what a fetch gave up to where own appends stand, let those be applied from memory, and so on.
-
-    What was fetched was read before the appends that are sent from now on. So once those under way have settled, it is
-    known which of the records are own ones.
-    """
-    await beside.settled()
-    while True:
-        if beside.in_trouble:
-            await beside.advance_carefully()
-        start, own = seat.worker.machine.next_offset, beside.first_offset
-        until = end if own is None else min(end, own)
-        if start >= until:
-            return
-        mine = [record for record in records if start <= record[0] < until]
-        beside.hold()
-        try:
-            await seat.worker.apply(mine, start, until, headers_of)
-        finally:
-            beside.release()
 
 
 def _pass_by_unreadable(seat: Seat) -> None:

@@ -1,4 +1,4 @@
-"""Reading a state partition by partition: one that is damaged keeps nobody from the others."""
+"""Reading a state partition by partition: one that is damaged or cannot be opened keeps nobody from the others."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ def read_each(
         hint: where to look further, behind each reason.
 
     Raises:
-        CorruptionError: none can be read; of several, why the first cannot.
+        CorruptionError, OSError: none can be read; of several, why the first cannot.
         Exception: whatever else `read` raises.
     """
     results: list[T] = []
     damaged: list[Damaged] = []
+    failures: list[type[Exception]] = []
     for partition in partitions:
         try:
             results.append(read(partition))
+        except OSError as error:
+            failures.append(OSError)
+            damaged.append(Damaged(partition, f"partition {partition} cannot be read: {error}"))
         except Exception as error:
             if not is_damage(error):
                 raise
+            failures.append(CorruptionError)
             damaged.append(Damaged(partition, f"partition {partition} cannot be read to its end: {error}{hint}"))
     if not results:
-        raise CorruptionError(damaged[0].reason)
+        raise failures[0](damaged[0].reason)
     return results, damaged

@@ -35,10 +35,14 @@ def has_state(settings: Settings) -> bool:
 
 
 def state_directories(data: Path) -> list[int]:
-    """The numbers of the partitions that have a directory in `data`, ascending."""
+    """The numbers of the partitions that have something in `data`, ascending: an empty directory is no state.
+
+    Whatever else has the name of one stands for it all the same: that it cannot be read is to be said.
+    """
     if not data.is_dir():
         return []
-    return sorted(int(path.name) for path in data.iterdir() if path.name.isdecimal() and path.is_dir())
+    paths = [path for path in data.iterdir() if path.name.isdecimal()]
+    return sorted(int(path.name) for path in paths if not path.is_dir() or any(path.iterdir()))
 
 
 def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> Callable[[int], RocksStore]:
@@ -104,7 +108,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
         ConfigError: there is no state of that partition, or a replay into it never finished.
     """
     path = partition_path(settings.data, partition)
-    if not path.is_dir():
+    if not path.exists():
         raise ConfigError(
             f"{settings.data} has no state of partition {partition}; run `slotlog serve` or `slotlog replay`"
         )

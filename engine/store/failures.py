@@ -7,8 +7,13 @@ from typing import Final
 from engine.errors import CorruptionError
 from engine.store.base import Get, is_damage
 
-_MEND: Final = "rebuild it with `slotlog replay`"
+MEND: Final = "rebuild it with `slotlog replay`"
+"""What to do about damage."""
+
 _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
+_SIGNS_OF_A_HOLDER: Final = ("Resource temporarily unavailable", "lock hold by current process")
+_SIGN_OF_A_GAP: Final = "No such file or directory"
+_SIGN_OF_A_FILE: Final = "IO error"
 
 
 def get_checked(get: Get, key: bytes) -> bytes | None:
@@ -24,16 +29,27 @@ def get_checked(get: Get, key: bytes) -> bytes | None:
 def damaged(error: Exception) -> CorruptionError:
     """What to raise where a store met damage: what it is, and what to do, which is not said twice."""
     text = str(error)
-    return CorruptionError(text if _MEND in text else f"the state is damaged ({text}); {_MEND}")
+    return CorruptionError(text if MEND in text else f"the state is damaged ({text}); {MEND}")
 
 
 def open_error(path: str, error: Exception) -> Exception:
     """What to raise when the database in `path` could not be opened."""
     text = str(error).replace(path, "…")  # so that no word of the path is taken for RocksDB's
-    if "LOCK" in text:
+    if "LOCK" in text and any(sign in text for sign in _SIGNS_OF_A_HOLDER):
         return BlockingIOError(
             f"{path} is open in another process; stop it first, or read beside it with `slotlog query`"
         )
-    if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE):
-        return CorruptionError(f"{path} is damaged ({text}); {_MEND}")
+    # The directory is there, and so is CURRENT: a file is missing that these name, such as the manifest.
+    if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE) or _SIGN_OF_A_GAP in text:
+        return CorruptionError(f"{path} is damaged ({text}); {MEND}")
     return OSError(f"{path} cannot be opened: {text}")
+
+
+def is_store_failure(error: Exception) -> bool:
+    """Whether an exception out of a read is the store's: damage, or a file that cannot be read now."""
+    return is_damage(error) or (type(error) is Exception and str(error).startswith(_SIGN_OF_A_FILE))
+
+
+def read_failure(error: Exception) -> str:
+    """Why a partition cannot go on whose store raised `error` at a read."""
+    return str(damaged(error)) if is_damage(error) else f"the state cannot be read: {error}"

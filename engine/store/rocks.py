@@ -36,6 +36,7 @@ from engine.compaction import pieces
 from engine.errors import StoreBusyError
 from engine.store.base import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 from engine.store.beside import open_beside
+from engine.store.directory import prepare_directory
 from engine.store.failures import damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
 
@@ -116,11 +117,7 @@ class RocksStore:
         self.path = path
         self._memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
-        if not read_only:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        elif not (path / "CURRENT").exists():  # RocksDB would leave a directory with its own log behind
-            message = f"{path} cannot be opened: no state is there"
-            raise FileNotFoundError(message)
+        prepare_directory(path, read_only=read_only)
         families = {name: column_family_options(self._memory) for name in ("default", *names)}
         families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
         open_database = partial(

@@ -1,0 +1,53 @@
+"""The directory of a partition's database: as it has to be for RocksDB, and whether it is still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from engine.errors import CorruptionError
+from engine.store.failures import MEND
+
+_CURRENT: Final = "CURRENT"
+_IDENTITY: Final = "IDENTITY"  # 36 random characters, written when the database is made and never again
+
+
+def prepare_directory(path: Path, *, read_only: bool) -> None:
+    """Make the directory, unless it is there or only to be read.
+
+    Raises:
+        CorruptionError: nothing names its tables any more. RocksDB would make a new and empty database of it.
+        FileNotFoundError: there is nothing to be read. RocksDB would leave a directory with its own log behind.
+        OSError: something else has its name, or it may not be made.
+    """
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} cannot be opened: it is a file, not the directory of a partition")
+    if not read_only:
+        _make(path)
+    if (path / _CURRENT).exists():
+        return
+    if any(path.glob("*.sst")):
+        raise CorruptionError(f"{path} is damaged (it has tables, and its file {_CURRENT} is missing); {MEND}")
+    if read_only:
+        raise FileNotFoundError(f"{path} cannot be opened: no state is there")
+
+
+def same_database(path: Path) -> Callable[[], bool]:
+    """A question for later: is the database in this directory still the one that is there now?"""
+    identity = _identity(path)
+    return lambda: _identity(path) == identity
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise type(error)(f"{path} cannot be opened: {error.strerror}") from error
+
+
+def _identity(path: Path) -> bytes:
+    try:
+        return (path / _IDENTITY).read_bytes()
+    except OSError:  # gone, with or without the rest
+        return b""
