@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -24,6 +26,12 @@ from ingest.log import KafkaSettings
 
 PARTITIONS_MAX: Final = 1024
 _MIB: Final = 1024 * 1024
+
+# Of Kubernetes, for services whose names begin with slotlog; of this project's tests; of nested settings.
+_NOT_OURS: Final = re.compile(
+    r"SLOTLOG_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+    r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA)__.+"
+)
 
 
 class ConfigError(Exception):
@@ -141,7 +149,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line, environment, TOML file."""
-        toml = TomlConfigSettingsSource(settings_cls, os.environ.get("SLOTLOG_CONFIG", "slotlog.toml"))
+        toml = TomlConfigSettingsSource(settings_cls, _config_file())
         return init_settings, env_settings, toml, file_secret_settings
 
     @field_validator("layout")
@@ -179,7 +187,8 @@ def load_settings(**options: Any) -> Settings:
     """The settings, with the given options (None: not given) before environment and file.
 
     Raises:
-        ConfigError: names every setting that cannot be used. Values are not repeated: one may be a secret.
+        ConfigError: names every setting that cannot be used, and where it was given. Values are not repeated: one may
+            be a secret.
     """
     config = os.environ.get("SLOTLOG_CONFIG")
     if config and not Path(config).is_file():
@@ -187,11 +196,68 @@ def load_settings(**options: Any) -> Settings:
     misspelt = [f"{wrong}: the setting is {right}" for wrong, right in _misspelt(os.environ)]
     if misspelt:
         raise ConfigError("; ".join(misspelt))
+    given = {name: value for name, value in options.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})
+        return Settings(**given)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}" for fault in error.errors()]
+        faults = [_said(tuple(map(str, fault["loc"])), fault["type"], fault["msg"], given) for fault in error.errors()]
         raise ConfigError("; ".join(faults)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{_config_file()} is not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{_config_file()} is not TOML: its bytes are no UTF-8 ({error.reason})") from None
+
+
+def _config_file() -> str:
+    return os.environ.get("SLOTLOG_CONFIG", "slotlog.toml")
+
+
+def _said(place: tuple[str, ...], kind: str, message: str, given: Mapping[str, Any]) -> str:
+    """What is wrong with a setting, behind where it was given: an option, a variable, or a key of the file."""
+    if not place:
+        return f"settings: {message}"
+    name, variable = ".".join(place), _variable_of(place)
+    text = f"there is no such setting{_meant(variable)}" if kind == "extra_forbidden" else message
+    if place[0] in given:
+        return f"{name}: {text}"
+    if any(each.upper() == variable for each in os.environ):
+        return f"{variable}: {text}"
+    return f"{_config_file()}: {name}: {text}" if Path(_config_file()).is_file() else f"{name}: {text}"
+
+
+def unknown_variables(names: Iterable[str]) -> list[str]:
+    """A sentence for each SLOTLOG_ variable that is no setting, with the setting that may be meant.
+
+    Those of a nested setting are refused, not passed over. Kubernetes makes variables of its own for a service named
+    slotlog, such as SLOTLOG_PORT_6379_TCP: those are none of ours, and nobody's mistake.
+    """
+    return [
+        f"{name} is no setting, and has no effect{_meant(name.upper())}"
+        for name in sorted(names)
+        if name.upper().startswith("SLOTLOG_")
+        and name.upper() not in _variables()
+        and not _NOT_OURS.fullmatch(name.upper())
+    ]
+
+
+def _meant(variable: str) -> str:
+    """`: do you mean …?`, where a variable's name is much like that of a setting."""
+    near = get_close_matches(variable, _variables(), n=1, cutoff=0.8)
+    return f": do you mean {near[0]}?" if near else ""
+
+
+def _variable_of(place: Sequence[str]) -> str:
+    return f"SLOTLOG_{'__'.join(place)}".upper()
+
+
+def _variables() -> set[str]:
+    """The name of every setting as a variable, and of the one that names the file."""
+    return {
+        "SLOTLOG_CONFIG",
+        *(_variable_of((name,)) for name in Settings.model_fields),
+        *(_variable_of(("redis", name)) for name in RedisSettings.model_fields),
+        *(_variable_of(("kafka", name)) for name in KafkaSettings.model_fields),
+    }
 
 
 def _misspelt(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -123,7 +123,7 @@ async def produce(settings: Settings, fd: int, format_name: str, advance: Advanc
     parser: EventParser | None = None
     done = 0
     try:
-        async for data in _pieces(fd):
+        async for data in pieces_of(fd):
             parser = parser or parser_for(format_name, data)
             await _send(target, parser.feed(data), parser.unit, produced)
             done += len(data)
@@ -142,7 +142,7 @@ class _SendError(Exception):
     """The input cannot be sent any further; the message says from where on, and what to do."""
 
 
-async def _pieces(fd: int) -> AsyncIterator[bytes]:
+async def pieces_of(fd: int) -> AsyncIterator[bytes]:
     """The input as it comes. Waiting for it blocks nobody: Ctrl-C and the log's connections go on."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
@@ -196,7 +196,7 @@ def _batches(events: Iterable[InputEvent], log: Log) -> Iterator[_Batch]:
     batch = _Batch(0)
     try:
         for event in events:
-            entries = _entries(event, log)
+            entries = entries_of(event, log.url, log.partitions)
             if not batch.takes(entries):
                 yield batch
                 batch = _Batch(event.number)
@@ -210,15 +210,15 @@ def _batches(events: Iterable[InputEvent], log: Log) -> Iterator[_Batch]:
         yield batch
 
 
-def _entries(event: InputEvent, log: Log) -> list[Entry]:
+def entries_of(event: InputEvent, log_url: str, partitions: int) -> list[Entry]:
     """The records of one event: one, or one for each partition when it names no key.
 
     Raises:
         InputError: it would become a dead letter, or has a time that the log would not keep.
     """
-    if event.time_ms is not None and log.url.startswith("kafka://"):
+    if event.time_ms is not None and log_url.startswith("kafka://"):
         raise InputError(event.number, "time is for the embedded log alone: Kafka's broker gives a record its time")
     try:
-        return prepare(log.partitions, event.cmd, event.args, id=event.id, db=event.db, time_ms=event.time_ms)
+        return prepare(partitions, event.cmd, event.args, id=event.id, db=event.db, time_ms=event.time_ms)
     except (EventError, CrossSlotError) as error:
         raise InputError(event.number, str(error)) from error

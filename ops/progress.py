@@ -10,7 +10,16 @@ from typing import Final
 
 import structlog
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 _LINE_SECONDS: Final = 5.0
 
@@ -40,14 +49,12 @@ def progress(job: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 @contextmanager
 def _bar(job: str, total: int | None, unit: str) -> Iterator[Advance]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+    counts: tuple[ProgressColumn, ...] = (
+        (DownloadColumn(binary_units=True), TransferSpeedColumn())
+        if unit == "bytes"
+        else (MofNCompleteColumn(), TextColumn(unit), TextColumn("{task.fields[rate]}"))
     )
+    columns = (TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn())
     began = monotonic()
     # What a verb prints meanwhile stands above the bar, but not when it goes to a file.
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bar:

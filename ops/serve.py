@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,7 +21,7 @@ from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
 from ingest.worker import Worker
 from ops.cleaning import cleaning
-from ops.config import ConfigError, Settings, is_loopback, parse_address
+from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
 from ops.health import Health, PartitionHealth
 from ops.metrics import Metrics, Watched
 from ops.resp import ServiceHost, resp_settings
@@ -101,6 +102,8 @@ class Service:
         Raises:
             ConfigError, StateMismatchError, LogMismatchError, LogUnavailableError, OSError: it cannot start.
         """
+        for hint in unknown_variables(os.environ):
+            logger.warning("unknown_variable", hint=hint)
         prepare_data(self.settings)
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):

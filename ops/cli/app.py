@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from ops.cli import (
     check,
@@ -25,38 +24,24 @@ from ops.cli import (
     space,
     version,
 )
-from ops.cli.options import print_error
+from ops.cli.options import print_note
+from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
+from ops.config import unknown_variables
 from ops.process import tune_collector
-
-
-class Program(TyperGroup):
-    """The verbs. With `--json` wrong usage is said in JSON as well; its exit code is 2 either way."""
-
-    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run the words of `args`, or those of the command line."""
-        words = sys.argv[1:] if args is None else list(args)
-        if "--json" not in words:
-            return super().main(args, *rest, **extra)
-        try:
-            status = super().main(words, *rest, **{**extra, "standalone_mode": False})
-        except typer.TyperException as error:
-            print_error("UsageError", error.format_message(), json=True)
-            status = error.exit_code
-        sys.exit(status)
-
 
 app = typer.Typer(
     name="slotlog",
     cls=Program,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback()
 def slotlog(
+    context: typer.Context,
     *,
     version: Annotated[
         bool,
@@ -64,23 +49,26 @@ def slotlog(
     ] = False,
 ) -> None:
     """Redis' data model on an event log. Settings: options, SLOTLOG_* variables, slotlog.toml, in this order."""
+    if context.invoked_subcommand != "serve":  # which writes a log line of it
+        for hint in unknown_variables(os.environ):
+            print_note(hint)
 
 
-app.command()(serve.serve)
-app.command()(produce.produce)
+app.command(rich_help_panel=RUN)(serve.serve)
+app.command(rich_help_panel=EVENTS)(produce.produce)
 # What looks like an option and is none of its own is an argument of the Redis command: -1 is an index there.
-app.command(context_settings={"ignore_unknown_options": True})(query.query)
-app.command()(replay.replay)
-app.command()(digest.digest)
-app.command()(dump.dump)
-app.command()(check.check)
-app.command()(space.space)
-app.command()(clean.clean)
-app.command()(skip.skip)
-app.add_typer(deadletters.app, name="deadletters")
-app.command()(load.load)
-app.command()(demo.demo)
-app.command()(version.version)
+app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": True})(query.query)
+app.command(rich_help_panel=REBUILD)(replay.replay)
+app.command(rich_help_panel=REBUILD)(digest.digest)
+app.command(rich_help_panel=REBUILD)(dump.dump)
+app.command(rich_help_panel=REPAIR)(check.check)
+app.command(rich_help_panel=REPAIR)(space.space)
+app.command(rich_help_panel=REPAIR)(clean.clean)
+app.command(rich_help_panel=REPAIR)(skip.skip)
+app.add_typer(deadletters.app, name="deadletters", rich_help_panel=REPAIR)
+app.command(rich_help_panel=OTHER)(load.load)
+app.command(rich_help_panel=OTHER)(demo.demo)
+app.command(rich_help_panel=OTHER)(version.version)
 
 
 def main() -> None:

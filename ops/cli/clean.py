@@ -15,6 +15,7 @@ from ops.cli.options import (
     counted,
     print_json,
     reports_errors,
+    sized,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _line(result: CleanedState) -> str:
         counted(gone.fields, "field"),
         f"{counted(gone.records, 'element')} of {counted(gone.graves, 'dead collection')}",
     ]
-    return f"partition {result.partition}: {', '.join(parts)} removed; {counted(result.freed_bytes, 'byte')} freed"
+    return f"partition {result.partition}: {', '.join(parts)} removed; {sized(result.freed_bytes)} freed"
 
 
 def _facts(result: CleanedState) -> dict[str, Any]:

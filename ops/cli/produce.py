@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, counted, print_json, reports_errors
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, counted, print_json, print_note, reports_errors
 from ops.config import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -42,13 +42,15 @@ def produce(
     log: LogUrl = None,
     topic: Topic = None,
     partitions: Partitions = None,
+    check: Annotated[bool, typer.Option("--check", help="Send nothing: say what could not be sent, and why.")] = False,
     json: Json = False,
 ) -> None:
     """Append events to the log: JSON Lines, or a msgpack stream of the same maps.
 
     A line is {"cmd": "SET", "args": ["k", "v"]}, and if wanted "id", "db" and "time". Bytes that are no UTF-8 are
     {"base64": "…"}. "time", in ms since 1970, is for the embedded log alone, where it never goes back. An event without
-    a key goes to every partition. The first line that cannot be sent ends it, with what stands before it sent.
+    a key goes to every partition. The first line that cannot be sent ends it, with what stands before it sent; --check
+    sends none, and names the lines that could not be.
 
     Example: slotlog produce events.jsonl --log kafka://127.0.0.1:9092 --topic orders --partitions 8
     """
@@ -57,6 +59,9 @@ def produce(
 
     settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
+    if check:
+        _check(settings, file, format, json=json)
+        return
     produced = Produced()
     with _opened(file) as fd:
         try:
@@ -71,12 +76,36 @@ def produce(
         raise typer.Exit(1)
 
 
+def _check(settings: Settings, file: str, format_name: str, *, json: bool) -> None:
+    from ops.produce_check import check
+    from ops.progress import progress
+
+    with _opened(file) as fd, progress("check", _size_of(fd), "bytes") as advance:
+        checked = asyncio.run(check(settings, fd, format_name, advance))
+    more = checked.faults - len(checked.first_faults)
+    if json:
+        print_json({"events": checked.events, "faults": checked.faults, "first_faults": checked.first_faults})
+    else:
+        for fault in checked.first_faults:
+            print_note(fault)
+        if more:
+            print_note(f"and {counted(more, 'more fault')}")
+        print(f"{counted(checked.events, 'event')} can be sent, {checked.faults} cannot; nothing was sent")
+    if checked.faults:
+        raise typer.Exit(1)
+
+
+def _size_of(fd: int) -> int | None:
+    """Bytes of a file; None of what has no end that is known."""
+    status = os.fstat(fd)
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
 def _run(settings: Settings, fd: int, format_name: str, produced: Produced) -> None:
     from ops.produce import produce as run
     from ops.progress import progress
 
-    status = os.fstat(fd)
-    with progress("produce", status.st_size if S_ISREG(status.st_mode) else None, "bytes") as advance:
+    with progress("produce", _size_of(fd), "bytes") as advance:
         asyncio.run(run(settings, fd, format_name, advance, produced))
 
 

@@ -19,6 +19,7 @@ from ops.cli.options import (
     print_json,
     print_note,
     reports_errors,
+    sized,
 )
 
 if TYPE_CHECKING:
@@ -93,14 +94,17 @@ def space(
 
 def _print_files(total: Space, spaces: list[Space]) -> None:
     _table(
-        ("column family", "bytes on disk", "live, estimate", "records, estimate"),
+        ("column family", "on disk", "live, estimate", "records, estimate"),
         [
-            *((name, each.bytes, each.live_bytes, each.records) for name, each in sorted(total.families.items())),
-            ("write-ahead log", total.wal_bytes, "", ""),
-            ("total", total.bytes, "", ""),
+            *(
+                (name, sized(each.bytes), sized(each.live_bytes), each.records)
+                for name, each in sorted(total.families.items())
+            ),
+            ("write-ahead log", sized(total.wal_bytes), "", ""),
+            ("total", sized(total.bytes), "", ""),
         ],
     )
-    print(f"reclaimable: about {total.reclaimable_bytes:,} bytes (estimate)")
+    print(f"reclaimable: about {sized(total.reclaimable_bytes)} (estimate)")
     graves, backlog = total.graveyard, total.backlog
     print(
         f"graveyard:   {_several(graves.collections, 'collection')}, {_several(graves.elements, 'element')}"
@@ -113,13 +117,16 @@ def _print_files(total: Space, spaces: list[Space]) -> None:
     if len(spaces) > 1:
         print()
         _table(
-            ("partition", "keys", "bytes on disk", "reclaimable"),
-            [(str(each.partition), each.keys.keys, each.bytes, each.reclaimable_bytes) for each in spaces],
+            ("partition", "keys", "on disk", "reclaimable"),
+            [
+                (str(each.partition), each.keys.keys, sized(each.bytes), sized(each.reclaimable_bytes))
+                for each in spaces
+            ],
         )
 
 
 def _print_keys(keys: Keys, top: int, *, several: bool) -> None:
-    said = "\nBytes by type, prefix and key are before compression"
+    said = "\nSizes by type, prefix and key are before compression"
     if keys.sampled == keys.keys:
         print(f"{said}; of all {_several(keys.keys, 'key')}.")
     else:
@@ -132,28 +139,28 @@ def _print_keys(keys: Keys, top: int, *, several: bool) -> None:
         return
     print()
     _table(
-        ("type", "keys", "elements", "bytes, estimate"),
-        [(name, each.keys, each.elements, each.bytes) for name, each in sorted(keys.types.items())],
+        ("type", "keys", "elements", "size, estimate"),
+        [(name, each.keys, each.elements, sized(each.bytes)) for name, each in sorted(keys.types.items())],
     )
     if not top:
         return
     shares = keys.prefixes_by_bytes()
     print()
     _table(
-        ("prefix", "", "keys, estimate", "bytes, estimate"),
-        [(_shown(prefix), "", share.keys, share.bytes) for prefix, share in shares[:top]],
+        ("prefix", "", "keys, estimate", "size, estimate"),
+        [(_shown(prefix), "", share.keys, sized(share.bytes)) for prefix, share in shares[:top]],
     )
     if len(shares) > top:
         print(f"and {_several(len(shares) - top, 'more prefix', 'more prefixes')} in the sample")
     print()
     _table(
-        ("largest key", "type", "elements", "bytes, ~ estimate"),
+        ("largest key", "type", "elements", "size, ~ estimate"),
         [
             (
                 _shown(each.name, each.db),
                 each.type,
                 each.elements,
-                f"{'' if each.is_exact else '~'}{each.stored_bytes:,}",
+                f"{'' if each.is_exact else '~'}{sized(each.stored_bytes)}",
             )
             for each in keys.largest
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 from typer.main import get_command
 
 from ops.cli import app
+from ops.cli.options import sized
+from ops.cli.program import GROUPS, first_sentence
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines
 
@@ -33,6 +36,7 @@ VERBS = [
     "deadletters",
 ]
 CANARY = "canary-5e1f"
+PATH = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 INCR = {"cmd": "INCR", "args": ["n"]}
 
 
@@ -52,6 +56,56 @@ def test_help_has_an_example(verb: str) -> None:
     assert [] == [
         option for option in re.findall(r"--[a-z]+", example[2]) if f"{option} " not in said.split("Options:")[1]
     ]
+
+
+def test_help_lists_every_verb_with_its_whole_sentence() -> None:
+    """Each verb stands in a group of the program's help, with the first sentence of its own, whatever its length."""
+    program = get_command(app)
+    said = " ".join(succeed("-h").split())
+    sentences = {verb: first_sentence(program.commands[verb].help or "") for verb in VERBS}  # type: ignore[attr-defined]
+
+    assert [] == [verb for verb, sentence in sentences.items() if f" {verb} {sentence}" not in said]
+    assert [] == [group for group in GROUPS if f"{group}: " not in said]
+    assert [] == [verb for verb in VERBS if succeed(verb, "-h") != succeed(verb, "--help")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_verbs_are_completed(shell: str) -> None:
+    """Each shell has a completion to install, and what it asks for is answered with the verbs that begin like it."""
+    script = subprocess.run(
+        ["slotlog", "--show-completion", shell],
+        env={**PATH, "SHELL": shell},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    asked = {"_SLOTLOG_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "slotlog re", "COMP_WORDS": "slotlog re"}
+    more = {"COMP_CWORD": "1", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    answer = subprocess.run(["slotlog"], env={**PATH, **asked, **more}, capture_output=True, text=True, check=False)
+
+    assert "_SLOTLOG_COMPLETE" in script.stdout
+    assert "replay" in answer.stdout
+    assert "serve" not in answer.stdout.split()
+
+
+def test_a_misspelt_variable_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every verb warns of a SLOTLOG_ variable that is no setting; a service does in its log."""
+    monkeypatch.setenv("SLOTLOG_PARTITONS", "4")
+    said = run("version").stderr
+    with ServiceProcess(["--data", str(tmp_path / "data"), "--http", "", "--resp", ""]) as service:
+        line = service.wait_for("unknown_variable")
+
+    assert "slotlog: SLOTLOG_PARTITONS is no setting, and has no effect: do you mean SLOTLOG_PARTITIONS?\n" == said
+    assert "do you mean SLOTLOG_PARTITIONS?" in line["hint"]
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(1, "1 byte"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (12 << 20, "12.0 MiB"), (3 << 30, "3.0 GiB")],
+)
+def test_sizes_are_said_in_their_unit(size: int, said: str) -> None:
+    """People read a number of bytes in the unit that suits it."""
+    assert said == sized(size)
 
 
 @pytest.mark.parametrize("words", [[], ["nosuch"], ["serve", "--nosuch"], ["skip", "x", "y"], ["replay"]])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.config import ConfigError, is_loopback, load_settings, parse_address, parse_own
+from ops.config import ConfigError, is_loopback, load_settings, parse_address, parse_own, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +131,56 @@ def test_secret_is_in_no_error_and_no_repr(monkeypatch: pytest.MonkeyPatch) -> N
 def test_address_is_host_and_port(address: str, expected: tuple[str, int]) -> None:
     """HOST:PORT, brackets around IPv6, and loopback when no host is said."""
     assert expected == parse_address(address)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("partitons = 2", "slotlog.toml: partitons: there is no such setting: do you mean SLOTLOG_PARTITIONS?"),
+        (
+            "[redis]\npeerz = ''",
+            "slotlog.toml: redis.peerz: there is no such setting: do you mean SLOTLOG_REDIS__PEERS?",
+        ),
+        ("partitions = 0", "slotlog.toml: partitions: Input should be greater than or equal to 1"),
+        ("topic = = 1", "slotlog.toml is not TOML: Invalid value (at line 1, column 9)"),
+    ],
+)
+def test_a_fault_of_the_file_names_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    """Where a setting of slotlog.toml is wrong, or the file is none, both are named."""
+    (tmp_path / "slotlog.toml").write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_settings()
+
+    assert said == str(raised.value)
+
+
+def test_a_fault_names_where_the_setting_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable is named as such, also where the file has the same setting; an option by its name."""
+    (tmp_path / "slotlog.toml").write_text("partitions = 2")
+    monkeypatch.setenv("SLOTLOG_PARTITIONS", "many")
+    with pytest.raises(ConfigError, match=r"^SLOTLOG_PARTITIONS: "):
+        load_settings()
+    with pytest.raises(ConfigError, match=r"^partitions: "):
+        load_settings(partitions=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hints"),
+    [
+        (
+            "SLOTLOG_PARTITONS",
+            ["SLOTLOG_PARTITONS is no setting, and has no effect: do you mean SLOTLOG_PARTITIONS?"],
+        ),
+        ("slotlog_own_off", ["slotlog_own_off is no setting, and has no effect: do you mean SLOTLOG_OWN_OF?"]),
+        ("SLOTLOG_ZZZ", ["SLOTLOG_ZZZ is no setting, and has no effect"]),
+        ("SLOTLOG_PARTITIONS", []),
+        ("SLOTLOG_KAFKA__GROUP", []),
+        ("SLOTLOG_REDIS_SERVICE_HOST", []),
+        ("SLOTLOG_PORT_6379_TCP_ADDR", []),
+        ("SLOTLOG_PORT", []),
+        ("OTHER", []),
+    ],
+)
+def test_variables_that_are_no_setting_are_named(name: str, hints: list[str]) -> None:
+    """A misspelt variable would have no effect without a word; those of Kubernetes' services are left alone."""
+    assert hints == unknown_variables([name])

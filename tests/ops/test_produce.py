@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -291,3 +292,35 @@ def test_no_log_is_made_beside_a_state_that_has_another(data: Path, tmp_path: Pa
     assert (1, f"slotlog: there is no log at {data / 'log.sqlite3'}\n") == (result.exit_code, result.stderr)
     assert not (data / "log.sqlite3").exists()
     assert "1 event appended" in succeed("produce", file, "--data", data, "--log", elsewhere)
+
+
+def test_check_names_every_line_that_could_not_be_sent(data: Path, tmp_path: Path) -> None:
+    """--check judges each line as sending would, sends nothing, makes no log, and ends with exit code 1 for a fault."""
+    file = tmp_path / "events"
+    lines = [json.dumps(SET), '{"cmd": "NOPE", "args": []}', "", "xx", '{"cmd": "SET", "args": ["k"]}', json.dumps(SET)]
+    file.write_text("\n".join(lines))
+    result = run("produce", "--check", file, "--data", data)
+
+    assert (1, "2 events can be sent, 3 cannot; nothing was sent\n") == (result.exit_code, result.stdout)
+    assert ["line 2", "line 4", "line 5"] == re.findall(r"^slotlog: (line \d+): ", result.stderr, re.MULTILINE)
+    assert not data.exists()
+
+
+def test_check_of_sound_events(data: Path, tmp_path: Path) -> None:
+    """With nothing wrong it ends with exit code 0; what sending refuses for its log, it refuses too."""
+    file = write_lines(tmp_path / "events", [SET, {**SET, "time": 5}])
+    sound = run("produce", "--check", file, "--data", data, "--json")
+    stamped = run("produce", "--check", file, "--log", "kafka://127.0.0.1:1", "--json")
+
+    assert (0, {"events": 2, "faults": 0, "first_faults": []}) == (sound.exit_code, json.loads(sound.stdout))
+    assert (1, 1, 1) == (stamped.exit_code, *[json.loads(stamped.stdout)[name] for name in ("events", "faults")])
+
+
+def test_check_ends_where_a_msgpack_stream_is_none(data: Path, tmp_path: Path) -> None:
+    """Behind bytes that are no event nothing can be told; an event that is one but cannot be sent is passed."""
+    file = tmp_path / "events"
+    unknown = msgpack.packb({"cmd": "NOPE", "args": []})
+    file.write_bytes(msgpack.packb(SET) + unknown + msgpack.packb(SET) + b"\xc1" + msgpack.packb(SET))
+    result = run("produce", "--check", file, "--data", data, "--json")
+
+    assert (2, 2) == tuple(json.loads(result.stdout)[name] for name in ("events", "faults"))

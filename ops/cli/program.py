@@ -1,0 +1,55 @@
+"""The group of all verbs: what its help looks like, and how it says that it was used wrongly."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from ops.cli.options import print_error
+
+RUN: Final = "Run"
+EVENTS: Final = "Send and read"
+REBUILD: Final = "Rebuild and compare"
+REPAIR: Final = "Look after a state"
+OTHER: Final = "Try and tell"
+
+GROUPS: Final = (RUN, EVENTS, REBUILD, REPAIR, OTHER)
+"""The groups of verbs, in the order of the help. A verb names its own as `rich_help_panel`."""
+
+
+class Program(TyperGroup):
+    """The verbs. With `--json` wrong usage is said in JSON as well; its exit code is 2 either way."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run the words of `args`, or those of the command line."""
+        words = sys.argv[1:] if args is None else list(args)
+        if "--json" not in words:
+            return super().main(args, *rest, **extra)
+        try:
+            status = super().main(words, *rest, **{**extra, "standalone_mode": False})
+        except typer.TyperException as error:
+            print_error("UsageError", error.format_message(), json=True)
+            status = error.exit_code
+        sys.exit(status)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs by group, each with the whole of its first sentence."""
+        for group in GROUPS:
+            rows = [
+                (name, first_sentence(command.help or ""))
+                for name, command in self.commands.items()
+                if getattr(command, "rich_help_panel", None) == group
+            ]
+            with formatter.section(group):
+                formatter.write_dl(rows)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".") + "."
