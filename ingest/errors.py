@@ -2,9 +2,11 @@
 
 LogUnavailableError       the log cannot be reached now; nothing was appended; try again
 ├─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not
+├─ WallClockMovedError    the machine's clock was set: nothing is appended until it is right, or an operator agrees
 └─ LogRecordError         the log gives a record that cannot be read: the partition cannot go on, others can
 LogMismatchError          the log is not the one that the state was built from, or its settings lose events: stop
 RecordTooLargeError       an entry that no log takes; nothing was appended
+TimeAheadError            an entry with a time in the future; nothing was appended
 CrossSlotError            keys of one event in several slots, in cluster mode; nothing was appended
 ProducerClosedError       a producer was used after its close
 """
@@ -25,6 +27,16 @@ class AppendUncertainError(LogUnavailableError):
 
     Sending them again may apply them twice, unless they carry an `id`.
     """
+
+
+class WallClockMovedError(LogUnavailableError):
+    """The machine's wall clock has moved against the clock since its boot, so it stamps no records."""
+
+    def __init__(self, moved_ms: int, move_max_ms: int) -> None:
+        super().__init__(
+            f"the wall clock was moved by {moved_ms / 1000:+.0f} s, more than the {move_max_ms / 1000:g} s that it may"
+            " within an hour: set it right, or say that it is right with `slotlog clock agree`"
+        )
 
 
 class LogRecordError(LogUnavailableError):
@@ -72,6 +84,16 @@ class LogMismatchError(Exception):
 
 class RecordTooLargeError(ValueError):
     """An entry larger than any log takes (`ingest.log.base.ENTRY_BYTES_MAX`)."""
+
+
+class TimeAheadError(ValueError):
+    """The time of an entry lies so far in the future that it is a mistake: keys would die of it."""
+
+    def __init__(self, time_ms: int, ahead_ms: int, ahead_max_ms: int) -> None:
+        super().__init__(
+            f"time {time_ms} is {ahead_ms / 1000:.0f} s ahead of the wall clock, more than {ahead_max_ms / 1000:g} s:"
+            " it would let every key die that lives until then"
+        )
 
 
 class CrossSlotError(ValueError):

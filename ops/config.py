@@ -103,6 +103,16 @@ class Settings(BaseSettings):
         ge=0,
         description="applying waits when the disk has less; half of it is for cleaning up then",
     )
+    clock_ahead_max_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="how far the time of an event may lie ahead of the wall clock: else it is refused",
+    )
+    clock_move_max_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="how far the wall clock may be moved within an hour: else nothing is appended",
+    )
     identity_check_seconds: float = Field(
         default=60.0, gt=0, description="how often the log is held against the state while it is applied"
     )

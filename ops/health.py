@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
+from ingest.clock import WALL
 from ingest.consumer import Consumer
 from ingest.observer import Condition
 from ingest.seat import Seat
@@ -93,12 +94,13 @@ class Health:
         return [each for each in self.partitions() if each.condition in coming and not each.ready]
 
     async def readiness(self) -> dict[str, Any]:
-        """`ready`, and of what that is made: `log` and `disk` with a reason each, and `partitions`."""
-        log, disk, partitions = self._log(), await self._asked_disk(), self.partitions()
+        """`ready`, and of what that is made: `log`, `disk` and `clock` with a reason each, and `partitions`."""
+        log, disk, clock, partitions = self._log(), await self._asked_disk(), WALL.trouble(), self.partitions()
         return {
-            "ready": not log and not disk and all(partition.ready for partition in partitions),
+            "ready": not (log or disk or clock) and all(partition.ready for partition in partitions),
             "log": {"ready": not log, "reason": log},
             "disk": {"ready": not disk, "reason": disk},
+            "clock": {"ready": not clock, "reason": clock},
             "partitions": [asdict(partition) for partition in partitions],
         }
 

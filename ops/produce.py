@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import CorruptionError, EventError
-from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError
+from ingest.clock import WALL
+from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
 from ingest.log import Entry, Log, Position, open_log
 from ingest.producer import prepare
+from ops.clocks import bound_clock
 from ops.config import Settings
 from ops.event_input import EventParser, InputError, InputEvent, parser_for
 from ops.progress import Advance
@@ -107,6 +109,7 @@ async def produce(settings: Settings, fd: int, format_name: str, advance: Advanc
     Raises:
         ConfigError, LogMismatchError, LogUnavailableError, ValueError: the log cannot be opened; nothing was sent.
     """
+    bound_clock(settings)
     if not settings.log:
         prepare_data(settings)  # the embedded log lies in it
     log = open_log(
@@ -219,6 +222,8 @@ def entries_of(event: InputEvent, log_url: str, partitions: int) -> list[Entry]:
     if event.time_ms is not None and log_url.startswith("kafka://"):
         raise InputError(event.number, "time is for the embedded log alone: Kafka's broker gives a record its time")
     try:
+        if event.time_ms is not None:
+            WALL.refuse_ahead(event.time_ms)
         return prepare(partitions, event.cmd, event.args, id=event.id, db=event.db, time_ms=event.time_ms)
-    except (EventError, CrossSlotError) as error:
+    except (EventError, CrossSlotError, TimeAheadError) as error:
         raise InputError(event.number, str(error)) from error

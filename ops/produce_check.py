@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from ops.clocks import bound_clock
 from ops.config import Settings
 from ops.event_input import EventParser, InputError, InputEvent, JsonLines, parser_for
 from ops.produce import entries_of, pieces_of
@@ -51,6 +52,7 @@ async def check(settings: Settings, fd: int, format_name: str, advance: Advance)
         format_name: json, msgpack, or auto.
         advance: told how many bytes of the input are looked through.
     """
+    bound_clock(settings)
     checked = Checked()
     parser: EventParser | None = None
     done = 0

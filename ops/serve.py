@@ -21,6 +21,7 @@ from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
 from ingest.worker import Worker
 from ops.cleaning import cleaning
+from ops.clocks import ClockGuard
 from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
 from ops.health import Health, PartitionHealth
 from ops.metrics import Metrics, Watched
@@ -58,6 +59,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._clock = ClockGuard(settings)
         self.metrics = Metrics()
         self.http: HttpServer | None = None
         self._stop = asyncio.Event()
@@ -121,6 +123,8 @@ class Service:
 
     async def _serve(self) -> None:
         settings = self.settings
+        self._clock.begin()
+        guarding = asyncio.create_task(self._clock.run())
         supervising = asyncio.create_task(supervise(self._health))
         reading = asyncio.create_task(self._rocksdb_logs.run())
         measuring = asyncio.create_task(self.metrics.run())
@@ -144,9 +148,8 @@ class Service:
             )
             await self._consume()
         finally:
-            supervising.cancel()
-            reading.cancel()
-            measuring.cancel()
+            for task in (guarding, supervising, reading, measuring):
+                task.cancel()
             if self.resp is not None:
                 await self.resp.close()
             self.consumer.close()

@@ -85,6 +85,7 @@ class Status:
             "uptime_seconds": round(now - self._started, 1),
             "ready": readiness["ready"],
             "log": readiness["log"],
+            "clock": readiness["clock"],
             "disk": {**readiness["disk"], "free_bytes": disk.free, "total_bytes": disk.total},
             "partitions": [
                 {

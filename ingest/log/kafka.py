@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.record.util import calc_crc32c
 from structlog import get_logger
 
+from ingest.clock import stamp_ms
 from ingest.errors import LogUnavailableError
 from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
@@ -107,6 +108,7 @@ class KafkaLog:
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """One batch per partition, acknowledged by all in-sync replicas. The broker sets the times."""
         check_entries(entries, self.partitions)
+        stamp_ms()  # the broker gives the times, but a machine whose clock was set is to write nothing
         return await self.send([Outgoing(entry[0], entry.key, entry.value, None, entry.headers) for entry in entries])
 
     def append_at_once(self, entries: Sequence[Entry]) -> None:

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Final, TypeVar
 from zlib import crc32
 
-from engine.limits import TIME_MS_MAX
+from ingest.clock import WALL
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log import local_file
 from ingest.log.appends import Appends
@@ -110,8 +110,8 @@ class LocalLog:
     async def _append(self, entries: Sequence[Entry]) -> list[Position]:
         check_entries(entries, self._partitions)
         for entry in entries:
-            if entry.time_ms is not None and not 0 <= entry.time_ms <= TIME_MS_MAX:
-                raise ValueError(f"time {entry.time_ms} is outside 0 … {TIME_MS_MAX} ms")
+            if entry.time_ms is not None:
+                WALL.refuse_ahead(entry.time_ms)
         writer = self._open_writer()
         positions: list[Position] = []
         for group in _groups(entries):  # one after the other: none overtakes one that failed

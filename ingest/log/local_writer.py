@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
 
-from ingest.clock import now_ms
+from ingest.clock import WALL, stamp_ms
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.base import Entry, Position
 from ingest.log.local_file import BUSY_SECONDS_MAX, OFFSET_BITS, connect, patiently, translated
@@ -228,7 +228,7 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     """Give each entry its offset and its time, and insert the rows."""
     if len({entry.partition for entry in entries}) == 1 and {entry.time_ms for entry in entries} == {None}:
         return _append_to_one(connection, entries)
-    now = now_ms()
+    now = stamp_ms() if entries else 0
     heads: dict[int, list[int]] = {}
     positions: list[Position] = []
     rows: list[_Row] = []
@@ -236,6 +236,8 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
         head = heads.get(partition)
         if head is None:
             head = heads[partition] = list(_head(connection, partition))
+        if time_ms is not None:
+            WALL.refuse_ahead(time_ms)
         head[1] = max(head[1], now if time_ms is None else time_ms)
         positions.append(Position(partition, head[0], head[1]))
         rows.append((partition << OFFSET_BITS | head[0], head[1], key, value))
@@ -253,7 +255,7 @@ def _append_to_one(connection: sqlite3.Connection, entries: Sequence[Entry]) -> 
     """
     partition = entries[0].partition
     begin, last_time_ms = _head(connection, partition)
-    time_ms = max(last_time_ms, now_ms())
+    time_ms = max(last_time_ms, stamp_ms())
     first = partition << OFFSET_BITS | begin
     _insert(connection, [(place, time_ms, key, value) for place, (_, key, value, *_) in enumerate(entries, first)])
     end = begin + len(entries)

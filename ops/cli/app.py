@@ -11,6 +11,7 @@ import typer
 from ops.cli import (
     check,
     clean,
+    clock,
     deadletters,
     demo,
     digest,
@@ -65,6 +66,7 @@ app.command(rich_help_panel=REPAIR)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)
 app.command(rich_help_panel=REPAIR)(skip.skip)
+app.add_typer(clock.app, name="clock", rich_help_panel=REPAIR)
 app.add_typer(deadletters.app, name="deadletters", rich_help_panel=REPAIR)
 app.command(rich_help_panel=OTHER)(load.load)
 app.command(rich_help_panel=OTHER)(demo.demo)

@@ -167,7 +167,7 @@ function state(word, shown) {
 
 function troubles(status) {
   const found = [];
-  for (const name of ["log", "disk"]) {
+  for (const name of ["log", "disk", "clock"]) {
     if (!status[name].ready) found.push([`The ${name}`, status[name].reason]);
   }
   for (const each of status.partitions) {

@@ -19,8 +19,6 @@ from ingest.log import Entry, Position, local_writer
 from ingest.log.local import LocalLog
 from tests.ingest.reading import append, last_record, read, read_values
 
-FAR_MS = 4_000_000_000_000  # in the year 2096: no wall clock gets there during a test
-
 APPENDER = """
 import asyncio, sys
 from pathlib import Path
@@ -60,16 +58,17 @@ async def test_given_times(local_log: LocalLog) -> None:
 
 async def test_wall_clock_behind(local_log: LocalLog) -> None:
     """Without a given time, the wall clock counts, unless it is behind the last record."""
-    await local_log.append([Entry(0, b"", b"", FAR_MS), Entry(0, b"", b"")])
+    soon_ms = clock.now_ms() + 50_000
+    await local_log.append([Entry(0, b"", b"", soon_ms), Entry(0, b"", b"")])
 
-    assert (await last_record(local_log))[1] == FAR_MS
+    assert (await last_record(local_log))[1] == soon_ms
 
 
 async def test_wall_clock_steps_back(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wall clock that steps back does not take the log's time with it."""
     now = clock.now_ms()
     await append(local_log, b"a")
-    monkeypatch.setattr("ingest.log.local_writer.now_ms", lambda: now - 60_000)
+    monkeypatch.setattr("ingest.log.local_writer.stamp_ms", lambda: now - 60_000)
     await append(local_log, b"b")
     times = [record[1] for record in (await read(local_log.reader({0: 0}), 2))[0]]
 
@@ -110,14 +109,15 @@ async def test_trim(local_log: LocalLog) -> None:
 
 async def test_trimmed_to_nothing(local_log: LocalLog, local_path: Path) -> None:
     """After a full trim, offsets and times go on where they were, also in a new process."""
-    await local_log.append([Entry(0, b"", b"", FAR_MS)] * 3)
+    soon_ms = clock.now_ms() + 50_000
+    await local_log.append([Entry(0, b"", b"", soon_ms)] * 3)
     assert await local_log.trim(0, 1_000_000) == 3
     await local_log.close()
     again = LocalLog(local_path, topic="t", partitions=2)
     await again.start()
 
     assert [(0, 3)] == await append(again, b"new")
-    assert (await last_record(again))[1] == FAR_MS
+    assert (await last_record(again))[1] == soon_ms
     await again.close()
 
 

@@ -127,6 +127,7 @@ def test_slots_name_partitions(data: Path, tmp_path: Path) -> None:
         ('{"cmd":"SET","args":["a","1"],"id":""}', "id is not a string of 1 to 64 bytes"),
         ('{"cmd":"SET","args":["a","1"],"db":16}', "db is not an integer from 0 to 15"),
         ('{"cmd":"SET","args":["a","1"],"time":-1}', "time is outside"),
+        ('{"cmd":"SET","args":["a","1"],"time":9007199254740}', "ahead of the wall clock, more than 60 s"),
         ('{"cmd":"SET","args":["a","1"],"time":9007199254741}', "time is outside"),
         ('{"cmd":"INCRBY","args":["a",18446744073709551616]}', "cannot be written as msgpack"),
         ('{"cmd":"SET","args":["a","\\ud800"]}', "cannot be written as msgpack"),

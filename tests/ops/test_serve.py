@@ -210,6 +210,7 @@ def test_health_is_on_loopback(data: Path) -> None:
         "ready": True,
         "log": {"ready": True, "reason": ""},
         "disk": {"ready": True, "reason": ""},
+        "clock": {"ready": True, "reason": ""},
         "partitions": [{"partition": 0, "condition": "running", "ready": True, "lag_events": 0, "reason": ""}],
     } == ready.json
     assert own_address.startswith("127.") or not reached

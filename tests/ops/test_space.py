@@ -109,7 +109,7 @@ def test_room_on_disk(tmp_path: Path) -> None:
 
 def test_what_waits_to_be_cleaned(tmp_path: Path) -> None:
     """Dead collections with their elements and age, keys that are due and since when, what that would give back."""
-    start_ms = 4_000_000_000_000
+    start_ms = 1_700_000_000_000
     events = [
         {"cmd": "RPUSH", "args": ["live", *[VALUE] * 100], "time": start_ms},
         {"cmd": "RPUSH", "args": ["dead", *[VALUE] * 100], "time": start_ms},
