@@ -45,6 +45,12 @@ class RedisSettings(BaseModel):
 
     peers: str = Field(default="", description="which worker has which partitions, such as 0-1=host:6379,2-3=host:6380")
     announce: str = Field(default="", description="address that clients are told; empty: as peers says, or --resp")
+    peer_user: str = Field(default="default", description="user as which a worker logs in at its peers")
+    peer_password: SecretStr = Field(default=SecretStr(""), description="of that user; empty: as password")
+    node_timeout_seconds: float = Field(
+        default=5.0, gt=0, description="after which a peer that does not answer is suspected to fail"
+    )
+    tls_cluster: bool = Field(default=False, description="whether the addresses in peers take TLS alone")
     tls: str = Field(default="", description="address for Redis clients over TLS; empty: none")
     tls_cert: Path | None = Field(default=None, description="certificate, PEM")
     tls_key: Path | None = Field(default=None, description="its key, PEM")

@@ -18,8 +18,8 @@ def clients() -> Dashboard:
     """For slow or refused Redis clients. Empty without `--resp`."""
     return dashboard(
         "clients",
-        "Redis clients: connections, commands, latency, errors, traffic.",
-        [_connections(), _commands(), _latency(), _errors(), _traffic()],
+        "Redis clients: connections, commands, latency, errors, traffic, messages between workers.",
+        [_connections(), _commands(), _latency(), _errors(), _traffic(), _workers()],
     )
 
 
@@ -146,5 +146,31 @@ def _traffic() -> Row:
             "Share of the reads that found the key that they asked for.",
             "percentunit",
             (f"{hits} / ({hits} + {misses})", "hits"),
+        ),
+    ]
+
+
+def _workers() -> Row:
+    return "Between workers", [
+        graph(
+            "Peers",
+            "Other workers of the topic that each process knows, by whether they answer it. None with a single worker.",
+            "none",
+            (each("slotlog_peers", "instance", "health"), "{{health}} {{instance}}"),
+            (each("slotlog_peers_connected", "instance"), f"connected {_INSTANCE}"),
+        ),
+        graph(
+            "Messages between workers",
+            "Pub/Sub messages handed over to other workers and taken from them, in a second.",
+            "ops",
+            (rate("slotlog_peer_messages_sent_total", "instance"), f"sent {_INSTANCE}"),
+            (rate("slotlog_peer_messages_received_total", "instance"), f"received {_INSTANCE}"),
+        ),
+        graph(
+            "Messages lost between workers",
+            "In the interval of a point, by the reason: the other worker had failed, too much waited for it, the link "
+            "broke before its answer, it refused them.",
+            "none",
+            (growth("slotlog_peer_messages_lost_total", "reason"), "{{reason}}"),
         ),
     ]

@@ -1,25 +1,62 @@
 """Which worker of a topic owns which slots: what cluster clients ask for, and where MOVED points to.
 
 Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=HOST:PORT`: partitions, and the address
-at which clients reach their owner. There is no gossip, no failover and no migration; a node's id is the SHA-1 of its
-address, so that all workers name each other alike. Slots are cut into partitions as `engine.slots` says.
+at which clients reach their owner. How the others are is learnt from them (`ingest.resp.bus`); there is no failover and
+no migration. A node's id is the SHA-1 of its address, so that all workers name each other alike. Slots are cut into
+partitions as `engine.slots` says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha1
 from typing import Final
 
 from engine.limits import SLOTS
 from engine.slots import partition_of
+from ingest.resp.settings import Address, RespSettings
 
-Address = tuple[str, int]
-"""Host and port at which clients reach a worker."""
+_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
+"""Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
 
 _PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)", re.ASCII)
+
+
+class Health(StrEnum):
+    """Whether a node answers. The value is a metric's label."""
+
+    ONLINE = "online"
+    SUSPECTED = "suspected"
+    FAILED = "failed"
+
+
+_FLAGS: Final = {Health.ONLINE: "", Health.SUSPECTED: ",fail?", Health.FAILED: ",fail"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a node looks from this one.
+
+    Attributes:
+        health: whether it answers, this worker and the others.
+        connected: whether the link to it is up.
+        loading: it still applies its log.
+        offset: how many offsets of the log it has applied.
+        asked_ms, answered_ms: wall time of a question that is not answered yet, and of the last answer; 0 if none.
+    """
+
+    health: Health = Health.ONLINE
+    connected: bool = True
+    loading: bool = False
+    offset: int = 0
+    asked_ms: int = 0
+    answered_ms: int = 0
+
+
+See = Callable[["Node"], Seen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +102,19 @@ class ClusterMap:
         peers: as `--peers` has it; entries of this worker's own partitions may be among them. Empty: nobody else.
         announce: the address at which clients reach this worker; empty host: what `peers` says of `own`.
 
+    Attributes:
+        nodes: this worker, then the others, by their first partition.
+
     Raises:
-        ValueError: `peers` is not such a list, two of its entries name the same partition, or it does not say where
-            this worker is.
+        ValueError: `peers` is not such a list, two of its entries name the same partition, it does not say where this
+            worker is, or what it says of this worker is not what `own` and `announce` say.
     """
 
     def __init__(self, partitions: int, own: Sequence[int], peers: str, announce: Address) -> None:
         addresses = parse_peers(peers, partitions)
         if peers and not announce[0]:
             announce = _own_address(addresses, own)
+        _check_own(addresses, own, announce)
         addresses.update(dict.fromkeys(own, announce))
         self.partitions = partitions
         owned: dict[Address, list[int]] = {announce: []}
@@ -92,6 +133,22 @@ class ClusterMap:
         """How many slots have an owner."""
         return sum(last - first + 1 for node in self.nodes for first, last in node.ranges)
 
+    @property
+    def unknown(self) -> list[int]:
+        """Partitions of which nobody says whose they are."""
+        return [partition for partition in range(self.partitions) if partition not in self._owners]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should hear at the start."""
+        if not self.unknown:
+            return []
+        warning = (
+            f"partitions {_partitions_text(self.unknown)} are neither this worker's nor in SLOTLOG_REDIS__PEERS: "
+            "their keys are answered CLUSTERDOWN, and PUBLISH is refused, as it would not reach their worker's clients"
+        )
+        return [warning]
+
     def owner_of(self, slot: int) -> Address | None:
         """Where the worker is that owns the slot; None when nobody says that he does."""
         node = self._owners.get(partition_of(slot, self.partitions))
@@ -107,34 +164,57 @@ class ClusterMap:
             ((first, last, node) for node in self.nodes for first, last in node.ranges), key=lambda range_: range_[0]
         )
 
-    def nodes_text(self) -> str:
-        """What CLUSTER NODES answers, a line a node. The bus port is 0: there is no bus."""
-        return "".join(f"{self._line(node)}\n" for node in self.nodes)
+    def nodes_text(self, see: See) -> str:
+        """What CLUSTER NODES answers, a line a node. The bus port is 0: workers talk over the clients' port."""
+        return "".join(f"{self._line(node, see(node))}\n" for node in self.nodes)
 
-    def _line(self, node: Node) -> str:
-        role = "myself,master" if node is self.me else "master"
-        shown = f"{node.node_id} {node.host}:{node.port}@0 {role} - 0 0 0 connected"
+    def _line(self, node: Node, seen: Seen) -> str:
+        role = ("myself,master" if node is self.me else "master") + _FLAGS[seen.health]
+        times = f"{seen.asked_ms} {seen.answered_ms}"
+        link = "connected" if seen.connected else "disconnected"
+        shown = f"{node.node_id} {node.host}:{node.port}@0 {role} - {times} 0 {link}"
         return " ".join([shown, *(_range_text(first, last) for first, last in node.ranges)])
 
-    def info_text(self) -> str:
-        """What CLUSTER INFO answers. The state is `ok` when every slot has an owner."""
+    def info_text(self, see: See, messages_sent: int, messages_received: int) -> str:
+        """What CLUSTER INFO answers.
+
+        The state is `ok` when every slot has an owner, none of the owners has failed, and most of them answer.
+        """
+        health = {node.node_id: see(node).health for node in self.nodes}
+        slots = dict.fromkeys(Health, 0)
+        for first, last, node in self.ranges():
+            slots[health[node.node_id]] += last - first + 1
+        masters = [node for node in self.nodes if node.partitions]
+        online = sum(health[node.node_id] is Health.ONLINE for node in masters)
         assigned = self.assigned_slots
-        masters = sum(bool(node.partitions) for node in self.nodes)
+        is_ok = assigned == SLOTS and not slots[Health.FAILED] and online > len(masters) // 2
         fields: dict[str, str | int] = {
-            "cluster_state": "ok" if assigned == SLOTS else "fail",
+            "cluster_state": "ok" if is_ok else "fail",
             "cluster_slots_assigned": assigned,
-            "cluster_slots_ok": assigned,
-            "cluster_slots_pfail": 0,
-            "cluster_slots_fail": 0,
+            "cluster_slots_ok": slots[Health.ONLINE],
+            "cluster_slots_pfail": slots[Health.SUSPECTED],
+            "cluster_slots_fail": slots[Health.FAILED],
             "cluster_known_nodes": len(self.nodes),
-            "cluster_size": masters,
+            "cluster_size": len(masters),
             "cluster_current_epoch": 0,
             "cluster_my_epoch": 0,
-            "cluster_stats_messages_sent": 0,
-            "cluster_stats_messages_received": 0,
+            "cluster_stats_messages_sent": messages_sent,
+            "cluster_stats_messages_received": messages_received,
             "total_cluster_links_buffer_limit_exceeded": 0,
         }
         return "".join(f"{name}:{value}\r\n" for name, value in fields.items())
+
+
+def map_of(settings: RespSettings, port: int) -> ClusterMap:
+    """The map of a worker with these settings that listens on `port`; clients reach it where the settings say.
+
+    Raises:
+        ValueError: as `ClusterMap`.
+    """
+    host = settings.address[0]
+    listening = "" if host in _ALL_ADDRESSES else host, port
+    announce = settings.announce or (("", 0) if settings.peers else listening)
+    return ClusterMap(settings.partitions, settings.own, settings.peers, announce)
 
 
 def slot_range(partition: int, partitions: int) -> tuple[int, int]:
@@ -181,6 +261,23 @@ def _own_address(addresses: Mapping[int, Address], own: Sequence[int]) -> Addres
     return address
 
 
+def _check_own(addresses: Mapping[int, Address], own: Sequence[int], announce: Address) -> None:
+    """Hold what the peers' list says of this worker against what the worker says: others send clients by the list."""
+    elsewhere = [partition for partition in own if addresses.get(partition, announce) != announce]
+    if elsewhere:
+        host, port = addresses[elsewhere[0]]
+        raise ValueError(
+            f"peers: partitions {_partitions_text(elsewhere)} are at {host}:{port} there, and this worker, which owns "
+            f"them, announces {announce[0]}:{announce[1]}: two owners, or two addresses of one"
+        )
+    foreign = [partition for partition, address in addresses.items() if address == announce and partition not in own]
+    if foreign:
+        raise ValueError(
+            f"peers: partitions {_partitions_text(foreign)} are at this worker's address there, and `own` does not "
+            "name them: nobody would answer for them"
+        )
+
+
 def _node(address: Address, members: Sequence[int], partitions: int) -> Node:
     """A node whose ranges of slots are as long as they can be."""
     ranges: list[tuple[int, int]] = []
@@ -196,6 +293,17 @@ def _node(address: Address, members: Sequence[int], partitions: int) -> Node:
 def _name(address: Address, what: str) -> str:
     text = f"slotlog {what} {address[0]}:{address[1]}"
     return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _partitions_text(partitions: Sequence[int]) -> str:
+    """`0-2,5`."""
+    runs: list[tuple[int, int]] = []
+    for partition in partitions:
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1] = runs[-1][0], partition
+        else:
+            runs.append((partition, partition))
+    return ",".join(_range_text(first, last) for first, last in runs)
 
 
 def _range_text(first: int, last: int) -> str:

@@ -113,6 +113,8 @@ def _read_only() -> tuple[Parameter, ...]:
         Parameter("aclfile", TEXT, ""),
         Parameter("dir", TEXT, ""),
         Parameter("cluster-enabled", YES_NO, "no"),
+        Parameter("cluster-node-timeout", integer(0, INT64_MAX), "5000"),
+        Parameter("tls-cluster", YES_NO, "no"),
         Parameter("enable-debug-command", choice("yes", "no", "local"), "no"),
         Parameter("tls-auth-clients", choice("no", "yes", "optional"), "yes"),
         Parameter("tls-protocols", TEXT, ""),
@@ -155,7 +157,6 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "enable-protected-configs": "no",
     "tracking-table-max-keys": "1000000",
     "cluster-require-full-coverage": "no",
-    "cluster-node-timeout": "15000",
     "cluster-allow-reads-when-down": "no",
     "min-replicas-to-write": "0",
     "min-slaves-to-write": "0",
@@ -321,6 +322,8 @@ def start_values(settings: RespSettings) -> dict[str, str]:
         "requirepass": settings.password,
         "protected-mode": "yes" if settings.protected else "no",
         "cluster-enabled": "yes" if settings.partitions > 1 else "no",
+        "cluster-node-timeout": str(int(settings.node_timeout_seconds * 1000)),
+        "tls-cluster": "yes" if settings.tls_cluster else "no",
         "enable-debug-command": "yes" if settings.debug_commands else "no",
     }
     fixed = {*own, *_CONSTANTS, *(parameter.name for parameter in _read_only())}

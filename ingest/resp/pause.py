@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ingest.resp.session import Session
 
 _SENDS = frozenset({b"PUBLISH", b"SPUBLISH"})  # Redis takes them for writes
+_NEVER_HELD = b"CLIENT|", b"SLOTLOG|PEER-"  # who would end the pause, and what no client of this worker sends
 
 
 class Pause:
@@ -52,7 +53,7 @@ class Pause:
 
     def holds(self, session: Session, plan: Plan) -> bool:
         """Whether the command has to wait; then the session goes on with it at the end."""
-        if not self.is_on or plan.name.startswith(b"CLIENT|"):
+        if not self.is_on or plan.name.startswith(_NEVER_HELD):
             return False
         queue = session.transaction if plan.name == b"EXEC" else None
         writes = plan.write or plan.name in _SENDS or (queue is not None and any(s.plan.write for s in queue.steps))

@@ -1,4 +1,4 @@
-"""Who listens to which channel, and the messages that go there. It is one worker's: others' clients do not hear them.
+"""Who listens to which channel, and the messages that go there. It is one worker's: `ingest.resp.bus` tells the others.
 
     SUBSCRIBE -> channels      PSUBSCRIBE -> patterns      SSUBSCRIBE -> shard channels, a name space of their own
 

@@ -23,7 +23,8 @@ from ingest.observer import Cleaned, Condition
 from ingest.resp.access import admission, cut_off
 from ingest.resp.acl import Acl
 from ingest.resp.blocking import Blocked
-from ingest.resp.cluster import ClusterMap
+from ingest.resp.bus import Bus
+from ingest.resp.cluster import map_of
 from ingest.resp.config import Config, start_values
 from ingest.resp.connection import Connection
 from ingest.resp.host import Host
@@ -48,8 +49,6 @@ _CLOSE_SECONDS: Final = 2.0
 _STRANGER_OUTPUT_BYTES_MAX: Final = 1024
 """Redis': who has not logged in gets short errors, and is to read them."""
 _MICROSECOND: Final = 1e-6
-_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
-"""Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
 
 logger = structlog.get_logger(__name__)
 
@@ -94,7 +93,8 @@ class Server:
         self.blocked = Blocked(self)
         self.pause = Pause(self)
         self.spread = Spread(self.lanes, self.partitions)
-        self.cluster = ClusterMap(settings.partitions, settings.own, settings.peers, settings.announce or ("", 0))
+        self.cluster = map_of(settings, 0)
+        self.bus = Bus(self)
         self.run_id = secrets.token_hex(20)
         self.read_clock = ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
@@ -133,10 +133,8 @@ class Server:
             self.tls_port = await self._listen(
                 settings.tls_address, ssl=context, ssl_handshake_timeout=settings.handshake_seconds
             )
-        host = settings.address[0]
-        listening = "" if host in _ALL_ADDRESSES else host, self.port
-        announce = settings.announce or (("", 0) if settings.peers else listening)
-        self.cluster = ClusterMap(settings.partitions, settings.own, settings.peers, announce)
+        self.cluster = map_of(settings, self.port)
+        self.bus.start()
         self.config.start("port", str(self.port))
         self.config.start("tls-port", str(self.tls_port))
         self._cron = asyncio.create_task(self._run_cron())
@@ -164,6 +162,7 @@ class Server:
             listener.close()
         if self._cron is not None:
             self._cron.cancel()
+        await self.bus.close()
         for lane in self.lanes.values():
             lane.close("slotlog is shutting down")
         for session in list(self.sessions.values()):

@@ -50,6 +50,7 @@ class Session:
 
     Attributes:
         cells: the places of replies that are still to come, and of those behind them; empty most of the time.
+        peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
@@ -63,7 +64,7 @@ class Session:
         self.protocol: Literal[2, 3] = 2
         self.encode: Callable[[Reply], bytes] = encode2
         self.db = 0
-        self.name = b""
+        self.name = self.peer = b""
         self.lib_name = b""
         self.lib_ver = b""
         self.user: User = server.acl.default_user

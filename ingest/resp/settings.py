@@ -25,6 +25,9 @@ class RespSettings:
         announce: the address that other workers' clients are told; None: what `peers` says of `own`, or `address`;
             of an address that stands for all, the port alone.
         password: of the default user; empty for none.
+        peer_user, peer_password: with which this worker logs in at the others; an empty password: `password`.
+        tls_cluster: whether the addresses in `peers` take TLS alone.
+        node_timeout_seconds: after which another worker that does not answer is suspected to fail.
         acl_file: the users; None for none.
         protected: without a password only this machine may connect.
         debug_commands: whether DEBUG is there.
@@ -43,6 +46,10 @@ class RespSettings:
     peers: str = ""
     announce: Address | None = None
     password: str = field(default="", repr=False)
+    peer_user: str = "default"
+    peer_password: str = field(default="", repr=False)
+    tls_cluster: bool = False
+    node_timeout_seconds: float = 5.0
     acl_file: Path | None = None
     protected: bool = True
     debug_commands: bool = False

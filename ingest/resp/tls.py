@@ -38,6 +38,20 @@ def server_context(settings: RespSettings) -> ssl.SSLContext:
     return context
 
 
+def client_context(settings: RespSettings) -> ssl.SSLContext:
+    """How this worker calls others over TLS: as a client that shows the server's own certificate and checks theirs.
+
+    Raises:
+        ValueError: as `server_context`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks certificates and the names in them
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_COMPRESSION
+    _load_certificate(context, _readable("tls_cert", settings.tls_cert), _readable("tls_key", settings.tls_key))
+    _load_authorities(context, _readable("tls_ca", settings.tls_ca))
+    return context
+
+
 def _readable(setting: str, path: Path | None) -> Path:
     """The path, if a file is there that this process may read."""
     if path is None:

@@ -260,6 +260,21 @@ _CLIENTS: Final = (
     ),
 )
 
+_WORKERS: Final = (
+    _gauge("peers", "Other workers in `redis.peers`, by whether they answer.", "workers", ("health",), _SCRAPE, "resp"),
+    _gauge("peers_connected", "Those of them to which a link is up.", "workers", (), _SCRAPE, "resp"),
+    _counter("peer_messages_sent", "Pub/Sub messages that other workers took.", "messages", (), _SCRAPE, "resp"),
+    _counter("peer_messages_received", "Pub/Sub messages from other workers.", "messages", (), _SCRAPE, "resp"),
+    _counter(
+        "peer_messages_lost",
+        "Pub/Sub messages that did not reach another worker, or may not have.",
+        "messages",
+        ("reason",),
+        _SCRAPE,
+        "resp",
+    ),
+)
+
 _PROCESS: Final = (
     _gauge("build_info", "1, labelled with what runs.", "1", ("version", "layout", "rules", "python"), "at the start"),
     _histogram(
@@ -312,6 +327,7 @@ GROUPS: Final = {
     "Storage": _STORAGE,
     "Cleaning": _CLEANED,
     "Redis clients": _CLIENTS,
+    "Workers": _WORKERS,
     "Process": _PROCESS,
     "Replay": _REPLAY,
 }

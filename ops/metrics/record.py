@@ -14,6 +14,8 @@ from engine.limits import DATABASES
 from engine.registry import SPECS
 from engine.store.base import SHARED_CFS
 from ingest.observer import Condition
+from ingest.resp.bus.link import Loss
+from ingest.resp.cluster import Health
 from ingest.resp.registry import SERVER_SPECS
 
 FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))
@@ -78,6 +80,8 @@ LABELS: Final[dict[str, Label]] = {
     "condition": Label("the conditions of a partition", len(Condition)),
     "code": Label("the error codes known to `ops/metrics/record.py`, and `other`", len(ERROR_CODES) + 1),
     "outcome": Label("`nothing` (none of it was appended) and `unknown`", 2),
+    "health": Label("how a peer is: `online`, `suspected`, `failed`", len(Health)),
+    "reason": Label("why a message was lost: `unreachable`, `full`, `unconfirmed`, `refused`", len(Loss)),
     "buffer": Label("`query` and `output`", 2),
     "version": Label("one, of this process", 1),
     "layout": Label("one, of this process", 1),

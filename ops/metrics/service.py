@@ -30,6 +30,7 @@ from ops.metrics.sources import (
     read_memory,
     read_partition,
     read_process,
+    read_workers,
     store_errors,
 )
 from ops.metrics.stall import LoopStalls
@@ -174,6 +175,7 @@ class Metrics:
         await slices.pause()
         if watched.server is not None:
             read_clients(readings, watched.server)
+            read_workers(readings, watched.server.bus)
         await slices.pause()
         readings.add("ready", await _is_ready(watched))
 

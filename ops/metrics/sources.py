@@ -27,6 +27,9 @@ from ingest.clock import now_ms
 from ingest.log import Log
 from ingest.log.local import LocalLog
 from ingest.observer import Condition
+from ingest.resp.bus import Bus
+from ingest.resp.bus.link import Loss
+from ingest.resp.cluster import Health
 from ingest.resp.server import Server
 from ingest.worker import Worker
 from ops.config import Settings
@@ -224,6 +227,17 @@ def read_clients(readings: Readings, server: Server) -> None:
         codes[code if code in codes else OTHER_CODE] += count
     for code, count in codes.items():
         readings.add("resp_errors_total", count, code)
+
+
+def read_workers(readings: Readings, bus: Bus) -> None:
+    """The links to other workers."""
+    for health in Health:
+        readings.add("peers", bus.count(health), health)
+    readings.add("peers_connected", sum(link.is_up for link in bus.links.values()))
+    readings.add("peer_messages_sent_total", bus.sent)
+    readings.add("peer_messages_received_total", bus.received)
+    for loss in Loss:
+        readings.add("peer_messages_lost_total", bus.lost(loss), loss)
 
 
 def read_process(readings: Readings, settings: Settings) -> None:

@@ -52,7 +52,7 @@ _FIRST_AND_OTHERS: Final = {
 }
 """Commands whose first key is touched in another way than the others."""
 
-_PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH"})
+_PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"SLOTLOG|PEER-PUBLISH"})
 _SUBSCRIBING: Final = frozenset({b"SUBSCRIBE", b"SSUBSCRIBE"})
 _ON_SHARDS: Final = frozenset({b"SPUBLISH", b"SSUBSCRIBE", b"SUNSUBSCRIBE"})
 """Their channels belong to slots, as keys do, and are no keys."""

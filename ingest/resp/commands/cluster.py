@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import NOT_AN_INTEGER, CommandError
@@ -17,13 +18,14 @@ from engine.limits import SLOTS
 from engine.numbers import parse_int
 from engine.replies import OK, Map, Reply
 from engine.slots import partition_of, slot
+from ingest.clock import now_ms
+from ingest.resp.cluster import Health
 from ingest.resp.commands.containers import help_of
-from ingest.resp.info import applied_offsets
 from ingest.resp.registry import server_command
 from ingest.resp.replies import Verbatim
 
 if TYPE_CHECKING:
-    from ingest.resp.cluster import ClusterMap, Node
+    from ingest.resp.cluster import ClusterMap, Node, Seen
     from ingest.resp.lane import Lane
     from ingest.resp.session import Session
 
@@ -63,21 +65,20 @@ def cluster_slots(session: Session, args: list[bytes]) -> Reply:
 @_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
 def cluster_shards(session: Session, args: list[bytes]) -> Reply:
     """The nodes with their ranges of slots; a shard is one node."""
-    cluster = _map(session)
-    offset = applied_offsets(session.server)
-    return [_shard(node, offset if node is cluster.me else 0) for node in cluster.nodes]
+    return [_shard(node, session.server.bus.seen(node)) for node in _map(session).nodes]
 
 
 @_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
 def cluster_nodes(session: Session, args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
-    return Verbatim(_map(session).nodes_text().encode())
+    return Verbatim(_map(session).nodes_text(session.server.bus.seen).encode())
 
 
 @_about_nodes("CLUSTER INFO", since="3.0.0")
 def cluster_info(session: Session, args: list[bytes]) -> Reply:
-    """The state of the cluster as text: `ok` when every slot has an owner."""
-    return Verbatim(_map(session).info_text().encode())
+    """The state of the cluster as text: `ok` when every slot has an owner that answers."""
+    cluster, bus = _map(session), session.server.bus
+    return Verbatim(cluster.info_text(bus.seen, bus.messages_sent, bus.messages_received).encode())
 
 
 @_about_nodes("CLUSTER MYID", since="3.0.0")
@@ -94,9 +95,20 @@ def cluster_myshardid(session: Session, args: list[bytes]) -> Reply:
 
 @_about_slots("CLUSTER LINKS", since="7.0.0", immediate=True)
 def cluster_links(session: Session, args: list[bytes]) -> Reply:
-    """The links between nodes: there are none, nodes do not talk to each other."""
+    """The connections to other workers, and from them."""
     _map(session)
-    return []
+    server = session.server
+    there = [
+        _link(b"to", node_id, link.up_since_ms, link.waiting_bytes)
+        for node_id, link in server.bus.links.items()
+        if link.is_up
+    ]
+    here = [
+        _link(b"from", each.peer.decode(), now_ms() - int((monotonic() - each.created) * 1000), each.output_bytes)
+        for each in server.sessions.values()
+        if each.peer
+    ]
+    return [*there, *here]
 
 
 @_admin("CLUSTER REPLICAS node-id", since="5.0.0")
@@ -108,9 +120,8 @@ def cluster_replicas(session: Session, args: list[bytes]) -> Reply:
 
 @_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
 def cluster_count_failure_reports(session: Session, args: list[bytes]) -> Reply:
-    """How many nodes have reported that a node fails: none do."""
-    _node(session, args[0])
-    return 0
+    """How many other workers report that a node does not answer them."""
+    return session.server.bus.reports(_node(session, args[0]))
 
 
 @_about_nodes("CLUSTER HELP", since="5.0.0")
@@ -225,8 +236,22 @@ def _endpoint(node: Node) -> list[Reply]:
     return [node.host.encode(), node.port]
 
 
-def _shard(node: Node, offset: int) -> Map:
+def _link(direction: bytes, node_id: str, created_ms: int, waiting_bytes: int) -> Map:
+    return Map(
+        [
+            (b"direction", direction),
+            (b"node", node_id.encode()),
+            (b"create-time", created_ms),
+            (b"events", b"rw" if waiting_bytes else b"r"),
+            (b"send-buffer-allocated", waiting_bytes),
+            (b"send-buffer-used", waiting_bytes),
+        ]
+    )
+
+
+def _shard(node: Node, seen: Seen) -> Map:
     host = node.host.encode()
+    health = b"fail" if seen.health is Health.FAILED else b"loading" if seen.loading else b"online"
     described = Map(
         [
             (b"id", node.node_id.encode()),
@@ -234,8 +259,8 @@ def _shard(node: Node, offset: int) -> Map:
             (b"ip", host),
             (b"endpoint", host),
             (b"role", b"master"),
-            (b"replication-offset", offset),
-            (b"health", b"online"),
+            (b"replication-offset", seen.offset),
+            (b"health", health),
         ]
     )
     slots = [bound for range_ in node.ranges for bound in range_]

@@ -86,8 +86,14 @@ def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
     categories=_FAST,
 )
 def publish(session: Session, args: list[bytes]) -> Reply:
-    """Send a message to this worker's listeners of a channel, and say how many copies went out."""
-    return session.server.pubsub.publish(args[0], args[1])
+    """Send a message to all workers' listeners of a channel, and say how many copies went to this worker's."""
+    server = session.server
+    if server.clustered and (unknown := server.cluster.unknown):
+        raise CommandError(
+            f"ERR PUBLISH would not reach every worker: partition {unknown[0]} is not in SLOTLOG_REDIS__PEERS"
+        )
+    server.bus.publish(args[0], args[1])
+    return server.pubsub.publish(args[0], args[1])
 
 
 @server_command(

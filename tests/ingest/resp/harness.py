@@ -285,6 +285,7 @@ async def serving(
     *,
     partitions: int = 1,
     own: Sequence[int] | None = None,
+    port: int = 0,
     stores: Mapping[int, Store] | None = None,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
@@ -299,6 +300,7 @@ async def serving(
         directory: of the log.
         partitions: of the log.
         own: which of them are served; all if None.
+        port: to listen on; 0: any.
         stores: by partition; new ones in memory if None.
         guard: as the consumer's.
         dead_letters: as the worker's.
@@ -313,7 +315,7 @@ async def serving(
     await log.start()
     parameters = {name.replace("_", "-"): value for name, value in config.items()}
     resp = RespSettings(
-        address=("127.0.0.1", 0), partitions=partitions, own=owned, config=parameters, **(settings or {})
+        address=("127.0.0.1", port), partitions=partitions, own=owned, config=parameters, **(settings or {})
     )
     server = Server(resp, Process(), log)
     kept = stores or {partition: MemoryStore(FAMILIES) for partition in owned}

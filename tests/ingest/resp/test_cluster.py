@@ -6,7 +6,7 @@ import pytest
 
 from engine.limits import SLOTS
 from engine.slots import partition_of
-from ingest.resp.cluster import ClusterMap, parse_peers, slot_range
+from ingest.resp.cluster import ClusterMap, Health, Node, See, Seen, parse_peers, slot_range
 
 HERE = ("127.0.0.1", 7000)
 
@@ -77,11 +77,38 @@ def test_workers_name_each_other_alike() -> None:
 
 
 def test_announced_address_is_told() -> None:
-    """An address of this worker's own goes before the peers' entry for its partitions."""
-    cluster = ClusterMap(2, [0], "0=wrong:1,1=b:2", HERE)
+    """A worker whose partitions the peers do not name is at the address that it announces."""
+    cluster = ClusterMap(2, [0], "1=b:2", HERE)
 
     assert (HERE, ("b", 2)) == (cluster.owner_of(0), cluster.owner_of(SLOTS - 1))
     assert [HERE, ("b", 2)] == [node.address for node in cluster.nodes]
+
+
+@pytest.mark.parametrize(
+    ("own", "peers", "announce", "message"),
+    [
+        ([0, 1], "0-2=a:1,3=b:2", HERE, "partitions 0-1 are at a:1 there, and this worker, which owns them, announces"),
+        ([0], "0=127.0.0.1:7000,1=b:2", ("c", 3), "partitions 0 are at 127.0.0.1:7000 there"),
+        ([0], "0-2=a:1,3=b:2", ("a", 1), "partitions 1-2 are at this worker's address there, and `own` does not name"),
+        ([0], "0-2=a:1,3=b:2", ("", 0), "partitions 1-2 are at this worker's address there, and `own` does not name"),
+    ],
+)
+def test_own_must_fit_the_peers(own: list[int], peers: str, announce: tuple[str, int], message: str) -> None:
+    """What the peers say of a worker's partitions and of its address must be what it says itself."""
+    with pytest.raises(ValueError, match=f"^peers: {message}"):
+        ClusterMap(4, own, peers, announce)
+
+
+@pytest.mark.parametrize(
+    ("own", "peers", "unknown"),
+    [([0], "", [1, 2, 3]), ([0], "2=b:7002", [1, 3]), ([0], "1-3=b:7002", []), ([0, 1, 2, 3], "", [])],
+)
+def test_partitions_of_nobody_are_warned_of(own: list[int], peers: str, unknown: list[int]) -> None:
+    """Partitions that neither the worker nor the peers have are known, and there is a warning that names them."""
+    cluster = ClusterMap(4, own, peers, HERE)
+
+    assert unknown == cluster.unknown
+    assert bool(unknown) == bool(cluster.warnings)
 
 
 @pytest.mark.parametrize(("own", "peers"), [([0], "1=b:2"), ([0, 1], "0=a:1,1=b:2"), ([0, 1], "0=a:1"), ([], "0=a:1")])
@@ -91,24 +118,71 @@ def test_own_address_must_be_known(own: list[int], peers: str) -> None:
         ClusterMap(2, own, peers, ("", 0))
 
 
+def seeing(*others: Seen) -> See:
+    """The first node as this one is, then these."""
+    nodes: dict[str, Seen] = {}
+    coming = iter((Seen(), *others))
+
+    def see(node: Node) -> Seen:
+        if node.node_id not in nodes:
+            nodes[node.node_id] = next(coming)
+        return nodes[node.node_id]
+
+    return see
+
+
 def test_nodes_as_text() -> None:
     """A line a node, this one first and called `myself`, each range of slots at its end."""
     cluster = ClusterMap(4, [0, 2], "1=b:7002", HERE)
     me, other = cluster.nodes
     expected = [
         f"{me.node_id} 127.0.0.1:7000@0 myself,master - 0 0 0 connected 0-4095 8192-12287",
-        f"{other.node_id} b:7002@0 master - 0 0 0 connected 4096-8191",
+        f"{other.node_id} b:7002@0 master - 5 7 0 connected 4096-8191",
     ]
 
-    assert expected == cluster.nodes_text().splitlines()
+    assert expected == cluster.nodes_text(seeing(Seen(asked_ms=5, answered_ms=7))).splitlines()
 
 
-@pytest.mark.parametrize(("peers", "state", "assigned"), [("1=b:2", "ok", SLOTS), ("", "fail", SLOTS // 2)])
-def test_state_is_ok_when_all_slots_have_an_owner(peers: str, state: str, assigned: int) -> None:
-    """CLUSTER INFO says `ok` when every slot has an owner, and how many have one."""
-    lines = ClusterMap(2, [0], peers, HERE).info_text().splitlines()
+@pytest.mark.parametrize(
+    ("health", "flags"), [(Health.ONLINE, "master"), (Health.SUSPECTED, "master,fail?"), (Health.FAILED, "master,fail")]
+)
+def test_nodes_that_do_not_answer_are_flagged(health: Health, flags: str) -> None:
+    """CLUSTER NODES has Redis' flags for a node that is suspected or has failed, and its link as disconnected."""
+    cluster = ClusterMap(2, [0], "1=b:7002", HERE)
+    line = cluster.nodes_text(seeing(Seen(health=health, connected=False))).splitlines()[1]
 
-    assert [f"cluster_state:{state}", f"cluster_slots_assigned:{assigned}"] == lines[:2]
+    assert f"b:7002@0 {flags} - 0 0 0 disconnected 8192-16383" == line.partition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("peers", "others", "expected"),
+    [
+        ("1=b:2,2=c:3", [Seen(), Seen()], ("ok", SLOTS, 0, 0)),
+        ("1=b:2,2=c:3", [Seen(health=Health.SUSPECTED), Seen()], ("ok", 10923, 5461, 0)),
+        ("1=b:2,2=c:3", [Seen(health=Health.FAILED), Seen()], ("fail", 10923, 0, 5461)),
+        ("1=b:2,2=c:3", [Seen(health=Health.SUSPECTED)] * 2, ("fail", 5462, 10922, 0)),
+        ("1-2=b:2", [Seen(health=Health.SUSPECTED)], ("fail", 5462, 10922, 0)),
+        ("1=b:2", [Seen()], ("fail", 10923, 0, 0)),
+        ("", [], ("fail", 5462, 0, 0)),
+    ],
+)
+def test_state_is_ok_when_all_slots_are_served(
+    peers: str, others: list[Seen], expected: tuple[str, int, int, int]
+) -> None:
+    """CLUSTER INFO says `ok` when every slot has an owner that has not failed, and most owners answer."""
+    lines = ClusterMap(3, [0], peers, HERE).info_text(seeing(*others), 3, 4).splitlines()
+    fields = dict(line.split(":") for line in lines)
+
+    state, ok, suspected, failed = expected
+    assert {
+        "cluster_state": state,
+        "cluster_slots_ok": str(ok),
+        "cluster_slots_pfail": str(suspected),
+        "cluster_slots_fail": str(failed),
+        "cluster_slots_assigned": str(ok + suspected + failed),
+        "cluster_stats_messages_sent": "3",
+        "cluster_stats_messages_received": "4",
+    } == {name: fields[name] for name in fields if name.startswith(("cluster_sta", "cluster_slots"))}
 
 
 def test_worker_without_partitions_is_a_node() -> None:
