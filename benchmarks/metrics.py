@@ -34,6 +34,7 @@ from ingest.distribution import REQUEST_SECONDS, Distribution
 from ingest.events import encode
 from ingest.log import LogRecord, open_log
 from ingest.observer import NullObserver, Observer
+from ingest.seat import Seat
 from ingest.worker import Worker
 from ops.config import Settings
 from ops.logging import configure_logging
@@ -137,7 +138,7 @@ async def _scrape(directory: Path, partitions: int) -> ScrapeResult:
     metrics = Metrics()
     opener = store_opener(settings, directory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
-    metrics.watch(Watched(settings, workers, log, None, _ready))
+    metrics.watch(Watched(settings, {each: Seat(worker) for each, worker in workers.items()}, log, None, _ready))
     await log.start()
     try:
         for worker in workers.values():

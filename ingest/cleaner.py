@@ -225,6 +225,7 @@ class Cleaner:
         self._jobs.pop(partition, None)
         if is_damage(error):
             reason = str(damaged(error))
+            self._seats[partition].note_damage()
         else:
             reason = f"cleaning failed: {named_error(error)}"
             logger.error("cleaning_failed", partition=partition, exc_info=error)

@@ -73,6 +73,8 @@ class Consumer:
         self._stopped_outside: set[int] = set()
         self.alive_at = 0.0
         self._watch = Watch(log, self.seats, observer, identity_seconds)
+        for partition, seat in self.seats.items():
+            seat.stop = partial(self.set_aside, partition)
 
     @property
     def log_heard_at(self) -> float:
@@ -234,6 +236,8 @@ class Consumer:
         except (LogUnavailableError, StoreBusyError) as error:
             self._set_aside(partition, Condition.WAITING, str(error))
         except CorruptionError as error:
+            if seat.worker.is_open:
+                seat.note_damage()
             self._set_aside(partition, Condition.STOPPED, str(error))
         except Exception as error:
             if partition in self._stopped_outside:  # while this was under way: the reason is known
@@ -309,6 +313,9 @@ class Consumer:
             if partition in self._stopped_outside:  # while another one was tried: the next turn pauses it first
                 continue
             self.alive_at = monotonic()
+            if seat.is_still_damaged():
+                self._set_aside(partition, seat.condition, seat.reason)
+                continue
             reason = self._reason_to_wait()
             if reason and (seat.worker.is_open or not self._may_wait_open(seat)):
                 self._set_aside(partition, seat.condition, reason)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from engine.errors import CommandError, DueError, EventError
+from engine.registry import Spec
+from engine.replies import Reply
+from engine.store.base import is_damage
+from engine.store.failures import is_store_failure, read_failure
 from engine.system import Position
 from ingest.observer import Condition
 from ingest.worker import Worker
@@ -63,6 +70,15 @@ def _nobody_reads(_partition: int, _offset: int) -> None:
     """There is no reader yet."""
 
 
+def _nobody_applies(_reason: str) -> None:
+    """There is no consumer yet."""
+
+
+def _is_another() -> bool:
+    """Nothing is known to be damaged."""
+    return False
+
+
 @dataclass(slots=True)
 class Seat:
     """One owned partition.
@@ -81,6 +97,8 @@ class Seat:
         retry_seconds: how long to wait after the next failure.
         beside: who applies own appends from memory; None when nobody does.
         pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
+        stop: lets the consumer set the partition aside, for a reason that has to do with its store.
+        is_still_damaged: whether the store in which damage was met is still the one to be opened.
     """
 
     worker: Worker
@@ -97,8 +115,65 @@ class Seat:
     retry_seconds: float = RETRY_SECONDS_MIN
     beside: Beside | None = None
     pass_by: Callable[[int, int], None] = _nobody_reads
+    stop: Callable[[str], None] = _nobody_applies
+    is_still_damaged: Callable[[], bool] = _is_another
 
     @property
     def committed(self) -> Position | None:
         """The newest committed position; None before the worker was open."""
         return self.worker.machine.position if self.worker.is_open else self.position
+
+    def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
+        """`Machine.evaluate`, where a failing store stops the partition.
+
+        Raises:
+            CommandError: its own error, or why the partition is stopped. DueError: as `Machine.evaluate`.
+        """
+        try:
+            return self.worker.machine.evaluate(spec, args, db, wall_ms, at_ms)
+        except (CommandError, EventError, DueError):
+            raise
+        except Exception as error:
+            self.read_failed(error)
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around whatever else reads the store to reply to a client.
+
+        Raises:
+            CommandError: why the partition is stopped.
+        """
+        try:
+            yield
+        except Exception as error:
+            self.read_failed(error)
+            raise
+
+    def read_failed(self, error: Exception) -> None:
+        """Stop the partition, where what a read of its store has raised is the store's failure.
+
+        In the loop's next turn: whoever has read may stand in the middle of a batch.
+
+        Raises:
+            CommandError: what to tell a client then.
+        """
+        if not is_store_failure(error) or not self.worker.is_open:
+            return
+        if is_damage(error):
+            self.note_damage()
+        reason, machine = read_failure(error), self.worker.machine
+
+        def stop() -> None:
+            if self.worker.is_open and self.worker.machine is machine:  # else it was set aside meanwhile
+                self.stop(reason)
+
+        asyncio.get_running_loop().call_soon(stop)
+        raise CommandError(f"ERR partition {self.worker.partition} is {Condition.STOPPED}: {reason}") from error
+
+    def note_damage(self) -> None:
+        """Damage was met in the open store: it is not opened again before another one is in its place, or a restart.
+
+        An opening would succeed, as it reads next to nothing, and the partition would run until the next read of it.
+        """
+        self.is_still_damaged = self.worker.sameness()

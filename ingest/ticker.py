@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from engine.encoding import pack_u64
+from engine.errors import CommandError
 from engine.store.base import EXPIRY_CF
 from ingest.clock import now_ms
 from ingest.errors import LogUnavailableError
@@ -55,8 +56,8 @@ class Ticker:
             try:
                 if seat.condition is Condition.RUNNING and self._outlooks[partition].is_due(seat, wall_ms):
                     await self._tick(partition, seat)
-            except LogUnavailableError:
-                pass  # the consumer finds out as well, and says so
+            except (LogUnavailableError, CommandError):
+                pass  # the consumer finds out as well, or stops the partition, and says so
             except Exception:
                 logger.exception("tick_failed", partition=partition)
 
@@ -95,6 +96,7 @@ class _Outlook:
                 return False  # or back after a while without an event: then the next look tells
         if not self._is_due and wall_ms > self._looked_ms:
             start, end = pack_u64(self._looked_ms + 1), pack_u64(wall_ms + 1)
-            self._is_due = next(seat.worker.store.scan(EXPIRY_CF, start, end), None) is not None
+            with seat.reading():
+                self._is_due = next(seat.worker.store.scan(EXPIRY_CF, start, end), None) is not None
             self._looked_ms = wall_ms
         return self._is_due

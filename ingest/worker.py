@@ -17,6 +17,8 @@ from stamina import Attempt, retry_context
 from engine.errors import PartitionStoppedError, StoreBusyError
 from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.store.base import Store
+from engine.store.directory import same_database
+from engine.store.rocks import RocksStore
 from engine.system import Home
 from ingest.dead_letters import DeadLetter, DeadLetters
 from ingest.events import decode
@@ -120,6 +122,10 @@ class Worker:
         store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    def sameness(self) -> Callable[[], bool]:
+        """A question for later, also after `close`: is what would be opened still the store that is open now?"""
+        return same_database(self.store.path) if isinstance(self.store, RocksStore) else lambda: True
 
     async def check(self) -> None:
         """Hold the log against the committed position; LogMismatchError when they do not fit."""

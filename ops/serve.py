@@ -129,7 +129,7 @@ class Service:
         reading = asyncio.create_task(self._rocksdb_logs.run())
         measuring = asyncio.create_task(self.metrics.run())
         try:
-            self.metrics.watch(Watched(settings, self._workers, self._log, self.resp, self._health.readiness))
+            self.metrics.watch(Watched(settings, self.consumer.seats, self._log, self.resp, self._health.readiness))
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)

@@ -14,6 +14,7 @@ from engine.replies import Reply
 from ingest.clock import ReadClock
 from ingest.log import Position
 from ingest.resp.items import Item
+from ingest.seat import Seat
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 
@@ -28,15 +29,16 @@ class UnusualError(Exception):
 
 
 def apply_group(
-    machine: Machine, items: list[Item], positions: list[Position], read_clock: ReadClock
+    seat: Seat, items: list[Item], positions: list[Position], read_clock: ReadClock
 ) -> tuple[Answers, list[Applied]]:
-    """Evaluate a group whose first write is the machine's next record: the replies, and what each run of writes did.
+    """Evaluate a group whose first write is the partition's next record: the replies, and what each run of writes did.
 
     Nothing is committed.
 
     Raises:
         UnusualError, Exception: as `Machine.apply`; roll back.
     """
+    machine = seat.worker.machine
     answers: Answers = []
     done: list[Applied] = []
     if len(items) == len(positions):  # writes only, as usual
@@ -46,7 +48,7 @@ def apply_group(
     for is_read, some in groupby(items, _is_read):
         together = list(some)
         if is_read:
-            answers += [(item, evaluated(machine, item, read_clock)) for item in together]
+            answers += [(item, evaluated(seat, item, read_clock)) for item in together]
         else:
             done.append(_apply_run(machine, together, list(islice(places, len(together))), answers))
     return answers, done
@@ -83,15 +85,15 @@ def outcome(applied: Applied, offset: int) -> Reply:
     return CommandError(f"ERR {reason}")
 
 
-def evaluated(machine: Machine, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
+def evaluated(seat: Seat, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
     """The reply of a read that waited; `by_wall`, with what is due by the read clock gone, whatever the command."""
     spec = item.spec
     assert spec is not None
     if not item.is_wanted:
         return None
-    at_ms = max(machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
+    at_ms = max(seat.worker.machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
     try:
-        return machine.evaluate(spec, item.args, item.db, at_ms=at_ms)
+        return seat.evaluate(spec, item.args, item.db, at_ms=at_ms)
     except CommandError as error:
         return error
     except EventError as error:

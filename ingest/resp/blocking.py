@@ -262,4 +262,4 @@ class Blocked:
         try:
             return lane.read(spec, [key], db, self._server.wall_ms)
         except DueError:
-            return lane.machine.evaluate(spec, [key], db, at_ms=self._server.wall_ms)
+            return lane.seat.evaluate(spec, [key], db, at_ms=self._server.wall_ms)

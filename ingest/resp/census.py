@@ -86,6 +86,7 @@ class Census:
 
     def of(self, lane: Lane) -> dict[int, Expiring]:
         """The counts of an open partition by logical database."""
-        counted = self._passes.setdefault(lane.partition, _Pass()).step(lane)
+        with lane.seat.reading():
+            counted = self._passes.setdefault(lane.partition, _Pass()).step(lane)
         logical = {stored: db for db, stored in enumerate(lane.machine.position.stored_dbs)}
         return {logical[stored]: expiring for stored, expiring in counted.items()}

@@ -124,7 +124,7 @@ class Lane:
             CommandError: its own error.
             DueError: a key of it is due by `wall_ms` and not by the log: `submit_after_tick` waits for a tick.
         """
-        return self.machine.evaluate(spec, args, db, wall_ms)
+        return self.seat.evaluate(spec, args, db, wall_ms)
 
     def submit(self, item: Item) -> None:
         """Queue a write, or a read that stands behind one."""
@@ -303,7 +303,7 @@ class Lane:
 
     def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> tuple[Answers, list[Applied]]:
         """Apply and commit one group; its replies, and what each run of writes did."""
-        answers, done = apply_group(machine, items, positions, self._read_clock)
+        answers, done = apply_group(self.seat, items, positions, self._read_clock)
         if positions:
             last = log_record(next(item for item in reversed(items) if item.entry is not None), positions[-1])
             machine.commit(self._log.fingerprint(self.partition, last))
@@ -336,7 +336,7 @@ class Lane:
         places = iter(positions)
         for at, item in enumerate(items):
             if item.entry is None:
-                self._answer([(item, evaluated(self.machine, item, self._read_clock))], 0.0)
+                self._answer([(item, evaluated(self.seat, item, self._read_clock))], 0.0)
                 continue
             position = next(places)
             item.offset = position.offset
@@ -396,4 +396,4 @@ class Lane:
         worker = self.seat.worker
         if not worker.is_open:
             return error
-        return evaluated(worker.machine, item, self._read_clock, by_wall=True)
+        return evaluated(self.seat, item, self._read_clock, by_wall=True)

@@ -287,7 +287,7 @@ class Server:
         try:
             return lane.read(spec, args, db, self.wall_ms)
         except DueError:
-            return lane.machine.evaluate(spec, args, db, at_ms=self.wall_ms)
+            return lane.seat.evaluate(spec, args, db, at_ms=self.wall_ms)
 
     # ------------------------------------------------------------------ what was done
 

@@ -90,7 +90,7 @@ def _outcome(session: Session, lane: Lane, step: Step, wall_ms: int, at_ms: int,
     try:
         replies.check(write=False)
         if step.plan.spec is not None:
-            return lane.machine.evaluate(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+            return lane.seat.evaluate(step.plan.spec, step.args, session.db, wall_ms, at_ms)
         return _handle(session, step)  # SELECT, for the steps behind it
     except CommandError as error:
         return error

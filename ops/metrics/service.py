@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from engine.applied import Applied
+from engine.errors import CommandError
 from engine.store.rocks import RocksStore, SharedMemory
 from ingest.distribution import APPLY_SECONDS, Distribution
 from ingest.log import Log
 from ingest.observer import Cleaned, Condition
 from ingest.resp.server import Server
+from ingest.seat import Seat
 from ingest.seldom import Seldom
-from ingest.worker import Worker
 from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
 from ops.metrics.counts import PartitionCounts, add_latency
@@ -48,14 +50,14 @@ class Watched:
 
     Attributes:
         settings: of the process.
-        workers: of the owned partitions.
+        seats: of the owned partitions.
         log: that is applied.
         server: for Redis clients; None when there is none.
         readiness: what `/readyz` answers.
     """
 
     settings: Settings
-    workers: Mapping[int, Worker]
+    seats: Mapping[int, Seat]
     log: Log
     server: Server | None
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
@@ -82,7 +84,7 @@ class Metrics:
     def watch(self, watched: Watched) -> None:
         """Let scrapes read these."""
         self._watched = watched
-        for partition in watched.workers:
+        for partition in watched.seats:
             self._of(partition)
 
     async def run(self) -> None:
@@ -141,7 +143,7 @@ class Metrics:
         counts = self._of(partition)
         counts.condition = condition
         if condition is Condition.STOPPED and self._watched is not None:  # the store is closed next, and forgets
-            counts.store_errors += store_errors(self._watched.workers[partition])
+            counts.store_errors += store_errors(self._watched.seats[partition].worker)
         log = logger.info if condition is Condition.RUNNING else logger.error
         log("partition", partition=partition, condition=str(condition), reason=reason)
 
@@ -159,11 +161,13 @@ class Metrics:
     # ------------------------------------------------------------------ inside
 
     async def _read(self, readings: Readings, watched: Watched, slices: Slices) -> None:
-        for partition, worker in watched.workers.items():
+        for partition, seat in watched.seats.items():
+            worker = seat.worker
             errors = self._of(partition).store_errors + store_errors(worker)
             readings.add("rocksdb_background_errors_total", errors, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile
-                read_partition(readings, partition, worker)
+                with suppress(CommandError), seat.reading():  # it is stopped then, and its condition tells
+                    read_partition(readings, partition, worker)
                 if self._memory is None and isinstance(worker.store, RocksStore):
                     self._memory = worker.store.memory
             await slices.pause()

@@ -21,6 +21,7 @@ from engine.sweep import Sweeper
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, open_log
 from ingest.observer import Cleaned, Condition
+from ingest.seat import Seat
 from ingest.worker import Worker
 from ops.config import Settings
 from ops.metrics import CATALOG, Metrics, Watched
@@ -55,7 +56,7 @@ async def watching(directory: Path, partitions: int) -> AsyncIterator[tuple[Metr
     metrics = Metrics()
     opener = store_opener(settings, directory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
-    metrics.watch(Watched(settings, workers, log, None, _ready))
+    metrics.watch(Watched(settings, {each: Seat(worker) for each, worker in workers.items()}, log, None, _ready))
     for worker in workers.values():
         worker.open()
     try:

@@ -180,7 +180,8 @@ async def _slot_names(session: Session, number: int) -> AsyncIterator[list[bytes
     lane = session.server.lanes.get(partition_of(number, session.server.partitions))
     start: bytes | None = b""
     while lane is not None and start is not None:
-        names, start = _step(lane, number, start)
+        with lane.seat.reading():
+            names, start = _step(lane, number, start)
         yield names
         await asyncio.sleep(0)
 

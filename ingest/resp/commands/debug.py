@@ -68,7 +68,8 @@ def _digest(session: Session, args: list[bytes]) -> Reply:
     digests = []
     for lane in session.server.lanes.values():
         layout = LAYOUTS[lane.machine.home.layout](lane.partition)
-        digests.append(digest(lane.seat.worker.store, layout, lane.machine.clock_ms))
+        with lane.seat.reading():
+            digests.append(digest(lane.seat.worker.store, layout, lane.machine.clock_ms))
     return Status(str(combine(digests)).encode())
 
 
