@@ -26,6 +26,7 @@ from ingest.resp.dispatch import dispatch
 from ingest.resp.encode import encode2, encode3
 from ingest.resp.items import ITEM_BYTES
 from ingest.resp.plans import Kind, Plan
+from ingest.resp.replies import Push
 
 if TYPE_CHECKING:
     from ingest.resp.acl import User
@@ -52,6 +53,7 @@ class Session:
         cells: the places of replies that are still to come, and of those behind them; empty most of the time.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
+        pushes: encoded messages that leave with it too, behind the replies that are there.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
@@ -98,6 +100,7 @@ class Session:
         self.cell_bytes = 0
         self.cells: deque[Cell | Filled] = deque()
         self.parts: list[bytes] = []
+        self.pushes: list[bytes] = []
         self._backlog: deque[list[bytes]] = deque()
         self._backlog_bytes = 0
         self._task: asyncio.Task[None] | None = None
@@ -116,7 +119,7 @@ class Session:
     @property
     def output_bytes(self) -> int:
         """What waits to be sent to it."""
-        return self.transport.get_write_buffer_size() + sum(map(len, self.parts))
+        return self.transport.get_write_buffer_size() + sum(map(len, self.parts)) + sum(map(len, self.pushes))
 
     @property
     def has_pending(self) -> bool:
@@ -221,10 +224,15 @@ class Session:
     # ------------------------------------------------------------------ out
 
     def answer(self, reply: Reply) -> None:
-        """The reply to the command at hand, which is there at once."""
-        if self.muted:
-            return
-        data = self.encode(reply)
+        """The reply to the command at hand, which is there at once; behind it what the command has pushed to itself."""
+        if not self.muted or isinstance(reply, Push):  # CLIENT REPLY hides no push, so no confirmation of SUBSCRIBE
+            self._add(self.encode(reply))
+        if self.pushes:
+            pushes, self.pushes = self.pushes, []
+            for data in pushes:
+                self._add(data)
+
+    def _add(self, data: bytes) -> None:
         if self.cells:
             self.cells.append(Filled(data))
         else:
@@ -239,8 +247,8 @@ class Session:
         self.cells.append(cell)
 
     def send(self, reply: Reply) -> None:
-        """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot."""
-        self.parts.append(self.encode(reply))
+        """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot, behind its replies."""
+        self.pushes.append(self.encode(reply))
         self.server.ready[self] = None
 
     def flush(self) -> None:
@@ -254,6 +262,9 @@ class Session:
             self.server.stats.write_seconds.add(monotonic() - self.waiting_since, waiting - len(cells))
             self.waiting_since = self.last_active
         self.cell_bytes = 0 if not cells else self.cell_bytes - sum(map(len, parts))
+        if self.pushes:
+            parts += self.pushes
+            self.pushes.clear()
         self.write_out()
         if self._backlog:
             self.resume()

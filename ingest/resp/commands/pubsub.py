@@ -186,7 +186,7 @@ def _told(session: Session, replies: list[Push]) -> Reply:
     """One command, several replies: all but the last go out by themselves."""
     session.refresh()
     for reply in replies[:-1]:
-        session.send(reply)
+        session.answer(reply)
     return replies[-1]
 
 

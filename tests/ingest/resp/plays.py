@@ -62,6 +62,51 @@ PUBSUB: Final = """
     c: PUBSUB NUMPAT
 """
 
+OWN_MESSAGES: Final = """
+    a: SUBSCRIBE x
+    a: PSUBSCRIBE x*
+    a: UNSUBSCRIBE x
+    a: PUNSUBSCRIBE
+    a: SUBSCRIBE x
+    a: PUBLISH x m
+    b: PUBLISH x n
+    a: MULTI
+    a: PING one
+    a: PUBLISH x m
+    a: PUBLISH x n
+    a: PING two
+    a: EXEC
+    a: MULTI
+    a: UNSUBSCRIBE x
+    a: EXEC
+    a: SSUBSCRIBE s
+    a: SPUBLISH s m
+"""
+"""In RESP3 alone: a RESP2 client that listens publishes nothing."""
+
+SILENCED: Final = """
+    a: CLIENT REPLY OFF
+    a: SUBSCRIBE x
+    a: PSUBSCRIBE x*
+    b: PUBLISH x m
+    a: SSUBSCRIBE s
+    a: UNSUBSCRIBE x
+    a: PUNSUBSCRIBE
+    a: SUNSUBSCRIBE s
+    a: UNSUBSCRIBE
+    a: PING
+    c: CLIENT REPLY SKIP
+    c: SUBSCRIBE x y
+    c: UNSUBSCRIBE
+    c: CLIENT REPLY SKIP
+    c: PING
+    c: PING
+    c: CLIENT REPLY OFF
+    c: PING
+    c: CLIENT REPLY ON
+    c: PING
+"""
+
 CLIENT: Final = """
     a: SUBSCRIBE x
     a: CLIENT ID x
@@ -308,6 +353,8 @@ NOTIFICATIONS: Final = """
     a: LPUSH in 3
     a: GETDEL in
     a: EXEC
+    s: SET own 1
+    s: INCR own
     a: SELECT 3
     a: SET there 1
     a: DEL there

@@ -8,7 +8,7 @@ from engine.errors import CROSS_SLOT
 from ingest.resp.pubsub import allowed_while_subscribed
 from ingest.resp.registry import SERVER_SPECS
 from ingest.resp.settings import RespSettings
-from tests.ingest.resp.plays import PUBSUB
+from tests.ingest.resp.plays import OWN_MESSAGES, PUBSUB, SILENCED
 from tests.ingest.resp.scripts import OracleClients, OurClients, play
 from tests.real.oracle import ErrorReply, Oracle
 
@@ -47,18 +47,27 @@ def test_patterns_hear_in_order_of_their_first_subscription() -> None:
     }
 
 
-def test_own_message_comes_before_the_reply() -> None:
-    """Who publishes to itself hears the message first, then how many copies went out; the oracle has it the other way.
+def test_own_message_comes_behind_the_reply(oracle_server: Oracle) -> None:
+    """Who publishes to itself reads its reply first, that of a whole EXEC too, then the messages, as on the oracle."""
+    theirs = OracleClients(oracle_server)
 
-    RESP3 lets a push come at any time, so clients take it out of the stream wherever it stands.
-    """
-    clients = OurClients()
-    clients.say("a", [b"HELLO", b"3"])
-    clients.say("a", [b"SUBSCRIBE", b"x"])
+    expected = play(theirs, OWN_MESSAGES, resp3=True)
+    theirs.close()
 
-    got = clients.say("a", [b"PUBLISH", b"x", b"m"])
+    assert expected == play(OurClients(), OWN_MESSAGES, resp3=True)
+    assert {"a": b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\nm\r\n"} in [got for _, got in expected]
 
-    assert got == {"a": b">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\nm\r\n:1\r\n"}
+
+@pytest.mark.parametrize("resp3", [False, True])
+def test_confirmations_are_not_silenced(oracle_server: Oracle, resp3: bool) -> None:
+    """CLIENT REPLY OFF and SKIP leave out replies, not what SUBSCRIBE and its kin confirm, as on the oracle."""
+    theirs = OracleClients(oracle_server)
+
+    expected = play(theirs, SILENCED, resp3=resp3)
+    theirs.close()
+
+    assert expected == play(OurClients(), SILENCED, resp3=resp3)
+    assert "c: SUBSCRIBE x y" in [line for line, got in expected if "c" in got]
 
 
 def test_nothing_is_left_of_a_client_that_is_gone() -> None:
