@@ -1,10 +1,13 @@
-"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/; valkey-server 9.1, in the C locale, answered the rest.
+"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/; valkey-server 9.1, in the C locale, answered the
+rest, but for what is a number: Redis asks strtod(3), to which nothing at all is 0, and blanks in front and hexadecimal
+digits are fine; Valkey takes none of them.
 
 A pattern of BY or GET is a C string where `*` and `->` are looked for, so its first NUL ends that search.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,6 +23,8 @@ from engine.types import hashes, lists, sets, strings, zsets
 
 _NOT_A_NUMBER: Final = "ERR One or more scores can't be converted into double"
 _ITSELF: Final = b"#"
+_BLANKS: Final = b" \t\n\v\f\r"
+_HEX: Final = re.compile(rb"[+-]?0x(?=\.?[0-9a-f])[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.IGNORECASE)
 _ARGUMENTS: Final = {b"LIMIT": 2, b"BY": 1, b"GET": 1, b"STORE": 1, b"ASC": 0, b"DESC": 0, b"ALPHA": 0}
 
 
@@ -235,15 +240,27 @@ def _looked_up(tx: Transaction, patterns: tuple[bytes, ...], elements: list[byte
 
 
 def _number(weight: bytes | None) -> float:
-    """A weight as a number, 0 when there is none.
+    """A weight as a number, 0 when there is none or it is empty: what strtod(3) makes of it, as in Redis.
 
     Raises:
         CommandError: it spells no number.
     """
-    number = 0.0 if weight is None else parse_double(_c_string(weight))
+    text = b"" if weight is None else _c_string(weight)
+    if not text:
+        return 0.0
+    digits = text.lstrip(_BLANKS)
+    number = _from_hex(digits) if _HEX.fullmatch(digits) else parse_double(digits)
     if number is None:
         raise CommandError(_NOT_A_NUMBER)
     return number
+
+
+def _from_hex(digits: bytes) -> float | None:
+    """A number such as 0x1.8p3; None when it is too large."""
+    try:
+        return float.fromhex(digits.decode())
+    except OverflowError:
+        return None
 
 
 class _Reference:

@@ -314,13 +314,14 @@ def _checked(args: list[bytes]) -> list[bytes]:
 
 # ----------------------------------------------------------------------------------------------------- inline commands
 
-# A backslash escapes what follows, unless that is the last character of the line, which can only be the closing quote.
 # Possessive and atomic, so that nothing is tried twice: a line of any kind takes linear time.
-_DOUBLE_QUOTED: Final = rb'"(?>\\.(?=.)|[^"])*+"'
-_SINGLE_QUOTED: Final = rb"'(?>\\'(?=.)|[^'])*+'"
+_DOUBLE_QUOTED: Final = rb'"(?>\\.|[^"\\])*+"'
+_SINGLE_QUOTED: Final = rb"'(?>\\'|[^'])*+'"
 _PIECE: Final = re.compile(rb"[^ \t\r\n\"']++|%b|%b" % (_DOUBLE_QUOTED, _SINGLE_QUOTED), re.DOTALL)
 _ARGUMENT: Final = re.compile(
-    rb"[ \t\n\v\f\r]*+((?:[^ \t\r\n\"']++|%b|%b)++)(?=[ \t\r\n]|\Z)" % (_DOUBLE_QUOTED, _SINGLE_QUOTED), re.DOTALL
+    rb"[ \t\n\v\f\r]*+([^ \t\r\n\"']*+(?:%b|%b)(?=[ \t\n\v\f\r]|\Z)|[^ \t\r\n\"']++(?=[ \t\r\n]|\Z))"
+    % (_DOUBLE_QUOTED, _SINGLE_QUOTED),
+    re.DOTALL,
 )
 _BLANKS: Final = b" \t\n\v\f\r"
 _ESCAPE: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -328,10 +329,10 @@ _CONTROL: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\
 
 
 def split_inline(line: bytes) -> list[bytes] | None:
-    r"""The arguments of an inline command without its line end, or None if a quote is not closed.
+    r"""The arguments of an inline command without its line end, or None if a quote is not closed, or something follows it.
 
-    Quoted and bare pieces that touch are one argument, as in a shell (valkey 9.1; Redis 7.0 wanted a blank after a
-    closing quote). In "…": \n \r \t \b \a, \xHH, and any other character for itself. In '…': \' alone. Bare: nothing.
+    A quote may open within an argument; what closes it ends the argument, so a blank has to follow. In "…": \n \r \t \b
+    \a, \xHH, and any other character for itself. In '…': \' alone. Bare: nothing.
     """
     args: list[bytes] = []
     position = 0
