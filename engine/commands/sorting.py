@@ -1,6 +1,7 @@
-"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/; valkey-server 9.1, in the C locale, answered the
-rest, but for what is a number: Redis asks strtod(3), to which nothing at all is 0, and blanks in front and hexadecimal
-digits are fine; Valkey takes none of them.
+"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/; valkey-server 9.1, in the C locale, answered the rest.
+
+A number is what Redis takes for one, which asks strtod(3): nothing at all is 0, blanks in front and hexadecimal digits
+are fine. Valkey refuses all three.
 
 A pattern of BY or GET is a C string where `*` and `->` are looked for, so its first NUL ends that search.
 """

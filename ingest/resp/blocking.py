@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -114,6 +115,7 @@ class Blocked:
         self._check_types(waiter)
         waiter.places = [(lane.partition, waiter.db, key) for key in dict.fromkeys(keys)]
         self._join(waiter)
+        began = perf_counter()
         try:
             if session.is_finished:  # it has left between its command and now
                 session.kill()
@@ -126,6 +128,7 @@ class Blocked:
             reply = await self._time_out(waiter)
         finally:
             self._leave(waiter)
+            session.waited_seconds += perf_counter() - began
         if isinstance(reply, CommandError):
             raise reply
         return reply

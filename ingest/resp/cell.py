@@ -24,9 +24,10 @@ class Cell(Item):
 
     Attributes:
         data: the encoded reply, once it is there.
+        command: as the client has sent it, for SLOWLOG; None for what no client has sent so.
     """
 
-    __slots__ = ("_muted", "data", "plan", "session")
+    __slots__ = ("_muted", "command", "data", "plan", "session")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Cell(Item):
         spec: Spec | None = None,
         event_id: bytes | None = None,
         watch_id: bytes | None = None,
+        command: list[bytes] | None = None,
     ) -> None:
         # Item's attributes too: measured, the call of its __init__ costs as much as setting them.
         self.name = name
@@ -52,6 +54,7 @@ class Cell(Item):
         self.data: bytes | None = None
         self.plan = plan
         self.session = session
+        self.command = command
         self._muted = session.muted
 
     def answer(self, reply: Reply, seconds: float) -> None:
@@ -76,7 +79,7 @@ class Cell(Item):
         server.ready[session] = None
         plan = self.plan
         if seconds > server.slow_seconds or server.tracks_latencies or type(reply) is CommandError:
-            server.account(session, plan, [self.name, *self.args], reply, seconds)
+            server.account(session, plan, self.command or [self.name, *self.args], reply, seconds)
         else:
             plan.calls += 1
             plan.seconds += seconds

@@ -229,13 +229,13 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     else:
         lane = server.lane_of(plan.spec.keys(args))
         if session.has_pending and lane.pending_events:  # else its writes are in other partitions
-            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec))
+            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
             lane.submit(cell)
             return
         try:
             reply = lane.read(plan.spec, args, session.db, server.wall_ms)
         except DueError:
-            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec))
+            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
             lane.submit_after_tick(cell)
             return
     if reply:
@@ -252,16 +252,17 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         session.start(plan, command, server.spread.write(plan.name, args))
         return
     keys = plan.spec.keys(args)
-    submit_write(session, plan, server.lane_of(keys), args, keys)
+    submit_write(session, plan, server.lane_of(keys), command, keys)
 
 
-def submit_write(session: Session, plan: Plan, lane: Lane, args: list[bytes], keys: list[bytes]) -> None:
-    """Append one command as an event; its reply comes in a cell.
+def submit_write(session: Session, plan: Plan, lane: Lane, command: list[bytes], keys: list[bytes]) -> None:
+    """Append one command, as the client has sent it, as an event; its reply comes in a cell.
 
     Raises:
         CommandError: the event would be too large.
     """
+    args = command[1:]
     entry = event_entry(lane.partition, plan.name, args, keys, db=session.db)
-    cell = Cell(session, plan, plan.name, args, entry)
+    cell = Cell(session, plan, plan.name, args, entry, command=command)
     session.expect(cell)
     lane.submit(cell)

@@ -329,7 +329,7 @@ _CONTROL: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\
 
 
 def split_inline(line: bytes) -> list[bytes] | None:
-    r"""The arguments of an inline command without its line end, or None if a quote is not closed, or something follows it.
+    r"""The arguments of an inline command without its line end, or None if its quotes are wrong.
 
     A quote may open within an argument; what closes it ends the argument, so a blank has to follow. In "…": \n \r \t \b
     \a, \xHH, and any other character for itself. In '…': \' alone. Bare: nothing.

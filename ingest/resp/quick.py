@@ -64,7 +64,7 @@ def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
         return False
     entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
-    cell = Cell(session, plan, plan.name, args, entry)
+    cell = Cell(session, plan, plan.name, args, entry, command=command)
     session.cells.append(cell)
     lane.submit(cell)
     session.last_command = plan.name

@@ -305,12 +305,10 @@ class Server:
             self.note_slow(session, plan, command, seconds)
 
     def note_slow(self, session: Session, plan: Plan, command: list[Any], seconds: float) -> None:
-        """Tell SLOWLOG and LATENCY of a command that took its time, unless it was its very task to wait."""
-        flags = plan.server.flags if plan.server is not None else ()
-        if "blocking" not in flags:
-            if "skip_slowlog" not in flags:
-                self.slowlog.add(session, command, int(seconds / _MICROSECOND), self.wall_ms // 1000)
-            self.latency.add("command", int(seconds * 1000))
+        """Tell SLOWLOG and LATENCY of a command that took its time."""
+        if plan.server is None or "skip_slowlog" not in plan.server.flags:
+            self.slowlog.add(session, command, int(seconds / _MICROSECOND), self.wall_ms // 1000)
+        self.latency.add("command", int(seconds * 1000))
 
     # ------------------------------------------------------------------ ingest.observer.Observer
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
 _CELLS_MAX: Final = 20_000
+_LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
 _READ: Final = Kind.READ
 
 logger = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ class Session:
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
+        waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
     def __init__(self, server: Server, transport: asyncio.Transport, session_id: int) -> None:
@@ -85,6 +87,7 @@ class Session:
         self.watched_slot = 0
         self.watched_keys: dict[tuple[int, bytes], None] = {}
         self.transacting: Cell | None = None
+        self.waited_seconds = 0.0
         self.watch_id = b""
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
@@ -316,6 +319,7 @@ class Session:
         """Let a coroutine find the reply; later commands wait for it."""
         self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
         self._waits = plan.server is not None and "blocking" in plan.server.flags
+        self.waited_seconds = 0.0
         self.refresh()
 
     async def _finish(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply], muted: bool) -> None:
@@ -327,7 +331,9 @@ class Session:
         except Exception:
             logger.exception("command_failed", command=plan.shown)
             reply = BROKEN
-        self.release(plan, command, reply, perf_counter() - began, muted=muted)
+        self.release(
+            plan, command, reply, max(_LEAST_SECONDS, perf_counter() - began - self.waited_seconds), muted=muted
+        )
 
     def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
         """The command that held the connection is done."""

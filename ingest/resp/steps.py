@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -103,11 +104,13 @@ class Run:
         session: whose EXEC it is.
         steps: all of them.
         outcomes: of those that the engine has run, in order.
+        seconds: how long the engine took for all of those; nobody knows more, so each has an equal share of it.
     """
 
-    def __init__(self, session: Session, steps: Iterable[Step], outcomes: Iterable[Reply]) -> None:
+    def __init__(self, session: Session, steps: list[Step], outcomes: Iterable[Reply], seconds: float) -> None:
         self._session = session
         self._left = iter(steps)
+        self._share = seconds / (sum(step.event is not None for step in steps) or 1)
         self._outcomes = iter(outcomes)
         self._replies: list[Reply] = []
 
@@ -116,22 +119,24 @@ class Run:
         self._session.in_exec = True
         try:
             for step in self._left:
+                began = perf_counter()
                 reply = self._reply(step)
                 if inspect.iscoroutine(reply):
-                    return self._go_on(step, reply)
-                self._note(step, reply)
+                    return self._go_on(step, reply, began)
+                self._note(step, reply, began)
         finally:
             self._session.in_exec = False
         return self._replies
 
-    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply]) -> list[Reply]:
+    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply], began: float) -> list[Reply]:
         """The rest, from a step on that takes its time. The session is held: no other command of it is between."""
         self._session.in_exec = True
         try:
-            self._note(step, await _awaited(step, work))
+            self._note(step, await _awaited(step, work), began)
             for later in self._left:
+                began = perf_counter()
                 reply = self._reply(later)
-                self._note(later, await _awaited(later, reply) if inspect.iscoroutine(reply) else reply)
+                self._note(later, await _awaited(later, reply) if inspect.iscoroutine(reply) else reply, began)
         finally:
             self._session.in_exec = False
         return self._replies
@@ -149,13 +154,11 @@ class Run:
             logger.exception("command_failed", command=step.plan.shown)
             return BROKEN
 
-    def _note(self, step: Step, reply: Reply) -> None:
-        """Each step is a call of its command; the time that all took is that of the EXEC."""
+    def _note(self, step: Step, reply: Reply, began: float) -> None:
+        """Each step is a call of its command, with its own time, which is part of the EXEC's as well."""
         self._replies.append(reply)
-        step.plan.calls += 1
-        if isinstance(reply, CommandError):
-            step.plan.failed += 1
-            self._session.server.stats.count_error(reply.message)
+        seconds = perf_counter() - began if step.event is None else self._share
+        self._session.server.account(self._session, step.plan, step.command, reply, seconds)
 
 
 def _handle(session: Session, step: Step) -> Any:

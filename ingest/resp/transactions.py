@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -121,11 +122,12 @@ def _read(session: Session, lane: Lane, steps: list[Step]) -> Reply:
     """All of it here and now, without an event: the replies, or a coroutine that finds them."""
     if any(step.plan.spec is not None for step in steps):
         _check(lane, write=False)
+    began = perf_counter()
     try:
         outcomes = evaluate(session, lane, steps, wall_ms=session.server.wall_ms)
     except DueError:
         return _read_after_tick(session, lane, steps)
-    return Run(session, steps, outcomes).begin()
+    return Run(session, steps, outcomes, perf_counter() - began).begin()
 
 
 async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> Reply:
@@ -133,7 +135,9 @@ async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> R
     tick = await lane.write(b"TICK", [])
     _check(lane, write=False)
     at_ms = session.server.wall_ms if isinstance(tick, CommandError) else 0
-    replies = Run(session, steps, evaluate(session, lane, steps, at_ms=at_ms)).begin()
+    began = perf_counter()
+    outcomes = evaluate(session, lane, steps, at_ms=at_ms)
+    replies = Run(session, steps, outcomes, perf_counter() - began).begin()
     return await replies if inspect.iscoroutine(replies) else replies
 
 
@@ -208,7 +212,7 @@ class ExecCell(Cell):
             self._end()
             return
         self.data = None
-        replies = Run(self.session, self._steps, reply).begin()
+        replies = Run(self.session, self._steps, reply, seconds).begin()
         if inspect.iscoroutine(replies):
             self._work = asyncio.get_running_loop().create_task(self._fill_later(replies))
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 
 import pytest
 
-from tests.ingest.resp import plays
+from tests.ingest.resp import plays, plays_of_looks
 from tests.ingest.resp.scripts import OracleClient, OracleClients, Step, normal, play, replay
 from tests.real.oracle import Connection, Oracle
 
@@ -15,7 +16,9 @@ PLAYS = {
     "client": plays.CLIENT,
     "monitor": plays.MONITOR,
     "notifications": plays.NOTIFICATIONS,
-    "slowlog": plays.SLOWLOG,
+    "slowlog": plays_of_looks.SLOWLOG,
+    "slow data": plays_of_looks.SLOW_DATA,
+    "keys and flags": plays_of_looks.KEYS_AND_FLAGS,
     "latency": plays.LATENCY,
 }
 
@@ -31,7 +34,7 @@ def test_same_as_the_oracle(name: str, resp3: bool, slotlog_address: tuple[str, 
 
 def on_oracle(oracle_server: Oracle, name: str, *, resp3: bool) -> list[Step]:
     """What each client gets on the oracle. Of a slow log other clients would be a part."""
-    clients = OracleClient(oracle_server) if name == "slowlog" else OracleClients(oracle_server)
+    clients = OracleClient(oracle_server) if name.startswith("slow") else OracleClients(oracle_server)
     clients.say("setup", [b"SLOWLOG", b"RESET"])
     steps = play(clients, PLAYS[name], resp3=resp3)
     clients.close()
@@ -39,12 +42,20 @@ def on_oracle(oracle_server: Oracle, name: str, *, resp3: bool) -> list[Step]:
 
 
 def test_to_wait_is_not_to_be_slow(slotlog_address: tuple[str, int]) -> None:
-    """A blocking pop that has waited is no entry of the SLOWLOG: waiting was its task."""
+    """Neither SLOWLOG nor INFO counts the time that a blocking command has waited: waiting was its task."""
+    waited_us = 500_000
     with closing(Connection(slotlog_address)) as client:
+        client.call("CONFIG", "RESETSTAT")
         client.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
         client.call("SLOWLOG", "RESET")
-        client.call("BLPOP", "nothing-here", "0.01")
-        noted = [entry[3][0] for entry in client.call("SLOWLOG", "GET")]
+        client.call("BLPOP", "nothing-here", waited_us / 1_000_000)
+        client.call("WAIT", 1, waited_us // 1000)
+        noted = {entry[3][0]: entry[2] for entry in client.call("SLOWLOG", "GET")}
         client.call("CONFIG", "SET", "slowlog-log-slower-than", 10_000)
+        stats = client.call("INFO", "commandstats").decode()
 
-    assert noted == [b"SLOWLOG"]
+    assert {b"SLOWLOG", b"BLPOP", b"WAIT"} == set(noted)
+    assert waited_us > noted[b"BLPOP"] + noted[b"WAIT"]
+    used_us = [int(found) for found in re.findall(r"cmdstat_(?:blpop|wait):calls=1,usec=(\d+),", stats)]
+    assert len(used_us) == 2
+    assert waited_us > sum(used_us)

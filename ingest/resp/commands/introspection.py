@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FLAGS: Final = ("loading", "stale")
 _CATEGORIES: Final = ("slow", "connection")
+_VARIABLE: Final = "variable_flags"
+_BITFIELD_WRITES: Final = frozenset({b"SET", b"INCRBY"})
 _NO_SUCH: Final = "ERR Invalid command specified"
 
 
@@ -157,7 +159,20 @@ def command_getkeys(session: Session, args: list[bytes]) -> Reply:
 )
 def command_getkeysandflags(session: Session, args: list[bytes]) -> Reply:
     """The keys among the words of a command, with what is done to each."""
-    return [[key, _statuses(flags)] for key, flags in _keys_in(args)]
+    found = _keys_in(args)
+    return [[key, _statuses(_flags_in_use(args, flags))] for key, flags in found]
+
+
+def _flags_in_use(words: list[bytes], flags: tuple[str, ...]) -> tuple[str, ...]:
+    """What these words do to a key, where that depends on them: SET and BITFIELD."""
+    if _VARIABLE not in flags:
+        return flags
+    options = {word.upper() for word in words[2:]}
+    if words[0].upper() == b"BITFIELD":
+        return ("RO", "access") if options.isdisjoint(_BITFIELD_WRITES) else ("RW", "access", "update")
+    if words[0].upper() == b"SET" and b"GET" in {word.upper() for word in words[3:]}:
+        return ("RW", "access", "update")
+    return ("OW", "update")
 
 
 def _keys_in(words: list[bytes]) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -171,7 +186,7 @@ def _keys_in(words: list[bytes]) -> list[tuple[bytes, tuple[str, ...]]]:
         entry = _find(b"%b|%b" % (words[0], words[1])) or entry
     if entry is None:
         raise CommandError(_NO_SUCH)
-    if not entry.keys:
+    if all("not_key" in flags for _, flags in entry.keys):
         raise CommandError("ERR The command has no key arguments")
     if not entry.takes(len(words)):
         raise CommandError("ERR Invalid number of arguments specified for command")

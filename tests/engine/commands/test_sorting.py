@@ -134,7 +134,7 @@ def test_numbers_are_read_as_the_oracle_does(text: str, oracle: Connection) -> N
 
 
 def test_what_strtod_takes_is_a_number() -> None:
-    """An empty element or weight is 0; blanks in front, and hexadecimal digits, are as good as none. So has Redis it."""
+    """An empty element or weight is 0; blanks in front, and hexadecimal digits, are no harm: as in Redis."""
     machine = open_machine(new_store())
     for element in (b"5", b"", b" 1", b"0x10", b"-0x1.8P1", b"\x00x"):
         run(machine, [b"RPUSH", b"n", element])

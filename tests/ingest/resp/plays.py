@@ -284,47 +284,6 @@ LATENCY: Final = """
     a: LATENCY HISTOGRAM set get
 """
 
-_LONG: Final = "a" * 155
-_MANY: Final = " ".join(map(str, range(1_000_000, 1_000_038)))
-
-SLOWLOG: Final = f"""
-    a: CLIENT SETNAME n1
-    a: CONFIG SET slowlog-log-slower-than 0
-    a: SLOWLOG RESET
-    a: ECHO {_LONG}
-    a: CLIENT LIST ID {_MANY}
-    a: ACL SETUSER bob >pass
-    a: CONFIG SET requirepass ''
-    a: nosuch x
-    a: ECHO
-    a: SLOWLOG GET
-    a: SLOWLOG GET 2
-    a: SLOWLOG GET 0
-    a: SLOWLOG GET -2
-    a: SLOWLOG GET x
-    a: SLOWLOG GET 1 2
-    a: SLOWLOG LEN
-    a: SLOWLOG LEN 1
-    a: SLOWLOG FOO
-    a: SLOWLOG
-    a: CONFIG SET slowlog-max-len 3
-    a: SLOWLOG GET -1
-    a: CONFIG SET slowlog-max-len 0
-    a: PING
-    a: SLOWLOG LEN
-    a: CONFIG SET slowlog-max-len 5
-    a: PING
-    a: PING
-    a: SLOWLOG GET -1
-    a: CONFIG SET slowlog-log-slower-than -1
-    a: PING
-    a: SLOWLOG LEN
-    a: SLOWLOG RESET
-    a: SLOWLOG LEN
-    a: CONFIG SET slowlog-log-slower-than 10000 slowlog-max-len 128
-    a: ACL DELUSER bob
-"""
-
 NOTIFICATIONS: Final = """
     a: CONFIG SET notify-keyspace-events KEA
     s: PSUBSCRIBE __key*__:*

@@ -100,9 +100,7 @@ def test_what_was_sent_is_what_comes_out(commands: list[list[bytes]]) -> None:
 
 @given(
     line=st.lists(
-        st.sampled_from(
-            [b"\\", b'"', b"'", b"a", b"n", b"\\x4f", b" ", b"\t", b"\r", b"\xa0", b"x4", *INLINE[:20]]
-        ),
+        st.sampled_from([b"\\", b'"', b"'", b"a", b"n", b"\\x4f", b" ", b"\t", b"\r", b"\xa0", b"x4", *INLINE[:20]]),
         max_size=10,
     ).map(b"".join)
 )

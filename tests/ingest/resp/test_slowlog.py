@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.resp.slowlog import shortened
-from tests.ingest.resp.plays import SLOWLOG
+from tests.ingest.resp.plays_of_looks import SLOWLOG
 from tests.ingest.resp.scripts import OracleClient, OurClients, normal, play
 from tests.real.oracle import Oracle
 

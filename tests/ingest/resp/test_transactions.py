@@ -303,7 +303,7 @@ async def test_a_bug_of_ours_in_a_step(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_exec_is_answered_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An EXEC whose replies get lost after its outcome says so, and its connection goes on."""
 
-    async def broken(_run: Run, _step: Step, work: Coroutine[Any, Any, Any]) -> Any:
+    async def broken(_run: Run, _step: Step, work: Coroutine[Any, Any, Any], _began: float) -> Any:
         work.close()
         raise RuntimeError("broken")
 
