@@ -15,6 +15,7 @@ from ingest.clock import WALL
 from ingest.consumer import Consumer
 from ingest.observer import Condition
 from ingest.seat import Seat
+from ingest.wording import counted
 from ops.config import Settings
 from ops.metrics.counts import UNHEARD_SECONDS
 from ops.state import free_space_guard
@@ -123,7 +124,7 @@ class Health:
         if seat.condition is Condition.RUNNING and lag is None:
             reason = "how far it is behind is not known yet"
         elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
-            reason = f"{lag} events behind the log, more than {lag_max}"
+            reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
         elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
             reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
         ready = seat.condition is Condition.RUNNING and not reason

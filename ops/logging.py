@@ -98,6 +98,17 @@ def say_no_more(record: logging.LogRecord) -> bool:
     return True
 
 
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Leave of a line of aiokafka its text, and the name of the exception: where it was raised helps no operator.
+
+    While a broker comes up or goes away, aiokafka writes tracebacks of what it deals with by itself.
+    """
+    if record.name.startswith("aiokafka") and record.exc_info and record.exc_info[1] is not None:
+        record.msg, record.args = f"{record.getMessage()}: {named_error(record.exc_info[1])}", ()
+        record.exc_info = record.exc_text = None
+    return True
+
+
 class OnceAMinute(logging.Filter):
     """Each kind of line of the loggers under `name` once a minute, with how many like it came meanwhile.
 
@@ -163,6 +174,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None) -> None:
     root.handlers = [handler]
     root.setLevel(level.upper())
     handler.addFilter(OnceAMinute("aiokafka"))
+    handler.addFilter(without_traceback)
     # Below warnings it writes requests, with what is in them.
     logging.getLogger("aiokafka").setLevel(max(logging.WARNING, root.level))
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

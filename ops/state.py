@@ -13,6 +13,7 @@ from engine.machine import CACHED_KEYS_MAX, Machine
 from engine.store.base import Store
 from engine.store.rocks import RocksStore, SharedMemory
 from engine.system import Home, Position, is_replaying, skip_changes
+from ingest.wording import sized
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 
@@ -168,5 +169,5 @@ def free_space_guard(data: Path, free_bytes_min: int) -> str:
     """Why nothing may be written now; empty when the disk has room."""
     free = shutil.disk_usage(data).free
     if free < free_bytes_min:
-        return f"the disk of {data} has {free} bytes left, less than the reserve of {free_bytes_min}; make room"
+        return f"the disk of {data} has {sized(free)} left, less than the reserve of {sized(free_bytes_min)}; make room"
     return ""

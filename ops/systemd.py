@@ -14,6 +14,7 @@ from typing import Final
 
 from sdnotify import SystemdNotifier
 
+from ingest.wording import counted
 from ops.health import Health
 
 _TELL_SECONDS: Final = 1.0
@@ -67,5 +68,6 @@ def status(health: Health) -> str:
         return f"partition {amiss[0].partition} is {amiss[0].condition}: {reason}"[:_STATUS_CHARS_MAX]
     if coming:
         behind = sum(each.lag_events or 0 for each in coming)
-        return f"catching up with {len(coming)} of {len(partitions)} partitions, {behind} events behind"
-    return f"{len(partitions)} partitions are applied"
+        all_ = counted(len(partitions), "partition")
+        return f"catching up with {len(coming)} of {all_}, {counted(behind, 'event')} behind"
+    return f"{counted(len(partitions), 'partition')} applied"

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ingest.errors import RecordTooLargeError
 from ingest.log.appends import Appends
+from ingest.wording import sized
 
 LogRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 """(offset, time_ms, key, value). A plain tuple: a named one costs 0.2 µs more, on every record."""
@@ -218,4 +219,4 @@ def check_entries(entries: Iterable[Entry], partitions: int) -> None:
             raise ValueError(f"partition {entry.partition} is not one of 0 … {partitions - 1}")
         size = len(entry.key or b"") + len(entry.value)
         if size > ENTRY_BYTES_MAX:
-            raise RecordTooLargeError(f"a record of {size} bytes; a log takes at most {ENTRY_BYTES_MAX}")
+            raise RecordTooLargeError(f"a record of {sized(size)}; a log takes at most {sized(ENTRY_BYTES_MAX)}")

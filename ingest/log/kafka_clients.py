@@ -13,7 +13,14 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError, NoBrokersAvailable
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    BrokerResponseError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+)
 from structlog import get_logger
 
 from engine.errors import named_error
@@ -21,6 +28,15 @@ from ingest.errors import LogUnavailableError
 from ingest.log.kafka_settings import KafkaSettings
 
 _END_SECONDS: Final = 5.0
+
+_SENTENCES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (AuthenticationFailedError, "the broker refuses user name or password"),
+    (NoBrokersAvailable, "no broker is up yet"),
+    (KafkaConnectionError, "no broker answers"),
+    (KafkaTimeoutError, "the broker did not answer in time"),
+    (TimeoutError, "the broker did not answer in time"),
+)
+"""What the commonest failures mean for whoever reads a message."""
 
 logger = get_logger(__name__)
 
@@ -33,13 +49,27 @@ def unavailable(text: str, error: Exception) -> LogUnavailableError:
         error: with its traceback, which is logged unless it is one that clients are meant to raise.
     """
     if not isinstance(error, KafkaError | OSError):  # OSError: TimeoutError is one
-        logger.warning("kafka_client_failed", exc_info=error)
+        logger.warning("kafka_client_failed", error=named_error(error))
+        logger.debug("kafka_client_failed", exc_info=error)  # while a broker comes up it is nobody's fault
     return LogUnavailableError(f"{text}: {told(error)}")
 
 
 def told(error: Exception) -> str:
     """What a message may say of whatever aiokafka raised: its own texts repeat nothing of a record, others may."""
-    return repr(error) if isinstance(error, KafkaError | OSError) else named_error(error)
+    if isinstance(error, BrokerResponseError):  # by its class, a word of Kafka's protocol, and what the broker said
+        return f"the broker answers {error.message}{_detail(error)}"
+    for kind, sentence in _SENTENCES:
+        if isinstance(error, kind):
+            return f"{sentence}{_detail(error)}"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or "the connection failed"
+    return repr(error) if isinstance(error, KafkaError) else named_error(error)
+
+
+def _detail(error: Exception) -> str:
+    """What an error was raised with, in brackets: for aiokafka's own, the address or topic that it is about."""
+    said = ", ".join(map(str, error.args))
+    return f" ({said})" if said and "Unable to bootstrap" not in said else ""  # the message names the servers already
 
 
 def client_arguments(servers: str, settings: KafkaSettings) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from typing import Any, Final, TypeVar
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
+from structlog import get_logger
 
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.kafka_clients import client_arguments, ended, unavailable
 from ingest.log.kafka_settings import KafkaSettings
+from ingest.wording import counted
 
 MESSAGE_BYTES_MAX: Final = 9 * 1024 * 1024
 _REPLICAS: Final = 3
@@ -28,6 +30,8 @@ _ALREADY_EXISTS: Final = 36
 LOSES_EVENTS: Final = frozenset({Mismatch.COMPACTED, Mismatch.RETENTION})
 
 T = TypeVar("T")
+
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +122,8 @@ class KafkaTopics:
         if len(replicas) != rules.partitions:
             raise LogMismatchError(
                 Mismatch.PARTITIONS_CHANGED,
-                f"the topic {rules.name} has {len(replicas)} partitions, but {rules.partitions} are expected: "
-                "keys would lie elsewhere. Another number needs a new topic, filled by an export.",
+                f"the topic {rules.name} has {counted(len(replicas), 'partition')}, not {rules.partitions} as expected:"
+                " keys would lie elsewhere. Another number needs a new topic, filled by an export.",
             )
         found = await self._ask(lambda client: _read_settings(client, rules.name))
         wrong = [(kind, text) for kind, text in rules.breaches(found, min(replicas)) if kind in kinds]
@@ -159,6 +163,13 @@ class KafkaTopics:
         while monotonic() < until:  # brokers hear of it from the controller, a moment later
             with contextlib.suppress(LogUnavailableError):
                 if await self._describe(rules.name) is not None:
+                    logger.warning(
+                        "topic_created",
+                        topic=rules.name,
+                        partitions=rules.partitions,
+                        replicas=replicas,
+                        hint="it was not there; if it should have been, look at --topic and at the broker",
+                    )
                     return
             await asyncio.sleep(0.05)
         raise LogUnavailableError(f"the topic {rules.name} was created, but does not appear")

@@ -30,6 +30,7 @@ from ingest.log.local_file import (
 )
 from ingest.log.local_reader import LocalReader
 from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in
+from ingest.wording import counted
 
 _TRIM_ROWS: Final = 10_000
 _ID_BYTES: Final = 16
@@ -253,8 +254,8 @@ class LocalLog:
         if identity.partitions != self._partitions:
             raise LogMismatchError(
                 Mismatch.PARTITIONS_CHANGED,
-                f"{self._path} has {identity.partitions} partitions, but was opened with {self._partitions}. "
-                "Another number needs a new log, filled by an export.",
+                f"{self._path} has {counted(identity.partitions, 'partition')}, but was opened with {self._partitions}."
+                " Another number needs a new log, filled by an export.",
             )
 
     def _open_writer(self) -> Writer:

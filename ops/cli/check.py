@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ingest.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -14,7 +15,6 @@ from ops.cli.options import (
     StateOwn,
     StatePartitions,
     StateTopic,
-    counted,
     end_with_damaged,
     listed,
     named,

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ingest.wording import counted, sized
 from ops.cli.options import (
     Data,
     Json,
     LogUrl,
     StatePartitions,
     StateTopic,
-    counted,
     print_json,
     reports_errors,
-    sized,
 )
 
 if TYPE_CHECKING:

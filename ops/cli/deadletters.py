@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, counted, print_json, reports_errors
+from ingest.wording import counted
+from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
 from ops.config import ConfigError, Settings
 
 if TYPE_CHECKING:

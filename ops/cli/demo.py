@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ingest.wording import counted
 from ops.cli.options import Data, Json, print_json, reports_errors
 from ops.config import ConfigError, Settings, load_settings
 
@@ -117,7 +118,7 @@ def _print_report(report: Report) -> None:
     for read in report.wrong:
         print(f"WRONG     {' '.join(read.check.command[:2])}: {read.reply!r:.200} instead of {read.check.reply!r:.200}")
     if report.rejected or report.dead_letters:
-        print(f"WRONG     {report.rejected} events were rejected, {report.dead_letters} became dead letters")
+        print(f"WRONG     rejected: {counted(report.rejected, 'event')}; became dead letters: {report.dead_letters}")
     agree = len(report.reads) - len(report.wrong)
     print(f"checked   {agree} of {len(report.reads)} reads of the state agree with the table of flights")
     print(f"replayed  the log into a second state in {report.replay_seconds:.1f} s:")

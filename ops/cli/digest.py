@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ingest.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -11,7 +12,6 @@ from ops.cli.options import (
     StateOwn,
     StatePartitions,
     StateTopic,
-    counted,
     end_with_damaged,
     listed,
     named,

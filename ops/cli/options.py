@@ -42,8 +42,6 @@ StateOwn = Annotated[
 Database = Annotated[int, typer.Option("--db", help="Logical database, 0 to 15.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_KIB = 1024
-
 _EXPECTED = (
     ConfigError,
     StateMismatchError,
@@ -74,22 +72,6 @@ def print_error(kind: str, message: str, *, json: bool) -> None:
 def print_note(message: str) -> None:
     """One line on stderr, for what a reader of the result must know."""
     print(f"slotlog: {message}", file=sys.stderr)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 key`, `2 keys`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def sized(size: float) -> str:
-    """A number of bytes as people read it: `1 byte`, `900 bytes`, `1.5 KiB`, `12.0 MiB`."""
-    if size < _KIB:
-        return counted(round(size), "byte")
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= _KIB
-        if size < _KIB:
-            return f"{size:.1f} {unit}"
-    return f"{size / _KIB:,.1f} TiB"
 
 
 def listed(noun: str, numbers: Sequence[int]) -> str:

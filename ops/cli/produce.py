@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, counted, print_json, print_note, reports_errors
+from ingest.wording import counted
+from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, print_note, reports_errors
 from ops.config import Settings, load_settings
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from engine.digest import Digest
+from ingest.wording import counted
 from ops.cli.options import (
     Data,
     Json,
     LogUrl,
     StatePartitions,
     StateTopic,
-    counted,
     listed,
     print_json,
     reports_errors,

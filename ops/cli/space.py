@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ingest.wording import sized
 from ops.cli.options import (
     Data,
     Json,
@@ -19,7 +20,6 @@ from ops.cli.options import (
     print_json,
     print_note,
     reports_errors,
-    sized,
 )
 
 if TYPE_CHECKING:

@@ -104,8 +104,8 @@ def test_a_service_says_when_it_is_ready_and_that_it_lives(manager: Manager, tmp
 
     assert before != []
     assert {message["EXTEND_TIMEOUT_USEC"] for message in before} == {"60000000"}
-    assert {message["STATUS"].partition(",")[0] for message in before} == {"catching up with 1 of 1 partitions"}
-    assert (ready["STATUS"], applied) == ("1 partitions are applied", 3000)
+    assert {message["STATUS"].partition(",")[0] for message in before} == {"catching up with 1 of 1 partition"}
+    assert (ready["STATUS"], applied) == ("1 partition applied", 3000)
     assert [("WATCHDOG" in message, "EXTEND_TIMEOUT_USEC" in message) for message in alive] == [(True, False)] * 3
     assert last == {"STOPPING": "1"}
 

@@ -127,7 +127,7 @@ KAFKA_FAULTS: dict[str, tuple[KafkaFault, str]] = {
         _retained_for_a_week,
         "the topic {topic} cannot be used: retention.ms=604800000: ",
     ),
-    "partition added": (_grown, "the topic {topic} has 2 partitions, but 1 are expected: keys would lie elsewhere."),
+    "partition added": (_grown, "the topic {topic} has 2 partitions, not 1 as expected: keys would lie elsewhere."),
 }
 
 

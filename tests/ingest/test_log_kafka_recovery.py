@@ -12,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
-from aiokafka.errors import UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka.protocol.fetch import FetchRequest
 
 from ingest.dead_letters import DeadLetter
@@ -20,6 +20,7 @@ from ingest.dead_letters_kafka import KafkaDeadLetters
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, KafkaSettings
 from ingest.log.kafka import KafkaLog
+from ingest.log.kafka_clients import told
 from ingest.log.kafka_requests import _MetadataRequest
 from tests.ingest.conftest import MakeKafkaLog
 from tests.ingest.reading import append, read
@@ -205,7 +206,7 @@ async def test_settings_that_cannot_be_read_now(make_log: MakeKafkaLog, monkeypa
             return [passing()]
 
         patched.setattr("aiokafka.admin.AIOKafkaAdminClient.describe_configs", unknown)
-        with pytest.raises(LogUnavailableError, match="UnknownTopicOrPartitionError"):
+        with pytest.raises(LogUnavailableError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             await log.check(0, 0, None)
     assert answer == []
     await log.check(0, 0, None)
@@ -319,3 +320,19 @@ async def fetched(reader: Any) -> dict[int, list[Any]]:
     except LogUnavailableError:
         return {}
     return found
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KafkaConnectionError("Unable to bootstrap from [('127.0.0.1', 1)]"), "no broker answers"),
+        (KafkaConnectionError("Connection at b:1 closed"), "no broker answers (Connection at b:1 closed)"),
+        (TimeoutError(), "the broker did not answer in time"),
+        (TopicAuthorizationFailedError("orders"), "the broker answers TOPIC_AUTHORIZATION_FAILED (orders)"),
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (KeyError("a customer's value"), "KeyError"),
+    ],
+)
+def test_failures_of_kafka_are_sentences(error: Exception, said: str) -> None:
+    """What a message says of a failure is for people, and repeats nothing of a record."""
+    assert said == told(error)

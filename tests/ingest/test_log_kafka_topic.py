@@ -6,6 +6,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from structlog.testing import capture_logs
 
 from ingest.errors import LogMismatchError, Mismatch
 from ingest.log import KafkaSettings
@@ -41,10 +42,13 @@ async def refused(log: KafkaLog) -> LogMismatchError:
 
 
 async def test_created_topic(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str) -> None:
-    """A topic is created with the partitions and settings of a log of record, and passes its own check."""
+    """A topic is created with the partitions and settings of a log of record, said to be new, and passes its check."""
     log = make_log(partitions=3)
-    await log.start()
+    with capture_logs() as lines:
+        await log.start()
     await log.close()
+
+    assert [(topic, 3)] == [(each["topic"], each["partitions"]) for each in lines if each["event"] == "topic_created"]
 
     described = {each["topic"]: each for each in await admin.describe_topics(None)}[topic]
     assert len(described["partitions"]) == 3
@@ -171,7 +175,7 @@ async def test_partitions_added(make_log: MakeKafkaLog, admin: AIOKafkaAdminClie
     while len({each["topic"]: each for each in await admin.describe_topics(None)}[topic]["partitions"]) != 4:
         pass
 
-    with pytest.raises(LogMismatchError, match="has 4 partitions, but 2 are expected") as raised:
+    with pytest.raises(LogMismatchError, match="has 4 partitions, not 2 as expected") as raised:
         await log.check(0, 0, None)
     assert raised.value.kind is Mismatch.PARTITIONS_CHANGED
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from ingest.wording import sized
 from ops.cli import app
-from ops.cli.options import sized
 from ops.cli.program import GROUPS, first_sentence
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines

@@ -17,7 +17,7 @@ from msgpack import packb
 from engine.errors import CorruptionError, EventError, named_error, shown_error
 from ingest.events import encode
 from ingest.log import Entry, open_log
-from ops.logging import OnceAMinute, print_traceback, shown_traceback
+from ops.logging import OnceAMinute, configure_logging, print_traceback, shown_traceback
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, wait_for_offset, wait_until
 from tests.real.oracle import Connection, ErrorReply
@@ -230,3 +230,19 @@ def test_a_chatty_library_is_heard_once_a_minute(monkeypatch: pytest.MonkeyPatch
     assert ["no 0", None, None] == first
     assert ["none", "no 7", "a", "a"] == others
     assert ["no 3 (and 2 like it before)", None] == later
+
+
+def test_lines_of_aiokafka_have_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """What aiokafka logs with an exception is one line with its name; other loggers keep their tracebacks."""
+    configure_logging(json=True)
+    for name in ("aiokafka.consumer.fetcher", "other"):
+        try:
+            {"a value": 1}["another value"]
+        except KeyError:
+            logging.getLogger(name).exception("it failed in %s", name)
+    kafka, other = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+
+    assert kafka["event"].startswith("it failed in aiokafka.consumer.fetcher: KeyError in ")
+    assert "exception" not in kafka
+    assert "another value" not in kafka["event"]
+    assert "exception" in other
