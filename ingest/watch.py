@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from ingest.append_probe import AppendProbe
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log import Log
@@ -43,25 +44,33 @@ class Watch:
         self._seats = seats
         self._observer = observer
         self._identity_seconds = identity_seconds
+        self._probe = AppendProbe(log, seats)
+        self._identity_at = monotonic() + identity_seconds
+        self._commit_at = monotonic() + _COMMIT_SECONDS
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        commit_at = monotonic() + _COMMIT_SECONDS
-        identity_at = monotonic() + self._identity_seconds
-        while True:
-            try:
-                if monotonic() >= identity_at:  # first: asking a deleted topic for its end takes a whole time-out
-                    identity_at = monotonic() + self._identity_seconds
-                    await self._check_identity()
-                await self._report_lag()
-                if monotonic() >= commit_at:
-                    commit_at = monotonic() + _COMMIT_SECONDS
-                    await self.commit()
-            except LogUnavailableError:
-                pass  # the loop finds out as well, and says so
-            except Exception:
-                logger.exception("watch_failed")
-            await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
+        try:
+            while True:
+                self._probe.look()
+                try:
+                    await self._look()
+                except LogUnavailableError:
+                    pass  # the loop finds out as well, and says so
+                except Exception:
+                    logger.exception("watch_failed")
+                await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
+        finally:
+            self._probe.close()
+
+    async def _look(self) -> None:
+        if monotonic() >= self._identity_at:  # first: asking a deleted topic for its end takes a whole time-out
+            self._identity_at = monotonic() + self._identity_seconds
+            await self._check_identity()
+        await self._report_lag()
+        if monotonic() >= self._commit_at:
+            self._commit_at = monotonic() + _COMMIT_SECONDS
+            await self.commit()
 
     async def commit(self) -> None:
         """Tell lag tools how far the partitions are."""

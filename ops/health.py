@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ingest.clock import WALL
 from ingest.consumer import Consumer
+from ingest.log.appends import Appends
 from ingest.observer import Condition
 from ingest.seat import Seat
 from ingest.wording import counted
@@ -57,6 +58,7 @@ class Health:
         lag_of: the last known lag of a partition, in events; None before the first.
         settings: bounds, and where the data is.
         log_url: what the log is called.
+        appends: what became of this process's own appends.
         probe: whether the disk can be written to, asked in a thread at most every 5 s.
     """
 
@@ -66,12 +68,14 @@ class Health:
         lag_of: Callable[[int], int | None],
         settings: Settings,
         log_url: str,
+        appends: Appends,
         probe: Probe | None = None,
     ) -> None:
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
         self._log_url = log_url
+        self._appends = appends
         self._probe = probe or unwritable
         self._disk = ""
         self._disk_until = 0.0
@@ -127,6 +131,8 @@ class Health:
             reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
         elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
             reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
+        elif not reason and (failure := self._appends.failure_of(partition)):
+            reason = f"the last append failed, so that nothing can be written: {failure}"
         ready = seat.condition is Condition.RUNNING and not reason
         return PartitionHealth(partition, str(seat.condition), ready, lag, reason)
 

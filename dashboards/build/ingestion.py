@@ -187,6 +187,14 @@ def _log() -> Row:
             "none",
             (growth("slotlog_log_append_errors_total", "outcome"), "{{outcome}}"),
         ),
+        states(
+            "Appends",
+            "Red while the last append to the partition failed, or has not been acknowledged for 10 s: the process is "
+            "not ready, and tries again every 5 s.",
+            "none",
+            (each("slotlog_log_append_failing", *_WHERE), _LEGEND),
+            {0: ("taken", "green"), 1: ("failing", "red")},
+        ),
         graph(
             "Size of the embedded log",
             "It grows for ever: it is the truth. No data with Kafka.",

@@ -116,7 +116,7 @@ class KafkaLog:
 
     async def send(self, records: Sequence[Outgoing]) -> list[Position]:
         """`append` for records with headers and times. Not part of `Log`."""
-        return await self.append_counts.measured(self._appender.append(self.topic, records))
+        return await self.append_counts.measured(self._appender.append(self.topic, records), records)
 
     def reader(self, positions: Mapping[int, int]) -> KafkaReader:
         """A consumer of its own, opened by its first fetch."""

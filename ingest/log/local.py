@@ -106,7 +106,7 @@ class LocalLog:
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """Append in groups of at most 1,000 rows, each atomic."""
-        return await self.append_counts.measured(self._append(entries))
+        return await self.append_counts.measured(self._append(entries), entries)
 
     async def _append(self, entries: Sequence[Entry]) -> list[Position]:
         check_entries(entries, self._partitions)
@@ -141,13 +141,13 @@ class LocalLog:
             positions = append_in(connection, self._path, self._writer.inode, entries)
         except sqlite3.Error as error:
             failure = translated(error, self._path)
-            self.append_counts.lost(failure)
+            self.append_counts.lost(failure, entries)
             raise failure from error
         except Exception as error:
-            self.append_counts.lost(error)
+            self.append_counts.lost(error, entries)
             raise
         if positions is not None:
-            self.append_counts.done(len(positions), perf_counter() - began)
+            self.append_counts.done(positions, perf_counter() - began)
         return positions
 
     def disk_bytes(self) -> int:

@@ -139,6 +139,13 @@ _LOGS: Final = (
     _histogram("log_append_seconds", "Time until an append is durable.", "seconds", APPEND_SECONDS, _LOG),
     _counter("log_appended_records", "Records appended by this process.", "records", (), _LOG),
     _counter("log_append_errors", "Appends that failed.", "appends", ("outcome",), _LOG),
+    _gauge(
+        "log_append_failing",
+        "1 while the process's last append to the partition failed, or has not been acknowledged for 10 s.",
+        "0 or 1",
+        _PARTITION,
+        _SCRAPE,
+    ),
     _gauge("log_disk_bytes", "Bytes of the embedded log's files.", "bytes", (), _SCRAPE, "sqlite"),
 )
 

@@ -165,6 +165,8 @@ class Metrics:
             worker = seat.worker
             errors = self._of(partition).store_errors + store_errors(worker)
             readings.add("rocksdb_background_errors_total", errors, str(partition))
+            failing = bool(watched.log.append_counts.failure_of(partition))
+            readings.add("log_append_failing", failing, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile
                 with suppress(CommandError), seat.reading():  # it is stopped then, and its condition tells
                     read_partition(readings, partition, worker)

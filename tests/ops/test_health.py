@@ -19,6 +19,7 @@ from ingest.consumer import Consumer
 from ingest.errors import LogUnavailableError
 from ingest.events import encode
 from ingest.log import Entry, LogRecord
+from ingest.log.appends import Appends
 from ingest.log.local import LocalLog
 from ingest.log.local_reader import LocalReader
 from ingest.observer import NullObserver
@@ -65,7 +66,8 @@ class Served:
 @asynccontextmanager
 async def served(tmp_path: Path, **settings: Any) -> AsyncIterator[Served]:
     """A service with the embedded log that listens."""
-    service = Service(load_settings(data=tmp_path / "data", http="127.0.0.1:0", resp="127.0.0.1:0", **settings))
+    addresses = {"http": "127.0.0.1:0", "resp": "127.0.0.1:0"}
+    service = Service(load_settings(data=tmp_path / "data", **{**addresses, **settings}))
     running = asyncio.create_task(service.run())
     await until(lambda: running.done() or (service.http is not None and service.http.port > 0))
     try:
@@ -223,7 +225,9 @@ async def test_the_disk_is_not_written_to_by_everybody_who_asks(tmp_path: Path) 
         return "no"
 
     log = LocalLog(tmp_path / "log", topic="t", partitions=1)
-    health = Health(Consumer(log, {}, NullObserver()), lambda _: 0, load_settings(data=tmp_path), "log", probe)
+    health = Health(
+        Consumer(log, {}, NullObserver()), lambda _: 0, load_settings(data=tmp_path), "log", Appends(), probe
+    )
     answers = [await health.readiness() for _ in range(20)]
 
     assert asked == [tmp_path]
