@@ -22,7 +22,7 @@ import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
 from ingest.beside import apply_beside
-from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError
+from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
 from ingest.seat import RETRY_SECONDS_MIN, HasRoom, Seat, no_room
@@ -115,7 +115,10 @@ class Consumer:
                     unusable.append(error)
                 self._set_aside(partition, Condition.STOPPED, str(error))
                 continue
-            await seat.worker.check()
+            try:
+                await seat.worker.check()
+            except LogDamagedError as error:
+                self._set_aside(partition, Condition.STOPPED, str(error))
         if len(unusable) == len(self.seats):
             raise unusable[0]
 
@@ -203,8 +206,9 @@ class Consumer:
         except LogUnavailableError as error:
             if running:
                 logger.warning("log_unavailable", error=str(error))
+            condition = Condition.STOPPED if isinstance(error, LogDamagedError) else Condition.WAITING
             for partition in running:
-                self._set_aside(partition, Condition.WAITING, str(error))
+                self._set_aside(partition, condition, str(error))
                 reader.pause(partition)
             await asyncio.sleep(RETRY_SECONDS_MIN)
             return
@@ -328,7 +332,8 @@ class Consumer:
                 await seat.worker.check()
             except LogUnavailableError as error:
                 self._set_aside(partition, seat.condition, str(error))
-                return  # the others would wait for the same log, one time-out after the other
+                if not isinstance(error, LogDamagedError):
+                    return  # the others would wait for the same log, one time-out after the other
             except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
                 self._set_aside(partition, Condition.STOPPED, shown_error(error))
             else:

@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from msgpack import packb, unpackb
 
+from ingest.errors import LogDamagedError
 from ingest.log.base import Headers, Log
 from ingest.log.local import LocalLog
+from ingest.log.local_chain import sum_of
 
 TRUNCATED: Final = "slotlog.truncated"
 """The header that says of a letter that it was cut."""
 
 _INSERT: Final = (
-    "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers, sum) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SELECT: Final = (
-    "SELECT topic, partition, offset, time_ms, reason, key, value, headers FROM dead_letters "
+    "SELECT topic, partition, offset, time_ms, reason, key, value, headers, sum FROM dead_letters "
     "ORDER BY topic, partition, offset LIMIT ?"
 )
 
@@ -95,7 +97,8 @@ class LocalDeadLetters:
 
     async def store(self, letters: Sequence[DeadLetter]) -> None:
         """One transaction of the log's writer."""
-        rows = [(*letter[:-1], packb(letter.headers)) for letter in letters]
+        fields = [(*letter[:-1], packb(letter.headers)) for letter in letters]
+        rows = [(*row, sum_of(*row)) for row in fields]
 
         def insert(connection: sqlite3.Connection) -> None:
             connection.executemany(_INSERT, rows)
@@ -105,10 +108,25 @@ class LocalDeadLetters:
     async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
         """In the order of their positions."""
         rows = await self._log.write(lambda connection: connection.execute(_SELECT, (letters_max,)).fetchall())
-        return [DeadLetter._make((*row[:-1], tuple(map(tuple, unpackb(row[-1]))))) for row in rows]
+        return [stored_letter(row) for row in rows]
 
     async def close(self) -> None:
         """Nothing to do: the log has the file."""
+
+
+def stored_letter(row: Sequence[Any]) -> DeadLetter:
+    """The letter of a row of `dead_letters`: its columns in the order of `DeadLetter`, and their sum.
+
+    Raises:
+        LogDamagedError: it is not what was written.
+    """
+    *fields, total = row
+    if sum_of(*fields) != total:
+        raise LogDamagedError(
+            f"the dead letter of partition {fields[1]}, offset {fields[2]} is damaged: bring the log's file back from "
+            "a copy. `slotlog check --log` says what else is damaged."
+        )
+    return DeadLetter._make((*fields[:-1], tuple(map(tuple, unpackb(fields[-1])))))
 
 
 def open_dead_letters(log: Log) -> DeadLetters:

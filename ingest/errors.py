@@ -3,6 +3,7 @@
 LogUnavailableError       the log cannot be reached now; nothing was appended; try again
 ├─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not
 ├─ WallClockMovedError    the machine's clock was set: nothing is appended until it is right, or an operator agrees
+├─ LogDamagedError        the log cannot be read where it says what it holds: it is damaged, or its disk fails
 └─ LogRecordError         the log gives a record that cannot be read: the partition cannot go on, others can
 LogMismatchError          the log is not the one that the state was built from, or its settings lose events: stop
 RecordTooLargeError       an entry that no log takes; nothing was appended
@@ -37,6 +38,10 @@ class WallClockMovedError(LogUnavailableError):
             f"the wall clock was moved by {moved_ms / 1000:+.0f} s, more than the {move_max_ms / 1000:g} s that it may"
             " within an hour: set it right, or say that it is right with `slotlog clock agree`"
         )
+
+
+class LogDamagedError(LogUnavailableError):
+    """The log cannot be read, and it is not a record alone: it is damaged, or its disk fails. Nothing was appended."""
 
 
 class LogRecordError(LogUnavailableError):

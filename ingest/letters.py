@@ -14,29 +14,17 @@ from collections.abc import Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple, Protocol
 
-from msgpack import unpackb
-
 from ingest.clock import now_ms
-from ingest.dead_letters import DeadLetter, DeadLetters
+from ingest.dead_letters import DeadLetter, DeadLetters, stored_letter
 from ingest.log.base import Entry, Log, check_entries
 from ingest.log.local import LocalLog
-from ingest.log.local_file import OFFSET_MASK
+from ingest.log.local_chain import OFFSET_MASK
+from ingest.log.local_file import REDRIVEN, REDRIVEN_TRIGGER
 from ingest.log.local_writer import append_rows
 
 PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """The letters of one page have this many bytes at most, unless there is one alone."""
 
-_TABLE: Final = """
-    CREATE TABLE IF NOT EXISTS redriven (
-        topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
-        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL,
-        PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID
-"""
-_TRIGGER: Final = """
-    CREATE TRIGGER IF NOT EXISTS redriven_with_its_letter AFTER DELETE ON dead_letters BEGIN
-        DELETE FROM redriven WHERE topic = OLD.topic AND partition = OLD.partition AND offset = OLD.offset;
-    END
-"""
 _JOINED: Final = (
     "FROM dead_letters AS d LEFT JOIN redriven AS r USING (topic, partition, offset) WHERE d.topic = ? AND d.partition "
 )
@@ -46,7 +34,7 @@ _NEWEST: Final = (
     f"{_JOINED} = ? ORDER BY d.offset DESC LIMIT ?"
 )
 _PAGE: Final = (
-    "SELECT d.topic, d.partition, d.offset, d.time_ms, d.reason, d.key, d.value, d.headers, "
+    "SELECT d.topic, d.partition, d.offset, d.time_ms, d.reason, d.key, d.value, d.headers, d.sum, "
     "r.to_partition, r.to_offset "
     f"{_JOINED} BETWEEN ? AND ? AND (d.partition, d.offset) > (?, ?) AND d.offset BETWEEN ? AND ? "
     "ORDER BY d.partition, d.offset LIMIT ?"
@@ -184,11 +172,11 @@ class LocalLetters:
             page: list[Found] = []
             size = 0
             for row in connection.execute(_PAGE, bounds):
-                letter = DeadLetter._make((*row[:7], tuple(map(tuple, unpackb(row[7])))))
+                letter = stored_letter(row[:9])
                 size += len(letter.key or b"") + len(letter.value or b"")
                 if page and size > PAGE_BYTES_MAX:
                     break
-                page.append(Found(letter, _went(*row[8:])))
+                page.append(Found(letter, _went(*row[9:])))
             return page
 
         return await self._log.write(select)
@@ -226,8 +214,8 @@ class LocalLetters:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """A log's file is older than its first redrive: the table of marks comes with the first question."""
-    connection.execute(_TABLE)
-    connection.execute(_TRIGGER)
+    connection.execute(REDRIVEN)
+    connection.execute(REDRIVEN_TRIGGER)
 
 
 def _went(partition: int | None, offset: int | None) -> Went | None:

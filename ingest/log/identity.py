@@ -105,17 +105,3 @@ def check_record(log: str, mark: Mark, found: Mark | None) -> None:
             f"{log} holds {held} at offset {mark.offset}, where the state applied a record: it was recreated, or "
             "truncated and written again. Bring the log back, or replay this one into a fresh directory.",
         )
-
-
-def hole(log: str, offset: int) -> LogMismatchError:
-    """The error for a record that is not there, in a log whose offsets have no gaps.
-
-    Args:
-        log: how to name the partition in a message.
-        offset: of the missing record.
-    """
-    return LogMismatchError(
-        Mismatch.EVENTS_LOST,
-        f"{log} has no record at offset {offset}, but has later ones: it was deleted, or the file is damaged. "
-        "Bring the log back.",
-    )

@@ -11,24 +11,20 @@ from time import perf_counter
 from typing import Final, TypeVar
 from zlib import crc32
 
+import structlog
+
 from ingest.clock import WALL
-from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
+from ingest.errors import AppendUncertainError, LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
 from ingest.log import local_file
 from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
-from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, hole, mark_of
-from ingest.log.local_file import (
-    IN_LOOP_SECONDS_MAX,
-    OFFSET_BITS,
-    OFFSET_MASK,
-    Identity,
-    another_log,
-    patiently,
-    range_of,
-    record_at,
-    translated,
-)
+from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
+from ingest.log.local_chain import OFFSET_BITS
+from ingest.log.local_file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently, steadily, translated
+from ingest.log.local_files import Files
+from ingest.log.local_heads import head_of, link_at, record_at, set_head
 from ingest.log.local_reader import LocalReader
+from ingest.log.local_upgrade import upgrade
 from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in
 from ingest.wording import counted
 
@@ -36,6 +32,8 @@ _TRIM_ROWS: Final = 10_000
 _ID_BYTES: Final = 16
 
 T = TypeVar("T")
+
+logger = structlog.get_logger(__name__)
 
 
 class LocalLog:
@@ -56,6 +54,7 @@ class LocalLog:
         self._writer: Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
+        self._files: Files | None = None
         self._readers: list[LocalReader] = []
         self.append_counts = Appends()
 
@@ -63,6 +62,11 @@ class LocalLog:
     def url(self) -> str:
         """`sqlite:///` and the path."""
         return f"sqlite:///{self._path}"
+
+    @property
+    def path(self) -> Path:
+        """Its file. Not part of `Log`."""
+        return self._path
 
     @property
     def topic(self) -> str:
@@ -78,19 +82,28 @@ class LocalLog:
         """Open the file, or create it."""
         if self._create:
             _make_directory(self._path.parent)
+        self._connection, self._identity = await steadily(self._open, self._path)
+        self._files = Files(self._path)
+        self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
+        self._writer.start()
+
+    async def _open(self) -> tuple[sqlite3.Connection, Identity]:
         connection = local_file.connect(self._path, create=self._create)
         try:
-            if self._create:
-                self._guarded(lambda: local_file.create_tables(connection, self._topic, self._partitions))
-            identity = local_file.read_identity(connection, self._path)
-            self._check_settings(identity)
+            return connection, await asyncio.to_thread(self._prepare, connection)  # an upgrade may take minutes
         except BaseException:
             connection.close()
             raise
-        self._connection = connection
-        self._identity = identity
-        self._writer = Writer(self._path, asyncio.get_running_loop(), self._wake_readers)
-        self._writer.start()
+
+    def _prepare(self, connection: sqlite3.Connection) -> Identity:
+        """Make the tables, or hold those that are there against the settings, of whatever format they are."""
+        try:
+            if self._create and local_file.create_tables(connection, self._topic, self._partitions):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that they need no `-wal` to be there
+            self._check_settings(local_file.read_identity(connection, self._path))
+            return upgrade(connection, self._path)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
 
     async def close(self) -> None:
         """Write what is queued, then close the file."""
@@ -134,11 +147,11 @@ class LocalLog:
         if len(entries) > GROUP_ROWS_MAX or sum([len(entry.value) for entry in entries]) > GROUP_BYTES_MAX:
             return None
         connection = self._connection
-        if connection is None or self._writer is None:
+        if connection is None or self._writer is None or self._files is None:
             raise LogUnavailableError(f"the log {self._path} is closed")
         began = perf_counter()
         try:
-            positions = append_in(connection, self._path, self._writer.inode, entries)
+            positions = append_in(connection, self._files, entries)
         except sqlite3.Error as error:
             failure = translated(error, self._path)
             self.append_counts.lost(failure, entries)
@@ -168,17 +181,22 @@ class LocalLog:
         """
 
         def forget(connection: sqlite3.Connection) -> int:
+            head = head_of(connection, partition)
+            begin = min(before_offset, head.next_offset, head.begin_offset + _TRIM_ROWS)
+            if begin <= head.begin_offset:
+                return head.begin_offset
+            link = link_at(connection, partition, begin - 1)
             first = partition << OFFSET_BITS
-            cursor = connection.execute(
-                "DELETE FROM records WHERE position IN "
-                "(SELECT position FROM records WHERE position >= ? AND position < ? LIMIT ?)",
-                (first, first + min(before_offset, OFFSET_MASK), _TRIM_ROWS),
+            connection.execute(
+                "DELETE FROM records WHERE position >= ? AND position < ?", (first + head.begin_offset, first + begin)
             )
-            return cursor.rowcount
+            set_head(connection, partition, head._replace(begin_offset=begin, begin_link=link))
+            return begin
 
-        while await self.write(forget) == _TRIM_ROWS:
-            pass
-        return await self.begin_offset(partition)
+        begin = await self.begin_offset(partition)
+        while (trimmed := await self.write(forget)) > begin:
+            begin = trimmed
+        return begin
 
     def reader(self, positions: Mapping[int, int]) -> LocalReader:
         """A reader with a connection of its own."""
@@ -189,11 +207,11 @@ class LocalLog:
 
     async def begin_offset(self, partition: int) -> int:
         """The first record's offset, or the end when there is none."""
-        return self._query(lambda connection: range_of(connection, partition)[0])
+        return self._query(lambda connection: head_of(connection, partition)).begin_offset
 
     async def end_offset(self, partition: int) -> int:
         """The next append's offset."""
-        return self._query(lambda connection: range_of(connection, partition)[1])
+        return self._query(lambda connection: head_of(connection, partition)).next_offset
 
     async def high_watermark(self, partition: int) -> int:
         """The end: there are no transactions."""
@@ -203,8 +221,8 @@ class LocalLog:
         """By bisection, as times do not go back."""
 
         def bisect(connection: sqlite3.Connection) -> int | None:
-            low, end = range_of(connection, partition)
-            high = end
+            head = head_of(connection, partition)
+            low, high = head.begin_offset, head.next_offset
             while low < high:
                 middle = (low + high) // 2
                 found = record_at(connection, partition, middle)
@@ -212,7 +230,7 @@ class LocalLog:
                     high = middle
                 else:
                     low = middle + 1
-            return low if low < end else None
+            return low if low < head.next_offset else None
 
         return self._query(bisect)
 
@@ -223,25 +241,40 @@ class LocalLog:
 
     async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
         """Read the file at the path anew: an open connection goes on reading one that was deleted."""
-        with contextlib.closing(local_file.connect(self._path)) as connection:
-            identity = local_file.read_identity(connection, self._path)
-            self._check_settings(identity)
-            begin, end = patiently(lambda: range_of(connection, partition), IN_LOOP_SECONDS_MAX)
-            name = f"partition {partition} of the log {self._path}"
-            if fingerprint is None:
-                check_range(name, next_offset, begin, end)
-                return
-            mark = Mark.parse(
-                fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0]
-            )
-            if fingerprint[:_ID_BYTES] != identity.id:
-                raise another_log(self._path)
-            check_range(name, next_offset, begin, end)
-            if mark.offset >= begin:
-                record = _looked_up(connection, partition, mark.offset)
-                check_record(name, mark, None if record is None else mark_of(record, crc32))
-            if next_offset < end and _looked_up(connection, partition, next_offset) is None:
-                raise hole(name, next_offset)
+        if self._files is not None:  # a new connection would make a new `-wal` beside one that was deleted
+            self._files.refuse_without_wal(self._connection)
+
+        async def check() -> None:
+            with contextlib.closing(local_file.connect(self._path)) as connection:
+                self._check(connection, partition, next_offset, fingerprint)
+
+        try:
+            await steadily(check, self._path)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    def _check(
+        self, connection: sqlite3.Connection, partition: int, next_offset: int, fingerprint: bytes | None
+    ) -> None:
+        identity = local_file.read_identity(connection, self._path)
+        self._check_settings(identity)
+        head = patiently(lambda: head_of(connection, partition), IN_LOOP_SECONDS_MAX)
+        name = f"partition {partition} of the log {self._path}"
+        if fingerprint is None:
+            check_range(name, next_offset, head.begin_offset, head.next_offset)
+            return
+        mark = Mark.parse(fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0])
+        if fingerprint[:_ID_BYTES] != identity.id:
+            raise another_log(self._path)
+        check_range(name, next_offset, head.begin_offset, head.next_offset)
+        if mark.offset < head.begin_offset:
+            return
+        try:
+            record = patiently(lambda: record_at(connection, partition, mark.offset), IN_LOOP_SECONDS_MAX)
+        except LogRecordError as error:  # it was applied when it was whole: the state is right, and can go on
+            logger.warning("log_damaged", partition=partition, offset=error.offset, error=str(error))
+            return
+        check_record(name, mark, None if record is None else mark_of(record, crc32))
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Nothing to do: there are no lag tools for this log."""
@@ -278,10 +311,6 @@ class LocalLog:
             return patiently(action, IN_LOOP_SECONDS_MAX)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-
-
-def _looked_up(connection: sqlite3.Connection, partition: int, offset: int) -> LogRecord | None:
-    return patiently(lambda: record_at(connection, partition, offset), IN_LOOP_SECONDS_MAX)
 
 
 def _make_directory(path: Path) -> None:

@@ -1,9 +1,15 @@
 """The SQLite file of the embedded log: tables, connections, and how its records are found.
 
-    log          one row: format 1, a random id of 16 bytes, topic, number of partitions
-    partitions   partition -> next_offset, last_time_ms; apart from the records, as they outlive a full trim
-    records      partition << 48 | offset -> time_ms, key, value
+    log          one row: format 2, a random id of 16 bytes, topic, number of partitions
+    partitions   partition -> next_offset, last_time_ms, link of the last record, and begin_offset, begin_link of the
+                 record before that; apart from the records, as they outlive a full trim
+    records      partition << 48 | offset -> time_ms, key, value, seal (`ingest.log.local_chain`)
     dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
+    redriven     made by the first question about dead letters (`ingest.letters`)
+    upgrade      partition -> the first offset without a seal, only while a log of format 1 is made one of format 2
+
+Rows of `log`, `partitions` and `dead_letters` have a checksum over their other columns (`sum`). The tables' definitions
+are held against those that are written here, word by word. Format 1 had neither seals, links nor sums.
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -12,40 +18,65 @@ the unlucky (0.1 s steps), so whoever meets a lock tries again every 0.2 ms, and
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple, TypeVar
 
-from engine.errors import CorruptionError
-from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
-from ingest.log.base import LogRecord
+import structlog
 
-OFFSET_BITS: Final = 48
-OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+from ingest.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
+from ingest.log.local_chain import root, sum_of
+from ingest.log.local_heads import Head, insert_head
 
-_FORMAT: Final = 1
+FORMAT: Final = 2
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
 _RETRY_SECONDS: Final = 0.0002
+_TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
 
-_SCHEMA: Final = f"""
-    CREATE TABLE log (format INTEGER NOT NULL, id BLOB NOT NULL, topic TEXT NOT NULL, partitions INTEGER NOT NULL);
-    CREATE TABLE partitions (
-        partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL, last_time_ms INTEGER NOT NULL);
-    CREATE TABLE records (position INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, key BLOB, value BLOB NOT NULL);
-    CREATE TABLE dead_letters (
+LOG: Final = "CREATE TABLE log (format INTEGER, id BLOB, topic TEXT, partitions INTEGER, sum BLOB)"
+PARTITIONS: Final = (
+    "CREATE TABLE partitions (partition INTEGER PRIMARY KEY, next_offset INTEGER, last_time_ms INTEGER, "
+    "begin_offset INTEGER, begin_link BLOB, link BLOB, sum BLOB)"
+)
+RECORDS: Final = (
+    "CREATE TABLE records (position INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, key BLOB, value BLOB NOT NULL, "
+    "seal BLOB)"
+)
+DEAD_LETTERS: Final = (
+    "CREATE TABLE dead_letters ( topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, "
+    "time_ms INTEGER NOT NULL, reason TEXT NOT NULL, key BLOB, value BLOB, headers BLOB NOT NULL, sum BLOB, "
+    "PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID"
+)
+UPGRADE: Final = "CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)"
+REDRIVEN: Final = """
+    CREATE TABLE IF NOT EXISTS redriven (
         topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
-        reason TEXT NOT NULL, key BLOB, value BLOB, headers BLOB NOT NULL,
-        PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID;
-    PRAGMA application_id = {_APPLICATION_ID}
+        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL,
+        PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID
+"""
+REDRIVEN_TRIGGER: Final = """
+    CREATE TRIGGER IF NOT EXISTS redriven_with_its_letter AFTER DELETE ON dead_letters BEGIN
+        DELETE FROM redriven WHERE topic = OLD.topic AND partition = OLD.partition AND offset = OLD.offset;
+    END
 """
 
+_FORMAT_1_LOG: Final = (
+    "CREATE TABLE log (format INTEGER NOT NULL, id BLOB NOT NULL, topic TEXT NOT NULL, partitions INTEGER NOT NULL)"
+)
+
+_DAMAGED_CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_RANGE}
+"""Nothing that we ask is wrong in a sound file: these say that its tables or rows are not what was written."""
+
 T = TypeVar("T")
+
+logger = structlog.get_logger(__name__)
 
 
 class Identity(NamedTuple):
@@ -75,6 +106,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        connection.text_factory = _as_text
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from error
@@ -82,6 +114,11 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _as_text(stored: bytes) -> str:
+    """A text as it is stored; one that a damaged page makes of other bytes is no error here, but in what holds it."""
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
@@ -102,9 +139,17 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return CorruptionError(f"the log {path} is damaged: {error}")
+    if code in _DAMAGED_CODES:
+        return damaged(path, str(error))
     return LogUnavailableError(f"the log {path} cannot be used: {error}")
+
+
+def damaged(path: Path, reason: str) -> LogDamagedError:
+    """The file does not hold what was written, or its disk cannot read it: SQLite says the same of both."""
+    return LogDamagedError(
+        f"the log {path} is damaged, or its disk cannot read it: {reason}. `slotlog check --log` says what of it is "
+        "still good; bring the file back from a copy, or put the disk right."
+    )
 
 
 def patiently(action: Callable[[], T], seconds: float = BUSY_SECONDS_MAX) -> T:
@@ -125,41 +170,104 @@ def patiently(action: Callable[[], T], seconds: float = BUSY_SECONDS_MAX) -> T:
         sleep(_RETRY_SECONDS)
 
 
-def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> None:
-    """Make an empty file a log; leave one that is a log as it is."""
+async def steadily(action: Callable[[], Awaitable[T]], path: Path) -> T:
+    """Do `action`; where the file cannot be read, again in a moment: what a disk fails to read once may be sound.
+
+    SQLite says of a failed read that the file is malformed, as of one that is.
+
+    Raises:
+        sqlite3.Error, LogDamagedError, Exception: as `action` does, the last time.
+    """
+    for seconds in _TRY_AGAIN_SECONDS:
+        try:
+            return await action()
+        except (sqlite3.Error, LogDamagedError) as error:
+            logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=seconds)
+        await asyncio.sleep(seconds)
+    return await action()
+
+
+def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> bool:
+    """Make an empty file a log; leave one that is a log as it is. Returns whether it was empty."""
+    if not is_empty(connection):
+        return False
     patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
     try:
-        if is_empty(connection):
-            for statement in _SCHEMA.split(";"):
+        was_empty = is_empty(connection)
+        if was_empty:
+            for statement in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, f"PRAGMA application_id = {_APPLICATION_ID}"):
                 connection.execute(statement)
-            identity = Identity(_FORMAT, secrets.token_bytes(16), topic, partitions)
-            connection.execute("INSERT INTO log VALUES (?, ?, ?, ?)", identity)
-            connection.executemany("INSERT INTO partitions VALUES (?, 0, 0)", [(p,) for p in range(partitions)])
+            identity = Identity(FORMAT, secrets.token_bytes(16), topic, partitions)
+            connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*identity, sum_of(*identity)))
+            for partition in range(partitions):
+                link = root(identity.id, partition)
+                insert_head(connection, partition, Head(0, 0, 0, link, link))
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+    return was_empty
 
 
 def read_identity(connection: sqlite3.Connection, path: Path) -> Identity:
-    """Which log the file is.
+    """Which log the file is, of this format or of 1.
 
     Raises:
         LogMismatchError: not a log, or one of a newer format.
+        LogDamagedError: the tables or this row are not what was written.
     """
     try:
-        row = patiently(lambda: connection.execute("SELECT format, id, topic, partitions FROM log").fetchone())
-    except sqlite3.OperationalError as error:
-        raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog") from error
+        return patiently(lambda: _identity(connection, path))
     except sqlite3.Error as error:
         raise translated(error, path) from error
-    identity = Identity(*row)
-    if identity.format != _FORMAT:
+
+
+def _identity(connection: sqlite3.Connection, path: Path) -> Identity:
+    tables = tables_of(connection)
+    if "log" not in tables:
+        raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
+    if is_format_1(tables):
+        return Identity._make(connection.execute("SELECT format, id, topic, partitions FROM log").fetchone())
+    row = connection.execute("SELECT format, id, topic, partitions, sum FROM log").fetchone()
+    if row is None:
+        raise damaged(path, "the table `log` is empty")
+    *fields, total = row
+    if type(row[0]) is int and row[0] > FORMAT:
         raise LogMismatchError(
             Mismatch.SETTINGS,
-            f"{path} has format {identity.format}, and this version knows {_FORMAT}: use a newer slotlog",
+            f"{path} has format {row[0]}, and this version knows {FORMAT}: use a newer slotlog. If none wrote it, the "
+            "file is damaged: bring it back from a copy.",
         )
-    return identity
+    if sum_of(*fields) != total:
+        raise damaged(path, "the table `log` is not as it was written")
+    for name, definition in tables.items():
+        if _TABLES.get(name) != definition:
+            raise damaged(path, f"the definition of the table {name!r} is not what slotlog writes")
+    if missing := _REQUIRED - tables.keys():
+        raise damaged(path, f"the table {min(missing)!r} is missing")
+    return Identity._make(fields)
+
+
+def tables_of(connection: sqlite3.Connection) -> dict[str, str]:
+    """The definition of each table and trigger, in one line."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    return {name: _in_one_line(sql) for name, sql in rows}
+
+
+def _in_one_line(sql: str) -> str:
+    return " ".join(str(sql).split()).replace(" IF NOT EXISTS", "", 1)
+
+
+_TABLES: Final = {
+    _in_one_line(sql).split()[2]: _in_one_line(sql)
+    for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, REDRIVEN, REDRIVEN_TRIGGER)
+}
+_REQUIRED: Final = {"log", "partitions", "records", "dead_letters"}
+
+
+def is_format_1(tables: dict[str, str]) -> bool:
+    """Whether these are the tables of format 1, word by word where it differs."""
+    return tables.get("log") == _FORMAT_1_LOG and tables.get("records") == RECORDS.replace(", seal BLOB", "")
 
 
 def another_log(path: Path) -> LogMismatchError:
@@ -169,23 +277,3 @@ def another_log(path: Path) -> LogMismatchError:
         f"{path} is another log than the one that the state was built from: it was recreated. "
         "Bring the old one back, or replay this one into a fresh directory.",
     )
-
-
-def range_of(connection: sqlite3.Connection, partition: int) -> tuple[int, int]:
-    """(begin, end) of a partition, as of one moment."""
-    first = partition << OFFSET_BITS
-    begin, end = connection.execute(
-        "SELECT (SELECT min(position) FROM records WHERE position >= ? AND position < ?), next_offset "
-        "FROM partitions WHERE partition = ?",
-        (first, first + (1 << OFFSET_BITS), partition),
-    ).fetchone()
-    return (end if begin is None else begin & OFFSET_MASK), end
-
-
-def record_at(connection: sqlite3.Connection, partition: int, offset: int) -> LogRecord | None:
-    """The record at an offset; None if there is none."""
-    record: LogRecord | None = connection.execute(
-        "SELECT position & ?, time_ms, key, value FROM records WHERE position = ?",
-        (OFFSET_MASK, partition << OFFSET_BITS | offset),
-    ).fetchone()
-    return record

@@ -11,22 +11,28 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, NoReturn
 
+from ingest.errors import LogDamagedError, LogRecordError
 from ingest.log.base import Headers, LogRecord
-from ingest.log.identity import check_range, hole
+from ingest.log.identity import check_range
+from ingest.log.local_chain import LOST, OFFSET_BITS, Checked, checked
 from ingest.log.local_file import (
     IN_LOOP_SECONDS_MAX,
-    OFFSET_BITS,
-    OFFSET_MASK,
     another_log,
     connect,
     patiently,
-    range_of,
+    read_identity,
+    steadily,
     translated,
 )
+from ingest.log.local_heads import Head, head_of, link_before
 
 _PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+_ROWS: Final = (
+    "SELECT position, time_ms, key, value, seal FROM records WHERE position >= ? AND position < ? "
+    "ORDER BY position LIMIT ?"
+)
 _POLL_SECONDS_MIN: Final = 0.001
 _POLL_SECONDS_MAX: Final = 0.02  # an idle reader asks 50 times a second, 5 µs each
 
@@ -53,6 +59,7 @@ class LocalReader:
         self._woken = asyncio.Event()
         self._seen_version: int | None = None  # of the file, when there was nothing more to read; None: look again
         self._turn = 0
+        self._links: dict[int, tuple[int, bytes | None]] = {}  # partition -> the next offset, the link before it
 
     async def fetch(self, wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
         """A page, once there is one."""
@@ -60,7 +67,7 @@ class LocalReader:
         poll = _POLL_SECONDS_MIN
         while True:
             self._woken.clear()
-            page = self._read_page(records_max)
+            page = await self._read_surely(records_max)
             left = until - monotonic()
             if page or left <= 0:
                 return page
@@ -105,12 +112,22 @@ class LocalReader:
             connection.close()
             self._closed(self)
 
-    def _read_page(self, records_max: int) -> dict[int, list[LogRecord]]:
-        connection = self._connection
-        if connection is None:
-            raise RuntimeError("the reader is closed")
-        try:
+    async def _read_surely(self, records_max: int) -> dict[int, list[LogRecord]]:
+        """A page, or none."""
+
+        async def read_page() -> dict[int, list[LogRecord]]:
+            connection = self._connection
+            if connection is None:
+                raise RuntimeError("the reader is closed")
             return patiently(lambda: self._read_if_changed(connection, records_max), IN_LOOP_SECONDS_MAX)
+
+        try:
+            return await steadily(read_page, self._path)
+        except _UnreadError as error:
+            failure = translated(error, self._path)
+            if isinstance(failure, LogDamagedError):
+                raise LogRecordError(error.partition, self._positions[error.partition], str(failure)) from error
+            raise failure from error
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
@@ -127,20 +144,27 @@ class LocalReader:
         try:
             # A new file under the old name takes over the old `-wal` file, so that its records would be read here.
             if connection.execute("SELECT id FROM log").fetchone() != (self._log_id,):
-                raise another_log(self._path)
+                self._refuse_another(connection)
             for partition in partitions:
-                records, size = self._read(connection, partition, records_max, size)
-                if records:
-                    page[partition] = records
-                    records_max -= len(records)
+                read = self._read(connection, partition, records_max, _PAGE_BYTES_MAX - size)
+                if read.records:
+                    page[partition] = read.records
+                    self._links[partition] = read.records[-1][0] + 1, read.link
+                    records_max -= len(read.records)
+                    size += read.size
                 if records_max <= 0 or size > _PAGE_BYTES_MAX:
                     break
         finally:
-            connection.execute("COMMIT")
+            with contextlib.suppress(sqlite3.Error):  # nothing was written; after an error of the disk it has ended
+                connection.execute("ROLLBACK")
         for partition, records in page.items():
             self._positions[partition] = records[-1][0] + 1
         self._seen_version = None if page else version
         return page
+
+    def _refuse_another(self, connection: sqlite3.Connection) -> NoReturn:
+        read_identity(connection, self._path)  # damaged, it says so
+        raise another_log(self._path)
 
     def _in_turn(self) -> list[int]:
         """The partitions to read, another one first each time, so that a busy one does not starve the rest."""
@@ -149,31 +173,52 @@ class LocalReader:
         cut = self._turn % len(partitions) if partitions else 0
         return partitions[cut:] + partitions[:cut]
 
-    def _read(
-        self, connection: sqlite3.Connection, partition: int, records_max: int, size: int
-    ) -> tuple[list[LogRecord], int]:
-        """The next records of one partition, without a gap, and the page's size with them."""
+    def _read(self, connection: sqlite3.Connection, partition: int, records_max: int, bytes_max: int) -> Checked:
+        """The next records of one partition, as they were written.
+
+        Raises:
+            LogRecordError: the first of them is not.
+        """
         position = self._positions[partition]
+        try:
+            head = head_of(connection, partition)
+            check_range(f"partition {partition} of the log {self._path}", position, head.begin_offset, head.next_offset)
+            if position == head.next_offset:
+                return Checked([], None)
+            read = self._checked(connection, partition, head, records_max, bytes_max)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise
+            raise _UnreadError(partition, error) from error
+        except LogDamagedError as error:
+            raise LogRecordError(partition, position, str(error)) from error
+        if not read.records:
+            raise LogRecordError(
+                partition,
+                position,
+                f"{read.fault or LOST}. Bring {self._path} back from a copy, or decide with `slotlog skip {partition} "
+                f"{position}` to go past it; `slotlog check --log` says what else is damaged",
+            )
+        return read
+
+    def _checked(
+        self, connection: sqlite3.Connection, partition: int, head: Head, records_max: int, bytes_max: int
+    ) -> Checked:
+        position = self._positions[partition]
+        known_at, link = self._links.get(partition, (-1, None))
+        if known_at != position:
+            link = link_before(connection, partition, position, head)
         first = partition << OFFSET_BITS
-        records: list[LogRecord] = []
-        cursor = connection.execute(
-            "SELECT position & ?, time_ms, key, value FROM records "
-            "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
-            (OFFSET_MASK, first + position, first + (1 << OFFSET_BITS), records_max),
-        )
-        for record in cursor:
-            records.append(record)
-            size += len(record[3])
-            if size > _PAGE_BYTES_MAX:
-                break
-        cursor.close()
-        if records and records[-1][0] - position == len(records) - 1:
-            return records, size
-        whole = sum(1 for place, record in enumerate(records) if record[0] == position + place)
-        if not whole:
-            name = f"partition {partition} of the log {self._path}"
-            begin, end = range_of(connection, partition)
-            check_range(name, position, begin, end)
-            if position < end:
-                raise hole(name, position)
-        return records[:whole], size
+        with contextlib.closing(
+            connection.execute(_ROWS, (first + position, first + head.next_offset, records_max))
+        ) as rows:
+            return checked(rows, partition, position, link, bytes_max)
+
+
+class _UnreadError(sqlite3.DatabaseError):
+    """SQLite could not read something of one partition."""
+
+    def __init__(self, partition: int, cause: sqlite3.Error) -> None:
+        super().__init__(str(cause))
+        self.sqlite_errorcode = cause.sqlite_errorcode
+        self.partition = partition

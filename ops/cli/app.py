@@ -62,7 +62,7 @@ app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": 
 app.command(rich_help_panel=REBUILD)(replay.replay)
 app.command(rich_help_panel=REBUILD)(digest.digest)
 app.command(rich_help_panel=REBUILD)(dump.dump)
-app.command(rich_help_panel=REPAIR)(check.check)
+app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)
 app.command(rich_help_panel=REPAIR)(skip.skip)

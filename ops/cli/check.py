@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from ingest.wording import counted
 from ops.cli.options import (
@@ -25,8 +27,11 @@ from ops.cli.options import (
 
 if TYPE_CHECKING:
     from engine.audit import Violation
+    from ingest.log.local_scan import Damage
     from ops.check import Checked
+    from ops.config import Settings
 
+_BRING_BACK = "bring the log's file back from a copy: nothing else knows what stood there"
 _REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
 
 
@@ -38,17 +43,23 @@ def check(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: StateOwn = None,
+    log_itself: Annotated[
+        bool,
+        typer.Option(
+            "--log-itself", help="Look through the embedded log instead. --log without a URL is short for it."
+        ),
+    ] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Refused: says what to do instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Look through a state directory for everything that is not as slotlog writes it, and print all of it.
+    """Look through a state directory, or the embedded log, for all that is not as slotlog writes it, and print it.
 
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
     is wrong; partitions that cannot even be opened are named at the end. With --json a line for each violation, and a
     last line about the partitions. Whether the content is what the log says is not looked at: `slotlog replay` compares
-    that.
+    that. With --log and no URL, every record of the embedded log is held against its checksum and the one before it.
 
-    Example: slotlog check --data .data
+    Example: slotlog check --data .data; slotlog check --log
     """
     from ops.check import check_partition
     from ops.damaged import read_each
@@ -59,6 +70,9 @@ def check(
         raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
+    if log_itself:
+        _check_log(settings, json=json)
+        return
     here, missing = presence(settings)
     say = _json_line if json else _line
 
@@ -79,6 +93,42 @@ def check(
         print_note(_REBUILD)
     end_with_damaged(damaged, json=json)
     if violations:
+        raise typer.Exit(1)
+
+
+class LogOption(TyperCommand):
+    """A verb whose `--log` stands for `--log-itself` where no URL follows."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write it out, then go on."""
+        for at, word in enumerate(args):
+            if word == "--log" and (at + 1 == len(args) or args[at + 1].startswith("-")):
+                args = [*args[:at], "--log-itself", *args[at + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+def _check_log(settings: Settings, *, json: bool) -> None:
+    from ops.check_log import check_log
+
+    def say(damage: Damage) -> None:
+        if json:
+            print_json(damage._asdict())
+        else:
+            print(damage)
+
+    results, damages = check_log(settings, say)
+    if json:
+        print_json({"damages": damages, "partitions": [asdict(result) for result in results]})
+    else:
+        for result in results:
+            found = counted(result.damages, "damage") if result.damages else "all is well"
+            print(
+                f"partition {result.partition}: next offset {result.next_offset}, {counted(result.records, 'record')} "
+                f"as written, {found}"
+            )
+        if damages:
+            print_note(_BRING_BACK)
+    if damages:
         raise typer.Exit(1)
 
 

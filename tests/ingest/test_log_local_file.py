@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CorruptionError
-from ingest.errors import LogMismatchError, Mismatch
+from ingest.errors import LogMismatchError, LogRecordError, Mismatch
 from ingest.log import Entry
 from ingest.log.local import LocalLog
 from tests.ingest.reading import append, last_record, read
@@ -117,12 +116,12 @@ async def test_no_database(local_path: Path) -> None:
 
 async def test_newer_format(local_log: LocalLog, local_path: Path) -> None:
     """A log of a newer format is refused."""
-    await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 2"))
+    await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 3"))
 
     error = await refused(local_path)
 
     assert error.kind is Mismatch.SETTINGS
-    assert "has format 2, and this version knows 1" in str(error)
+    assert "has format 3, and this version knows 2" in str(error)
 
 
 async def test_damaged_file(local_log: LocalLog, local_path: Path) -> None:
@@ -135,6 +134,6 @@ async def test_damaged_file(local_log: LocalLog, local_path: Path) -> None:
     again = LocalLog(local_path, topic="t", partitions=2)
     await again.start()
 
-    with pytest.raises(CorruptionError, match="is damaged"):
+    with pytest.raises(LogRecordError, match=r"partition 0: the record at offset \d+ cannot be read: .* is damaged"):
         await read(again.reader({0: 0}), 100)
     await again.close()

@@ -1,0 +1,145 @@
+"""From format 1 of the embedded log, which had no checksums, to format 2, in place.
+
+The tables change in one transaction, from which on no older slotlog appends any more. Then the records get their seals,
+in slices that are transactions of their own: an upgrade that is killed goes on at the next opening, and nobody appends
+before it is done. A seal vouches for what is there now; what was damaged before is not known.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from struct import error as struct_error
+from time import monotonic
+from typing import Any, Final
+
+import structlog
+
+from ingest.log.local_chain import OFFSET_BITS, OFFSET_MASK, link_of, root, sum_of
+from ingest.log.local_file import (
+    FORMAT,
+    LOG,
+    PARTITIONS,
+    UPGRADE,
+    Identity,
+    is_format_1,
+    patiently,
+    read_identity,
+    tables_of,
+    translated,
+)
+from ingest.log.local_heads import Head, head_of, insert_head, set_head
+
+_SLICE_ROWS: Final = 1000
+_SLICE_BYTES: Final = 4 * 1024 * 1024
+_TELL_SECONDS: Final = 5.0
+
+logger = structlog.get_logger(__name__)
+
+
+def upgrade(connection: sqlite3.Connection, path: Path) -> Identity:
+    """Make the log one of this format, if it is not, and finish what was begun. Gives its identity.
+
+    Raises:
+        LogUnavailableError, LogDamagedError, LogMismatchError: it cannot be; what was done stands.
+    """
+    try:
+        if is_format_1(patiently(lambda: tables_of(connection))):
+            logger.info("log_upgrade_begins", log=str(path), to_format=FORMAT)
+            _in_transaction(connection, _change_tables)
+        identity = read_identity(connection, path)
+        if "upgrade" in patiently(lambda: tables_of(connection)):
+            _seal_all(connection, identity, path)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    return identity
+
+
+def _in_transaction(connection: sqlite3.Connection, work: Any, *arguments: Any) -> Any:
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+    try:
+        result = work(connection, *arguments)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return result
+
+
+def _change_tables(connection: sqlite3.Connection) -> None:
+    if not is_format_1(tables_of(connection)):
+        return  # somebody else was faster
+    old = Identity._make(connection.execute("SELECT format, id, topic, partitions FROM log").fetchone())
+    identity = old._replace(format=FORMAT)
+    heads = connection.execute("SELECT partition, next_offset, last_time_ms FROM partitions").fetchall()
+    for table, definition in (("log", LOG), ("partitions", PARTITIONS), ("upgrade", UPGRADE)):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute(definition)
+    connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*identity, sum_of(*identity)))
+    for partition, next_offset, last_time_ms in heads:
+        begin = _begin_offset(connection, partition, next_offset)
+        link = root(identity.id, partition)
+        insert_head(connection, partition, Head(next_offset, last_time_ms, begin, link, link))
+        connection.execute("INSERT INTO upgrade VALUES (?, ?)", (partition, begin))
+    connection.execute("ALTER TABLE records ADD COLUMN seal BLOB")
+    connection.execute("ALTER TABLE dead_letters ADD COLUMN sum BLOB")
+    connection.create_function("sum_of", -1, sum_of, deterministic=True)
+    connection.execute(
+        "UPDATE dead_letters SET sum = sum_of(topic, partition, offset, time_ms, reason, key, value, headers)"
+    )
+
+
+def _begin_offset(connection: sqlite3.Connection, partition: int, next_offset: int) -> int:
+    first = partition << OFFSET_BITS
+    begin = connection.execute(
+        "SELECT min(position) FROM records WHERE position >= ? AND position < ?", (first, first + (1 << OFFSET_BITS))
+    ).fetchone()[0]
+    return next_offset if begin is None else begin & OFFSET_MASK
+
+
+def _seal_all(connection: sqlite3.Connection, identity: Identity, path: Path) -> None:
+    tell_at = monotonic() + _TELL_SECONDS
+    for partition in range(identity.partitions):
+        while _in_transaction(connection, _seal_some, partition):
+            if monotonic() > tell_at:
+                tell_at = monotonic() + _TELL_SECONDS
+                done = connection.execute(
+                    "SELECT next_offset FROM upgrade WHERE partition = ?", (partition,)
+                ).fetchone()
+                end = head_of(connection, partition).next_offset
+                logger.info("log_upgrading", partition=partition, done_offset=done and done[0], end_offset=end)
+    _in_transaction(connection, lambda each: each.execute("DROP TABLE IF EXISTS upgrade"))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    logger.info("log_upgraded", log=str(path), format=FORMAT)
+
+
+def _seal_some(connection: sqlite3.Connection, partition: int) -> bool:
+    """Seal the next records of a partition. Whether there may be more."""
+    if "upgrade" not in tables_of(connection):
+        return False  # somebody else has finished it
+    (offset,) = connection.execute("SELECT next_offset FROM upgrade WHERE partition = ?", (partition,)).fetchone()
+    head = head_of(connection, partition)
+    first, link = partition << OFFSET_BITS, head.link
+    seals: list[tuple[bytes | None, int]] = []
+    size = 0
+    for position, time_ms, key, value in connection.execute(
+        "SELECT position, time_ms, key, value FROM records WHERE position >= ? AND position < ? "
+        "ORDER BY position LIMIT ?",
+        (first + offset, first + (1 << OFFSET_BITS), _SLICE_ROWS),
+    ):
+        try:
+            before, link = link, link_of(link, position, time_ms, key, value)
+            seals.append((before + link, position))
+            size += len(value)
+        except (TypeError, struct_error):  # no record of ours: without a seal it counts as damaged from now on
+            seals.append((None, position))
+        if size > _SLICE_BYTES:
+            break
+    if not seals:
+        return False
+    connection.executemany("UPDATE records SET seal = ? WHERE position = ?", seals)
+    connection.execute(
+        "UPDATE upgrade SET next_offset = ? WHERE partition = ?", ((seals[-1][1] & OFFSET_MASK) + 1, partition)
+    )
+    set_head(connection, partition, head._replace(link=link))
+    return True

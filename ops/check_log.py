@@ -1,0 +1,68 @@
+"""Look through the embedded log for everything that is not as it was written, also beside a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.log import open_log
+from ingest.log.local import LocalLog
+from ingest.log.local_file import FORMAT, connect, read_identity
+from ingest.log.local_scan import Damage, PartitionScan, scan_rest
+from ops.config import ConfigError, Settings
+from ops.progress import progress
+
+_SLICE_ROWS: Final = 10_000
+_SLICE_BYTES: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """What came of one partition: how many records are as they were written, and where it begins and ends."""
+
+    partition: int
+    next_offset: int
+    records: int
+    damages: int
+
+
+def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequence[CheckedLog], int]:
+    """Look through the log, with progress; `say` is called with each damage. Its partitions, and all damages' number.
+
+    Raises:
+        ConfigError: it is Kafka, whose brokers check their own records, or one of format 1.
+        LogMismatchError, LogUnavailableError: it cannot be opened.
+    """
+    log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
+    if not isinstance(log, LocalLog):
+        raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
+    with closing(connect(log.path)) as connection:
+        identity = read_identity(connection, log.path)
+        if identity.format != FORMAT:
+            raise ConfigError(
+                f"{log.path} has format {identity.format}, which has no checksums to hold it against. `slotlog serve` "
+                f"makes it one of format {FORMAT} at its start; from then on damage shows"
+            )
+        results, found = [], 0
+
+        def note(damage: Damage) -> None:
+            nonlocal found
+            found += damage.records
+            say(damage)
+
+        with progress("check", None, "records") as advance:
+            done = 0
+            for partition in range(identity.partitions):
+                before = found
+                scan = PartitionScan(partition)
+                while not scan.is_done:
+                    for damage in scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)[0]:
+                        note(damage)
+                    advance(done + scan.records)
+                done += scan.records
+                results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
+            for damage in scan_rest(connection, identity.partitions):
+                note(damage)
+    return results, found

@@ -1,0 +1,145 @@
+"""A log of format 1, which had no checksums, is made one of format 2 by whoever opens it first."""
+
+# ruff: noqa: ASYNC240 - files of a test are small, and nothing else runs in its loop
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ingest.dead_letters import LocalDeadLetters
+from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError
+from ingest.letters import LocalLetters, Wanted
+from ingest.log import local_upgrade
+from ingest.log.local import LocalLog
+from tests.ingest.reading import append, read
+
+GOLDEN = Path(__file__).parents[1] / "vectors" / "log-format-1.sql"
+"""What SQLite's dump says of a log that was written by a slotlog of format 1, trimmed, with dead letters."""
+
+TIME_MS = 1_700_000_000_000
+EVENT = b"\x83\xa1v\x01\xa3cmd\xa3SET\xa4args\x92\xc4\x02a%d\xc4\x02v%d"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A log of format 1."""
+    path = tmp_path / "old.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(GOLDEN.read_text())
+    return path
+
+
+async def opened(path: Path, *, create: bool = True) -> LocalLog:
+    """The log, started."""
+    log = LocalLog(path, topic="t", partitions=3, create=create)
+    await log.start()
+    return log
+
+
+@pytest.mark.parametrize("create", [True, False])
+async def test_upgrade(old: Path, create: bool) -> None:
+    """Every record, dead letter and mark is there as it was, and offsets, times and positions go on."""
+    log = await opened(old, create=create)
+
+    records = await read(log.reader({0: 2, 1: 0, 2: 0}), 5)
+    assert [(n, TIME_MS + n, b"\0\7", EVENT % (n, n)) for n in (2, 3)] == records[0]
+    assert [(0, TIME_MS + 9, None), (1, TIME_MS + 10, b""), (2, TIME_MS + 11, b"\0\1")] == [
+        record[:3] for record in records[1]
+    ]
+    assert [(2, 4), (0, 3), (0, 0)] == [(await log.begin_offset(p), await log.end_offset(p)) for p in range(3)]
+    letters = LocalDeadLetters(log)
+    page = await LocalLetters(log).page(Wanted())
+    assert ["not msgpack", "grüße"] == [letter.reason for letter in await letters.read()]
+    assert [(1, 2), None] == [found.redriven for found in page]
+    assert [(0, 4)] == await append(log, b"new")
+    await log.check(0, 4, log.fingerprint(0, records[0][-1]))
+    await log.close()
+
+
+async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_path: Path) -> None:
+    """An upgraded file has the tables of a new one, and what is damaged in it from then on shows."""
+    log = await opened(old)
+    await log.close()
+    definitions = (
+        "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_schema WHERE name IN (?, ?, ?, ?)"
+    )
+    names = ("log", "partitions", "records", "dead_letters")
+    with closing(sqlite3.connect(old)) as upgraded, closing(sqlite3.connect(local_path)) as new:
+        assert set(new.execute(definitions, names)) == set(upgraded.execute(definitions, names))
+        upgraded.execute("UPDATE records SET value = x'00' WHERE position = 3")
+        upgraded.execute("UPDATE dead_letters SET reason = 'another' WHERE offset = 1")
+        upgraded.commit()
+
+    again = await opened(old)
+    with pytest.raises(LogRecordError, match="the record at offset 3 "):
+        await read(again.reader({0: 2}), 2)
+    for reading in (LocalDeadLetters(again).read(), LocalLetters(again).page(Wanted())):
+        with pytest.raises(LogDamagedError, match="the dead letter of partition 1, offset 1 is damaged"):
+            await reading
+    await again.close()
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@pytest.fixture
+def one_row_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upgrades in the smallest slices."""
+    monkeypatch.setattr(local_upgrade, "_SLICE_ROWS", 1)
+
+
+@pytest.mark.usefixtures("one_row_a_slice")
+@pytest.mark.parametrize("slices", range(9))
+async def test_killed_upgrade(old: Path, monkeypatch: pytest.MonkeyPatch, slices: int) -> None:
+    """An upgrade that is killed at any place is finished by the next one who opens the log."""
+    with monkeypatch.context() as patched:
+        seal_some = local_upgrade._seal_some
+        calls: list[int] = []
+
+        def killed(connection: sqlite3.Connection, partition: int) -> bool:
+            calls.append(partition)
+            if len(calls) > slices:
+                raise KilledError
+            return seal_some(connection, partition)
+
+        patched.setattr(local_upgrade, "_seal_some", killed)
+        if slices < 8:
+            with pytest.raises(KilledError):
+                await opened(old)
+        else:
+            await (await opened(old)).close()
+
+    log = await opened(old)
+    records = await read(log.reader({0: 2, 1: 0}), 5)
+    assert ([2, 3], [0, 1, 2]) == tuple([record[0] for record in records[p]] for p in (0, 1))
+    await log.close()
+
+
+async def test_wrong_settings_upgrade_nothing(old: Path) -> None:
+    """A log that is refused for its topic stays what it was."""
+    before = old.read_bytes()
+    with pytest.raises(LogMismatchError, match="holds the topic 't'"):
+        await LocalLog(old, topic="other", partitions=3).start()
+
+    assert before == old.read_bytes()
+
+
+async def test_holes_and_rows_of_no_record(old: Path) -> None:
+    """What was missing or no record in the old file is named as damage in the new one; the rest can be read."""
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("DELETE FROM records WHERE position = ?", ((1 << 48) | 1,))
+        connection.execute("UPDATE records SET time_ms = 'soon' WHERE position = 2")
+        connection.commit()
+    log = await opened(old)
+
+    for partition, offset, left in ((0, 2, 3), (1, 1, 2)):
+        with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
+            await read(log.reader({partition: offset}), 1)
+        assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
+    await log.close()
