@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import groupby, islice
-from typing import Final
+from time import perf_counter
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -18,6 +18,12 @@ from ingest.seat import Seat
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 
+PART_SECONDS: Final = 0.01
+"""A group is cut after this time, and the event loop turns; a command under way is not interrupted."""
+
+_PART_BYTES: Final = 1024 * 1024  # likewise, of the values that its reads have given: they are held twice meanwhile
+_RUN_EVENTS_MAX: Final = 256
+
 Answers = list[tuple[Item, Reply]]
 """Items and their replies, in order."""
 
@@ -28,12 +34,22 @@ class UnusualError(Exception):
     """A batch that the quick way does not take: dead letters, or more than one commit may hold."""
 
 
-def apply_group(
-    seat: Seat, items: list[Item], positions: list[Position], read_clock: ReadClock
-) -> tuple[Answers, list[Applied]]:
-    """Evaluate a group whose first write is the partition's next record: the replies, and what each run of writes did.
+class Part(NamedTuple):
+    """The beginning of a group, or all of it, evaluated and not committed.
 
-    Nothing is committed.
+    Attributes:
+        answers: of its items, in order.
+        done: what each run of writes did.
+        written: how many of its items were writes.
+    """
+
+    answers: Answers
+    done: list[Applied]
+    written: int
+
+
+def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_clock: ReadClock) -> Part:
+    """Evaluate at least one item of a group whose first write is the partition's next record; as many as a turn allows.
 
     Raises:
         UnusualError, Exception: as `Machine.apply`; roll back.
@@ -41,21 +57,33 @@ def apply_group(
     machine = seat.worker.machine
     answers: Answers = []
     done: list[Applied] = []
-    if len(items) == len(positions):  # writes only, as usual
-        done.append(_apply_run(machine, items, positions, answers))
-        return answers, done
-    places = iter(positions)
-    for is_read, some in groupby(items, _is_read):
-        together = list(some)
-        if is_read:
-            answers += [(item, evaluated(seat, item, read_clock)) for item in together]
+    ends = perf_counter() + PART_SECONDS
+    at = written = size = 0
+    while at < len(items):
+        item = items[at]
+        if item.entry is None:
+            reply = evaluated(seat, item, read_clock)
+            answers.append((item, reply))
+            if type(reply) is bytes:
+                size += len(reply)
+            at += 1
         else:
-            done.append(_apply_run(machine, together, list(islice(places, len(together))), answers))
-    return answers, done
+            end = _end_of_run(items, at, len(positions) - written)
+            run = positions[written : written + end - at]
+            done.append(_apply_run(machine, items[at:end], run, answers))
+            written += end - at
+            at = end
+        if size > _PART_BYTES or perf_counter() > ends:
+            break
+    return Part(answers, done, written)
 
 
-def _is_read(item: Item) -> bool:
-    return item.entry is None
+def _end_of_run(items: list[Item], at: int, writes: int) -> int:
+    """Where the writes end that begin at `at` and are applied at once; `writes` is how many there are from there on."""
+    limit = min(len(items), at + _RUN_EVENTS_MAX)
+    if len(items) - at == writes:  # writes only, as usual
+        return limit
+    return next((end for end in range(at, limit) if items[end].entry is None), limit)
 
 
 def _apply_run(machine: Machine, items: list[Item], positions: list[Position], answers: Answers) -> Applied:

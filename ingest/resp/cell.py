@@ -10,13 +10,13 @@ from engine.replies import Reply
 from ingest.log import Entry
 from ingest.resp.applying import BROKEN
 from ingest.resp.items import ITEM_BYTES, Item
+from ingest.resp.output import swell
 from ingest.resp.plans import Plan
 
 if TYPE_CHECKING:
     from ingest.resp.session import Session
 
-CELL_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Replies of one client to reads behind a write, which are there all at once: who asks for more is cut off."""
+_LARGE_BYTES: Final = 256 * 1024
 
 
 class Cell(Item):
@@ -74,8 +74,8 @@ class Cell(Item):
             server.stats.count_empty(reply)
         self.data = data = b"" if self._muted else session.encode(reply)
         session.cell_bytes += len(data)
-        if session.cell_bytes > CELL_BYTES_MAX:
-            session.overflow()
+        if session.cell_bytes > _LARGE_BYTES:
+            swell(session, len(data))
         server.ready[session] = None
         plan = self.plan
         if seconds > server.slow_seconds or server.tracks_latencies or type(reply) is CommandError:

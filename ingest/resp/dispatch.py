@@ -169,6 +169,8 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     server = session.server
     if session.is_full or server.pause.holds(session, plan):
         return True
+    if plan.returns_data and len(session.cells) >= session.window.commands:
+        return True
     if plan.server is not None:
         if session.has_pending and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
             return True

@@ -13,6 +13,7 @@ from engine.limits import SLOTS
 from engine.registry import Spec
 from engine.replies import Reply
 from ingest.log import Entry, Headers, LogRecord, Position
+from ingest.ticker import TICK
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 
@@ -81,6 +82,25 @@ class Awaited(Item):
         """Hand it on."""
         if not self.done.done():
             self.done.set_result(reply)
+
+
+class Tick(Item):
+    """An event that moves the partition's clock to now.
+
+    Args:
+        partition: whose.
+        done: called when the clock has moved, or cannot be moved now.
+    """
+
+    __slots__ = ("_done",)
+
+    def __init__(self, partition: int, done: Callable[[], None]) -> None:
+        super().__init__(b"TICK", [], 0, Entry(partition, None, TICK))
+        self._done = done
+
+    def answer(self, reply: Reply, seconds: float) -> None:
+        """Hand it on."""
+        self._done()
 
 
 Group = tuple[list[Item], list[Position]]

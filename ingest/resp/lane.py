@@ -27,11 +27,10 @@ from ingest.clock import ReadClock
 from ingest.errors import LogUnavailableError, appended_nothing
 from ingest.log import Entry, Log, Position
 from ingest.observer import Condition
-from ingest.resp.applying import Answers, UnusualError, apply_group, evaluated, outcome
+from ingest.resp.applying import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
 from ingest.resp.entries import event_entry
-from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, log_record, without_gaps
+from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, Tick, log_record, without_gaps
 from ingest.seat import Seat
-from ingest.ticker import TICK
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -40,18 +39,6 @@ _GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 _NOT_KNOWN_YET: Final = 1 << 62
 
 logger = structlog.get_logger(__name__)
-
-
-class _Tick(Item):
-    __slots__ = ("_lane",)
-
-    def __init__(self, lane: Lane) -> None:
-        super().__init__(b"TICK", [], 0, Entry(lane.partition, None, TICK))
-        self._lane = lane
-
-    def answer(self, reply: Reply, seconds: float) -> None:
-        """The clock has moved, or cannot be moved now."""
-        self._lane.ticking = False
 
 
 class Lane:
@@ -80,12 +67,10 @@ class Lane:
         self._outbox: deque[Item] = deque()
         self._sent: list[Item] = []
         self._durable: deque[Group] = deque()
-        self._scheduled = False
         self._appending: asyncio.Task[None] | None = None
-        self._busy = False
+        self._scheduled = self._busy = self._going_on = self.ticking = False
         self._failure: Exception | None = None
         self._moved = asyncio.Event()
-        self.ticking = False
 
     # ------------------------------------------------------------------ how it is
 
@@ -144,7 +129,10 @@ class Lane:
         """Append a TICK, unless one is under way."""
         if not self.ticking:
             self.ticking = True
-            self.submit(_Tick(self))
+            self.submit(Tick(self.partition, self._ticked))
+
+    def _ticked(self) -> None:
+        self.ticking = False
 
     def tick_when_idle(self) -> None:
         """`tick`, unless nothing can be written now."""
@@ -280,9 +268,11 @@ class Lane:
     def advance(self) -> None:
         """Apply what is durable and next in line. Any trouble is left to `advance_carefully`, which the consumer calls.
 
-        The hot path of a server: one machine call for each run of writes, no await, answers after the commit.
+        The hot path of a server: no await, answers after the commit. After some milliseconds or a large reply it makes
+        room for others, and goes on in the next turn of the loop.
         """
         durable = self._durable
+        ends = perf_counter() + PART_SECONDS
         while durable and not self._busy and self._failure is None and self.seat.worker.is_open:
             items, positions = durable[0]
             machine = self.machine
@@ -290,24 +280,36 @@ class Lane:
                 return
             began = perf_counter()
             try:
-                answers, done = self._apply(machine, items, positions)
+                answers, done, written = self._apply(machine, items, positions)
             except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
                 machine.rollback()
                 self._failure = error
                 return
             durable.popleft()
+            if is_part := len(answers) < len(items):
+                durable.appendleft((items[len(answers) :], positions[written:]))
+                items = items[: len(answers)]
             seconds = perf_counter() - began
             self._answer(answers, seconds)
             self._report(done, items, seconds)
             self.seat.pass_by(self.partition, machine.next_offset)
+            if is_part or (durable and began + seconds > ends):
+                if not self._going_on:
+                    self._going_on = True
+                    asyncio.get_running_loop().call_soon(self._go_on)
+                return
 
-    def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> tuple[Answers, list[Applied]]:
-        """Apply and commit one group; its replies, and what each run of writes did."""
-        answers, done = apply_group(self.seat, items, positions, self._read_clock)
-        if positions:
-            last = log_record(next(item for item in reversed(items) if item.entry is not None), positions[-1])
-            machine.commit(self._log.fingerprint(self.partition, last))
-        return answers, done
+    def _go_on(self) -> None:
+        self._going_on = False
+        self.advance()
+
+    def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> Part:
+        """Apply and commit a group, or its beginning."""
+        part = apply_group(self.seat, items, positions, self._read_clock)
+        if part.written:
+            last = next(item for item, _ in reversed(part.answers) if item.entry is not None)
+            machine.commit(self._log.fingerprint(self.partition, log_record(last, positions[part.written - 1])))
+        return part
 
     async def advance_carefully(self) -> None:
         """`advance` after it met trouble: dead letters, a store that is busy, a record that stops the partition.
@@ -387,9 +389,8 @@ class Lane:
 
     def _fail(self, items: Sequence[Item], error: CommandError) -> None:
         """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone."""
-        self._answer(
-            [(item, error if item.entry is not None else self._read_anyway(item, error)) for item in items], 0.0
-        )
+        for item in items:  # one by one, as replies may be large
+            self._answer([(item, error if item.entry is not None else self._read_anyway(item, error))], 0.0)
 
     def _read_anyway(self, item: Item, error: CommandError) -> Reply:
         """The reply of a read in a partition that is in trouble."""

@@ -14,6 +14,16 @@ _NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"WATCH", b"UNWATCH", b"
 """Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
 
 
+_RETURNING_DATA: Final = frozenset(
+    (
+        *(b"GETSET", b"GETDEL", b"GETEX", b"HGETEX", b"HGETDEL", b"GEORADIUS", b"GEORADIUSBYMEMBER", b"SORT"),
+        *(b"LPOP", b"RPOP", b"LMPOP", b"LMOVE", b"RPOPLPUSH", b"SPOP", b"ZPOPMIN", b"ZPOPMAX", b"ZMPOP"),
+        *(b"EXEC", b"SLOTLOG|ONCE"),
+    )
+)
+"""Of the commands that write, those whose replies may be large. (SET with GET is left to what is noticed later.)"""
+
+
 class Kind(IntEnum):
     """What becomes of a command."""
 
@@ -31,6 +41,7 @@ class Plan:
         shown: lower case, as error texts and statistics have it.
         spec: of the engine, for reads and writes.
         event_head: what the event of a write begins with.
+        returns_data: its reply may be large.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         server: of the server, else.
         calls, seconds: how often it ran, and how long in all.
@@ -50,6 +61,7 @@ class Plan:
         "kind",
         "name",
         "rejected",
+        "returns_data",
         "seconds",
         "server",
         "shown",
@@ -60,6 +72,7 @@ class Plan:
         self.name = name
         self.shown = name.decode().lower()
         self.kind = kind
+        self.returns_data = kind is Kind.READ or name in _RETURNING_DATA
         self.event_head = event_head(name) if kind is Kind.WRITE else b""
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
         self.spec = spec

@@ -8,18 +8,27 @@ is not plain in a command itself (a wrong number of arguments, an error, a key t
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from engine.slots import slot
 from ingest.resp.cell import Cell
 from ingest.resp.items import SLOT_KEYS, make_entry, pack_arguments
-from ingest.resp.plans import Plan
+from ingest.resp.output import FLUSH_BYTES, write_much
+from ingest.resp.plans import Kind, Plan
 
 if TYPE_CHECKING:
     from ingest.resp.session import Session
 
-FLUSH_BYTES: Final = 256 * 1024
+
+def take(session: Session, command: list[bytes]) -> bool:
+    """The short way of a plain session's command; False: it takes the general way."""
+    plan = session.server.plans.by_spelling.get(command[0])
+    if plan is None:
+        return False
+    if plan.kind is Kind.READ:
+        return not session.cells and read(session, plan, command)
+    return plan.first_key >= 0 and write(session, plan, command)
 
 
 def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
@@ -35,7 +44,8 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
         return False
     session.parts.append(data)
     plan.calls += 1
-    took = perf_counter() - began
+    ended = perf_counter()
+    took = ended - began
     plan.seconds += took
     if server.tracks_latencies:
         digits = int(took * 1e6).bit_length()
@@ -49,8 +59,9 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     session.last_command = plan.name
     session.run_bytes += len(data)
     if session.run_bytes > FLUSH_BYTES:
-        session.write_out()
-        session.run_bytes = 0
+        write_much(session)
+    if ended > session.turns.ends:
+        session.turns.end()
     return True
 
 
@@ -59,6 +70,8 @@ def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     args = command[1:]
     lane = session.server.lanes[0]
     if session.db or lane.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return False
+    if plan.returns_data and len(session.cells) >= session.window.commands:
         return False
     value = plan.event_head + pack_arguments(args)
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:

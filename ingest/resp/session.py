@@ -25,8 +25,11 @@ from ingest.resp.cell import Cell, Filled
 from ingest.resp.dispatch import dispatch
 from ingest.resp.encode import encode2, encode3
 from ingest.resp.items import ITEM_BYTES
+from ingest.resp.output import FLUSH_BYTES, to_nobody, write_much
 from ingest.resp.plans import Kind, Plan
 from ingest.resp.replies import Push
+from ingest.resp.turns import Turns
+from ingest.resp.window import AHEAD_BYTES, CELLS_MAX, Window
 
 if TYPE_CHECKING:
     from ingest.resp.acl import User
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from ingest.resp.transactions import Queue
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
-_CELLS_MAX: Final = 20_000
 _LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
 _READ: Final = Kind.READ
 
@@ -93,14 +95,14 @@ class Session:
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
         self.last_position: tuple[int, int] | None = None
-        self.query_bytes = 0
+        self.query_bytes = self.cell_bytes = self.run_bytes = 0
         self.received_bytes = self.received_commands = self.sent_bytes = 0
-        self.closing = False
-        self.choked = False
+        self.closing = self.choked = False
         self.choked_since = 0.0
         self.over_soft_limit_since = 0.0
         self.plain = False
-        self.cell_bytes = 0
+        self.window = Window()
+        self.turns = Turns(self)
         self.cells: deque[Cell | Filled] = deque()
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
@@ -108,7 +110,6 @@ class Session:
         self._backlog_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._finished = self._waits = False
-        self.run_bytes = 0
         self._ending: CommandError | None = None
         self.refresh()
 
@@ -131,8 +132,8 @@ class Session:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many replies are still to come that its commands should wait."""
-        return len(self.cells) > _CELLS_MAX
+        """Whether so many replies are still to come, or wait for those, that its commands should wait."""
+        return len(self.cells) > CELLS_MAX or self.cell_bytes > AHEAD_BYTES
 
     @property
     def is_finished(self) -> bool:
@@ -147,6 +148,7 @@ class Session:
             or self.blocked is not None
             or self.transacting is not None
             or self.choked
+            or self.turns.resting
             or self.closing
         )
 
@@ -182,26 +184,30 @@ class Session:
             done = self._run(commands)
             if done < len(commands):
                 self._keep(commands[done:])
+        self.turns.rest(len(self._backlog), came=len(commands))
         self.flush()
         if self._backlog and self._backlog_bytes > _BACKLOG_BYTES_MAX:
             self.transport.pause_reading()
 
     def _keep(self, commands: list[list[bytes]]) -> None:
-        """Put them into the backlog. A little of it is read on: else nobody would hear that a blocked client leaves."""
+        """Put them into the backlog. A little is read on: else nobody would hear that a blocked client leaves."""
         self._backlog.extend(commands)
         self._backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
 
     def resume(self) -> None:
         """Go on with the backlog, if nothing keeps it waiting any more."""
-        backlog = self._backlog
-        if not backlog:
+        if not (backlog := self._backlog):
             return
+        self.turns.begin()
         while backlog:
             command = backlog.popleft()
-            if self.is_held or not dispatch(self, command):
+            if self.plain and quick.take(self, command):
+                continue
+            if self.turns.is_over() or self.is_held or not dispatch(self, command):
                 backlog.appendleft(command)
                 break
         self.write_out()
+        self.turns.rest(len(backlog))
         if not backlog:
             self._backlog_bytes = 0
             if not self.transport.is_closing():
@@ -212,6 +218,7 @@ class Session:
         server = self.server
         plans = server.plans.by_spelling
         self.run_bytes = 0
+        self.turns.begin()
         for at, command in enumerate(commands):
             plan = plans.get(command[0])
             if plan is not None and self.plain:
@@ -220,7 +227,7 @@ class Session:
                         continue
                 elif plan.first_key >= 0 and quick.write(self, plan, command):
                     continue
-            if self.is_held or not dispatch(self, command):
+            if self.turns.is_over() or self.is_held or not dispatch(self, command):
                 return at
         return len(commands)
 
@@ -238,12 +245,12 @@ class Session:
     def _add(self, data: bytes) -> None:
         if self.cells:
             self.cells.append(Filled(data))
+            self.cell_bytes += len(data)
         else:
             self.parts.append(data)
             self.run_bytes += len(data)
-            if self.run_bytes > quick.FLUSH_BYTES:
-                self.write_out()
-                self.run_bytes = 0
+            if self.run_bytes > FLUSH_BYTES:
+                write_much(self)
 
     def expect(self, cell: Cell) -> None:
         """The reply to the command at hand will come in `cell`."""
@@ -261,10 +268,14 @@ class Session:
         while cells and (data := cells[0].data) is not None:
             parts.append(data)
             cells.popleft()
-        if waiting != len(cells):
-            self.server.stats.write_seconds.add(monotonic() - self.waiting_since, waiting - len(cells))
+        if filled := waiting - len(cells):
+            self.server.stats.write_seconds.add(monotonic() - self.waiting_since, filled)
             self.waiting_since = self.last_active
-        self.cell_bytes = 0 if not cells else self.cell_bytes - sum(map(len, parts))
+            size = sum(map(len, parts))
+            self.window.learn(size, filled)
+            self.cell_bytes = self.cell_bytes - size if cells else 0
+            if size > FLUSH_BYTES:
+                write_much(self)
         if self.pushes:
             parts += self.pushes
             self.pushes.clear()
@@ -276,14 +287,6 @@ class Session:
                 self.transport.close()
         elif self._finished or self._ending is not None:
             self._end_if_done()
-
-    def overflow(self) -> None:
-        """More replies are there at once than may be held."""
-        if self.closing:
-            return
-        self.server.stats.output_limit_disconnections += 1
-        logger.warning("client_asks_too_much", client=self.id, output_bytes=self.cell_bytes)
-        self.kill()
 
     def choke(self) -> None:
         """It does not read its replies: run nothing more for it, and read nothing more from it, until it does."""
@@ -382,12 +385,16 @@ class Session:
     def kill(self) -> None:
         """Close the connection now; what was not sent is lost."""
         self.closing = True
+        self.encode = to_nobody
         self.refresh()
         self.transport.abort()
 
     def gone(self) -> None:
         """The connection is closed: nobody waits for a reply any more."""
         self.closing = True
+        self.encode = to_nobody
         self._backlog.clear()
+        self.cells.clear()
+        self.parts.clear()
         if self._task is not None:
             self._task.cancel()

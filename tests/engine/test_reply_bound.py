@@ -110,7 +110,7 @@ def test_what_is_stored_is_no_reply(machine: Machine, line: str, monkeypatch: py
 
 def test_the_bound_is_that_of_a_server() -> None:
     """A reply that the engine gives does not by itself exceed what a server lets wait for one client."""
-    from ingest.resp.cell import CELL_BYTES_MAX
+    from ingest.resp.window import HELD_BYTES_MAX
 
-    assert REPLY_BYTES_MAX <= CELL_BYTES_MAX
+    assert REPLY_BYTES_MAX <= HELD_BYTES_MAX
     assert replies._ELEMENT_BYTES >= len(b"$%d\r\n\r\n" % REPLY_BYTES_MAX) + len(b",-1.7976931348623157e+308\r\n")

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ingest.resp import cell, lane, session
+from ingest.resp import lane, output, session, window
 from tests.ingest.resp.harness import Live, PlayedLog, pipeline, replies, serving, until
 from tests.real.oracle import SimpleString, request
 from tests.wire.client import Client
@@ -27,7 +27,8 @@ def slow(log: PlayedLog) -> None:
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane, "PENDING_EVENTS_MAX", EVENTS_MAX)
-    monkeypatch.setattr(session, "_CELLS_MAX", 2 * EVENTS_MAX)
+    monkeypatch.setattr(session, "CELLS_MAX", 2 * EVENTS_MAX)
+    monkeypatch.setattr(window, "_FIRST_COMMANDS", window.CELLS_MAX)
 
 
 async def stuck(live: Live, client: Client, commands: Iterable[list[str]]) -> int:
@@ -129,18 +130,18 @@ async def test_a_listener_that_never_reads_is_cut_off(tmp_path: Path) -> None:
 async def test_too_many_replies_behind_a_write_end_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads behind a write are answered all at once: up to a limit. Past it that client is cut off, and no other."""
-    monkeypatch.setattr(cell, "CELL_BYTES_MAX", 40_000)
+    """Once so much is held for a client the next reply is too much: it is cut off, no other, and its writes stay."""
+    monkeypatch.setattr(output, "HELD_BYTES_MAX", 2_000_000)
     async with serving(tmp_path) as live:
         client, other = await live.client(), await live.client()
-        await client.call("SET", "big", "x" * 1000)
-        client.send(["INCR", "n"], *[["GET", "big"]] * 30)
-        within = await replies(client, 31)
-        client.send(["INCR", "n"], *[["GET", "big"]] * 45)
+        await client.call("SET", "big", "x" * 300_000)
+        client.send(["INCR", "n"], *[["GET", "big"]] * 6)
+        within = await replies(client, 7)
+        client.send(["INCR", "n"], *[["GET", "big"]] * 90)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError, EOFError)):
-            await replies(client, 46)
+            await replies(client, 91)
 
-        assert [1, *[b"x" * 1000] * 30] == within
+        assert [1, *[b"x" * 300_000] * 6] == within
         assert b"2" == await other.call("GET", "n")
         assert 1 == live.server.stats.output_limit_disconnections
 

@@ -1,0 +1,55 @@
+"""Encoded replies on their way to the socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from engine.replies import Reply
+from ingest.resp.window import HELD_BYTES_MAX
+
+if TYPE_CHECKING:
+    from ingest.resp.session import Session
+
+FLUSH_BYTES: Final = 256 * 1024
+"""So much is handed to the socket before more is read."""
+
+logger = structlog.get_logger(__name__)
+
+
+def write_much(session: Session) -> None:
+    """Hand a lot to the socket."""
+    pieces = list(lumps(session.parts))
+    session.parts.clear()
+    for piece in pieces:
+        session.parts.append(piece)
+        session.write_out()
+    session.run_bytes = 0
+
+
+def swell(session: Session, size: int) -> None:
+    """Much waits for a client, with a reply of `size` bytes that has just come: if it was too much before, it goes."""
+    held = session.cell_bytes + session.transport.get_write_buffer_size()
+    if held - size > HELD_BYTES_MAX and not session.closing:
+        session.server.stats.output_limit_disconnections += 1
+        logger.warning("client_asks_too_much", client=session.id, output_bytes=held)
+        session.kill()
+
+
+def lumps(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces; what is large stays by itself, as joining it with others would copy it."""
+    for is_large, group in groupby(parts, _is_large):
+        some = list(group)
+        yield from some if is_large else (b"".join(some),)
+
+
+def _is_large(data: bytes) -> bool:
+    return len(data) > FLUSH_BYTES
+
+
+def to_nobody(_: Reply) -> bytes:
+    """The encoding of a reply that is not sent, as its client is gone."""
+    return b""
