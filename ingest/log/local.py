@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeVar
@@ -23,6 +24,7 @@ from ingest.log.local_chain import OFFSET_BITS
 from ingest.log.local_file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently, steadily, translated
 from ingest.log.local_files import Files
 from ingest.log.local_heads import head_of, link_at, record_at, set_head
+from ingest.log.local_mark import HeadMark
 from ingest.log.local_reader import LocalReader
 from ingest.log.local_upgrade import upgrade
 from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in
@@ -30,6 +32,7 @@ from ingest.wording import counted
 
 _TRIM_ROWS: Final = 10_000
 _ID_BYTES: Final = 16
+_MARK_SECONDS: Final = 1.0
 
 T = TypeVar("T")
 
@@ -40,7 +43,7 @@ class LocalLog:
     """A log in the file `path`; see `ingest.log.base.Log` for every method.
 
     Args:
-        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open.
+        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open, `-head` from then on.
         topic: its name, kept in the file.
         partitions: how many; kept in the file.
         create: whether `start` may make a new file.
@@ -55,6 +58,8 @@ class LocalLog:
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._files: Files | None = None
+        self._mark = HeadMark(path)
+        self._marking: asyncio.Task[None] | None = None
         self._readers: list[LocalReader] = []
         self.append_counts = Appends()
 
@@ -82,12 +87,15 @@ class LocalLog:
         """Open the file, or create it."""
         if self._create:
             _make_directory(self._path.parent)
+            self._mark.refuse_missing()
         self._connection, self._identity = await steadily(self._open, self._path)
         self._files = Files(self._path)
         self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
         self._writer.start()
+        self._marking = asyncio.create_task(self._keep_mark())
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
+        self._mark.refuse_behind()
         connection = local_file.connect(self._path, create=self._create)
         try:
             return connection, await asyncio.to_thread(self._prepare, connection)  # an upgrade may take minutes
@@ -111,11 +119,37 @@ class LocalLog:
         if writer is not None:
             writer.stop()
             await asyncio.to_thread(writer.join)
+        marking, self._marking = self._marking, None
+        if marking is not None:
+            marking.cancel()
+            await asyncio.wait((marking,))
+            await self._write_mark()
         for reader in list(self._readers):
             await reader.close()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    async def _keep_mark(self) -> None:
+        seen = None
+        while True:
+            await asyncio.sleep(_MARK_SECONDS)
+            with contextlib.suppress(LogUnavailableError):  # whoever reads or appends hears of it
+                changes = self._query(_changes)
+                if changes != seen:
+                    await self._write_mark()
+                    seen = changes
+
+    async def _write_mark(self) -> None:
+        assert self._identity is not None, "not started"
+        assert self._files is not None, "not started"
+        try:
+            self._files.refuse_exchanged()
+            heads = [self._query(partial(head_of, partition=each)) for each in range(self._identity.partitions)]
+        except (LogUnavailableError, LogMismatchError):
+            return  # whoever reads or appends hears of it
+        if not self._mark.is_written(self._identity.id, heads):
+            await asyncio.to_thread(self._mark.write, self._identity.id, heads)
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """Append in groups of at most 1,000 rows, each atomic."""
@@ -165,7 +199,7 @@ class LocalLog:
 
     def disk_bytes(self) -> int:
         """Bytes of the file and of those beside it. Not part of `Log`."""
-        files = [self._path.with_name(self._path.name + suffix) for suffix in ("", "-wal", "-shm")]
+        files = [self._path.with_name(self._path.name + suffix) for suffix in ("", "-wal", "-shm", "-head")]
         return sum(file.stat().st_size for file in files if file.exists())
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -311,6 +345,11 @@ class LocalLog:
             return patiently(action, IN_LOOP_SECONDS_MAX)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
+
+
+def _changes(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Two numbers, of which the first moves with the commits of others, the second with those of this connection."""
+    return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
 
 
 def _make_directory(path: Path) -> None:

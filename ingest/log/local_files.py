@@ -35,10 +35,18 @@ class Files:
         Raises:
             LogMismatchError: another file lies there, or none.
         """
-        if _inode(self._names[0]) != self._opened[0]:
-            raise _exchanged("log", self._names[0])
+        self.refuse_other_log()
         if _inode(self._names[1]) != self._opened[1]:
             self.refuse_without_wal(connection)
+
+    def refuse_other_log(self) -> None:
+        """Look at the log alone.
+
+        Raises:
+            LogMismatchError: another file lies at the path, or none.
+        """
+        if _inode(self._names[0]) != self._opened[0]:
+            raise _exchanged("log", self._names[0])
 
     def refuse_without_wal(self, connection: sqlite3.Connection | None) -> None:
         """Look whether the `-wal` is still there, if the log is: a new connection would make a new one.

@@ -26,6 +26,7 @@ from ingest.log.local_file import (
     steadily,
     translated,
 )
+from ingest.log.local_files import Files
 from ingest.log.local_heads import Head, head_of, link_before
 
 _PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -56,6 +57,7 @@ class LocalReader:
         self._closed = closed
         self._paused: dict[int, None] = {}
         self._connection: sqlite3.Connection | None = connect(path)
+        self._files = Files(path)
         self._woken = asyncio.Event()
         self._seen_version: int | None = None  # of the file, when there was nothing more to read; None: look again
         self._turn = 0
@@ -142,7 +144,6 @@ class LocalReader:
         size = 0
         connection.execute("BEGIN")  # one view of the file, for records and ends alike
         try:
-            # A new file under the old name takes over the old `-wal` file, so that its records would be read here.
             if connection.execute("SELECT id FROM log").fetchone() != (self._log_id,):
                 self._refuse_another(connection)
             for partition in partitions:
@@ -154,6 +155,9 @@ class LocalReader:
                     size += read.size
                 if records_max <= 0 or size > _PAGE_BYTES_MAX:
                     break
+            # A new file under the old name takes over the old `-wal`, so that its records may have been read here, in
+            # pages beside those of the old file. So this is asked last.
+            self._files.refuse_other_log()
         finally:
             with contextlib.suppress(sqlite3.Error):  # nothing was written; after an error of the disk it has ended
                 connection.execute("ROLLBACK")

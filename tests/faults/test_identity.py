@@ -201,18 +201,26 @@ def _removed(file: Path, _: Settings) -> None:
     file.unlink()
 
 
+def _without_mark(file: Path) -> None:
+    """Take away what says how far the log was, as whoever exchanges it on purpose: the state notices by itself."""
+    file.with_name(f"{file.name}-head").unlink(missing_ok=True)
+
+
 def _replaced(file: Path, settings: Settings) -> None:
     file.unlink()
+    _without_mark(file)
     asyncio.run(append(settings, RECORDS))
 
 
 def _replaced_by_an_empty_one(file: Path, settings: Settings) -> None:
     file.unlink()
+    _without_mark(file)
     asyncio.run(append(settings, 0))
 
 
 def _restored_from_before(file: Path, _: Settings) -> None:
     shutil.copy(file.with_name("before"), file)
+    _without_mark(file)
 
 
 def _not_a_log(file: Path, _: Settings) -> None:

@@ -16,6 +16,11 @@ from ingest.log.local import LocalLog
 from tests.ingest.reading import append, last_record, read
 
 
+def forget_mark(path: Path) -> None:
+    """Take away what says how far the log was: the state is to notice by itself."""
+    path.with_name(f"{path.name}-head").unlink()
+
+
 async def refused(path: Path, *, topic: str = "t", partitions: int = 2, create: bool = True) -> LogMismatchError:
     """What `start` raises."""
     with pytest.raises(LogMismatchError) as raised:
@@ -37,6 +42,7 @@ async def test_recreated(local_log: LocalLog, local_path: Path) -> None:
     fingerprint = local_log.fingerprint(0, await last_record(local_log))
     await local_log.close()
     local_path.unlink()
+    forget_mark(local_path)
     again = LocalLog(local_path, topic="t", partitions=2)
     await again.start()
     await again.append([Entry(0, b"", b"a", 1)])
@@ -58,6 +64,7 @@ async def test_restored_from_a_copy(local_log: LocalLog, local_path: Path, tmp_p
     fingerprint = original.fingerprint(0, await last_record(original))
     await original.close()
     shutil.copy(tmp_path / "copy", local_path)
+    forget_mark(local_path)
     restored = LocalLog(local_path, topic="t", partitions=2)
     await restored.start()
 

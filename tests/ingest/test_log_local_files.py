@@ -1,5 +1,7 @@
 """The embedded log's files taken away or put in another's place while they are open."""
 
+# ruff: noqa: ASYNC240 - files of a test are small, and nothing else runs in its loop
+
 from __future__ import annotations
 
 import asyncio
@@ -113,3 +115,45 @@ def test_tables_need_no_wal(local_path: Path) -> None:
             await log.close()
 
     assert 0 == asyncio.run(end_offset())
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_log_replaced_under_an_open_reader(local_log: LocalLog, local_path: Path, again: bool) -> None:
+    """A reader gives no record of a log that was put in the place of the one that it has open."""
+    await append(local_log, *[b"%d" % n for n in range(5)])
+    await local_log.close()
+    log = LocalLog(local_path, topic="t", partitions=2)
+    await log.start()
+    reader = log.reader({0: 5})
+    if again:  # it has looked before, and waits for what comes
+        assert {} == await reader.fetch(0, 10)
+    local_path.unlink()
+    wal_of(local_path).with_name(f"{local_path.name}-head").unlink()
+    other = LocalLog(local_path, topic="t", partitions=2)
+    await other.start()
+    await append(other, *[b"other %d" % n for n in range(10)])
+
+    with pytest.raises(LogMismatchError):
+        await reader.fetch(0, 10)
+    assert 5 == reader.position(0)
+    await other.close()
+    await log.close()
+
+
+async def test_log_overwritten_under_an_open_reader(local_log: LocalLog, local_path: Path, tmp_path: Path) -> None:
+    """Nor of one that was copied over it."""
+    await append(local_log, *[b"%d" % n for n in range(5)])
+    await local_log.close()
+    other = LocalLog(tmp_path / "other", topic="t", partitions=2)
+    await other.start()
+    await append(other, *[b"other %d" % n for n in range(10)])
+    await other.close()
+    log = LocalLog(local_path, topic="t", partitions=2)
+    await log.start()
+    reader = log.reader({0: 5})
+    with local_path.open("r+b") as file:
+        file.write((tmp_path / "other").read_bytes())
+
+    with pytest.raises(LogMismatchError, match="is another log than the one that the state was built from"):
+        await reader.fetch(0, 10)
+    await log.close()
