@@ -92,6 +92,7 @@ class Seat:
         position: the committed one, also while the worker is closed; None before it was open.
         caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
         held_up_since: since when, on the monotonic clock, records are written that the log does not give; 0 if not.
+        begin_offset: where the log began when it was last asked; None before.
         waits_for_room: it waits, with its store open, because the guard says that the disk is full.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
@@ -110,6 +111,7 @@ class Seat:
     position: Position | None = None
     caught_up_ms: int = 0
     held_up_since: float = 0.0
+    begin_offset: int | None = None
     waits_for_room: bool = False
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN

@@ -47,6 +47,7 @@ class Watch:
         self._probe = AppendProbe(log, seats)
         self._identity_at = monotonic() + identity_seconds
         self._commit_at = monotonic() + _COMMIT_SECONDS
+        self._begin_at = 0.0
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -67,6 +68,9 @@ class Watch:
         if monotonic() >= self._identity_at:  # first: asking a deleted topic for its end takes a whole time-out
             self._identity_at = monotonic() + self._identity_seconds
             await self._check_identity()
+        if monotonic() >= self._begin_at:
+            await self._report_begins()
+            self._begin_at = monotonic() + self._identity_seconds
         await self._report_lag()
         if monotonic() >= self._commit_at:
             self._commit_at = monotonic() + _COMMIT_SECONDS
@@ -102,6 +106,19 @@ class Watch:
             seat.held_up_since = 0.0
         elif not seat.held_up_since:
             seat.held_up_since = monotonic()
+
+    async def _report_begins(self) -> None:
+        """Note where the log begins: a state does not miss what was cut off before it, but a replay does."""
+        for partition, seat in self._seats.items():
+            begin = await self._log.begin_offset(partition)
+            if begin > (seat.begin_offset or 0):
+                logger.warning(
+                    "log_cut",
+                    partition=partition,
+                    begin_offset=begin,
+                    hint="the state cannot be built again from this log: keep copies of it",
+                )
+            seat.begin_offset = begin
 
     async def _check_identity(self) -> None:
         for partition, seat in self._seats.items():

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ingest.clock import WALL
 from ingest.consumer import Consumer
-from ingest.log.appends import Appends
+from ingest.log import Log
 from ingest.observer import Condition
 from ingest.seat import Seat
 from ingest.wording import counted
@@ -57,8 +57,7 @@ class Health:
         consumer: with the owned partitions.
         lag_of: the last known lag of a partition, in events; None before the first.
         settings: bounds, and where the data is.
-        log_url: what the log is called.
-        appends: what became of this process's own appends.
+        log: that is applied and appended to.
         probe: whether the disk can be written to, asked in a thread at most every 5 s.
     """
 
@@ -67,15 +66,13 @@ class Health:
         consumer: Consumer,
         lag_of: Callable[[int], int | None],
         settings: Settings,
-        log_url: str,
-        appends: Appends,
+        log: Log,
         probe: Probe | None = None,
     ) -> None:
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
-        self._log_url = log_url
-        self._appends = appends
+        self._log = log
         self._probe = probe or unwritable
         self._disk = ""
         self._disk_until = 0.0
@@ -100,21 +97,30 @@ class Health:
 
     async def readiness(self) -> dict[str, Any]:
         """`ready`, and of what that is made: `log`, `disk` and `clock` with a reason each, and `partitions`."""
-        log, disk, clock, partitions = self._log(), await self._asked_disk(), WALL.trouble(), self.partitions()
+        log, disk, clock, partitions = self._log_trouble(), await self._asked_disk(), WALL.trouble(), self.partitions()
         return {
             "ready": not (log or disk or clock) and all(partition.ready for partition in partitions),
-            "log": {"ready": not log, "reason": log},
+            "log": {"ready": not log, "reason": log, "warnings": self._warnings()},
             "disk": {"ready": not disk, "reason": disk},
             "clock": {"ready": not clock, "reason": clock},
             "partitions": [asdict(partition) for partition in partitions],
         }
 
-    def _log(self) -> str:
+    def _log_trouble(self) -> str:
         heard_at = self._consumer.log_heard_at
         if not heard_at:
-            return f"{self._log_url} has not answered yet"
+            return f"{self._log.url} has not answered yet"
         seconds = monotonic() - heard_at
-        return f"{self._log_url} has not answered for {seconds:.0f} s" if seconds > _UNHEARD_SECONDS else ""
+        return f"{self._log.url} has not answered for {seconds:.0f} s" if seconds > _UNHEARD_SECONDS else ""
+
+    def _warnings(self) -> list[str]:
+        """What is wrong with the log and keeps nobody from applying it."""
+        cut = [
+            f"partition {partition} begins at offset {seat.begin_offset}: the state cannot be built again from it"
+            for partition, seat in self._consumer.seats.items()
+            if seat.begin_offset
+        ]
+        return [*cut, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
 
     async def _asked_disk(self) -> str:
         if monotonic() >= self._disk_until:
@@ -131,7 +137,7 @@ class Health:
             reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
         elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
             reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
-        elif not reason and (failure := self._appends.failure_of(partition)):
+        elif not reason and (failure := self._log.append_counts.failure_of(partition)):
             reason = f"the last append failed, so that nothing can be written: {failure}"
         ready = seat.condition is Condition.RUNNING and not reason
         return PartitionHealth(partition, str(seat.condition), ready, lag, reason)

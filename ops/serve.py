@@ -86,7 +86,7 @@ class Service:
             identity_seconds=settings.identity_check_seconds,
             has_room=self._has_room,
         )
-        self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log.url, self._log.append_counts)
+        self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
         if self.resp is not None:
             self.resp.attach(self.consumer.seats)
 

@@ -196,6 +196,18 @@ def _log() -> Row:
             {0: ("taken", "green"), 1: ("failing", "red")},
         ),
         graph(
+            "Where the log begins",
+            "The first record that it still has. Above 0 it was cut: the state cannot be built again from it.",
+            "short",
+            (highest("slotlog_log_begin_offset", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Wrong settings of the topic",
+            "Settings with which a start would be refused; the log line `topic_settings` and /readyz say which.",
+            "none",
+            (highest("slotlog_topic_settings_wrong", "instance"), "{{instance}}"),
+        ),
+        graph(
             "Size of the embedded log",
             "It grows for ever: it is the truth. No data with Kafka.",
             "bytes",

@@ -125,6 +125,11 @@ class Log(Protocol):
         """What was appended through this object, counted."""
         ...
 
+    @property
+    def concerns(self) -> Sequence[str]:
+        """What the last `check` found wrong that would refuse a start and has harmed nothing yet, and what to do."""
+        ...
+
     async def start(self) -> None:
         """Open it; create it if it is not there (unless told not to); check its settings.
 

@@ -21,7 +21,7 @@ from ingest.log.kafka_clients import is_dead, open_consumer, stop_consumer, unav
 from ingest.log.kafka_reader import KafkaReader
 from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
-from ingest.log.kafka_topic import LOSES_EVENTS, MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
+from ingest.log.kafka_topic import MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
 
 _LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
 _LOOKUP_WAIT_MS: Final = 200
@@ -70,6 +70,7 @@ class KafkaLog:
         self._lookup: AIOKafkaConsumer | None = None
         self._committer: AIOKafkaConsumer | None = None
         self.append_counts = Appends()
+        self.concerns: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -159,7 +160,7 @@ class KafkaLog:
     async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
         """Topic, range, and the record that the state applied last."""
         mark = None if fingerprint is None else Mark.parse(fingerprint)
-        await self._topics.check(self._rules, LOSES_EVENTS)
+        self._note(await self._topics.check(self._rules, running=True))
         tp = TopicPartition(self.topic, partition)
         begin = await self.begin_offset(partition)
         # Before the record is read: if the topic is exchanged in between, this is the old one, and readers will notice.
@@ -171,6 +172,17 @@ class KafkaLog:
             record = await self._ask(lambda consumer: self._record_at(consumer, partition, mark.offset))
             check_record(name, mark, None if record is None else mark_of(record, calc_crc32c))
         self._checked[partition] = found[partition]
+
+    def _note(self, concerns: tuple[str, ...]) -> None:
+        """Say what has changed in the topic's settings since they were looked at last."""
+        if concerns != self.concerns:
+            self.concerns = concerns
+            if concerns:
+                logger.warning(
+                    "topic_settings", topic=self.topic, wrong=list(concerns), hint="a start would be refused"
+                )
+            else:
+                logger.info("topic_settings", topic=self.topic, wrong=[])
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Commit to the group of the settings, which has no members."""

@@ -6,15 +6,15 @@ aiokafka's admin client gives errors as codes in its answers, never as exception
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
+from aiokafka.protocol.metadata import MetadataRequest
+from stamina import retry_context
 from structlog import get_logger
 
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
@@ -25,13 +25,24 @@ from ingest.wording import counted
 MESSAGE_BYTES_MAX: Final = 9 * 1024 * 1024
 _REPLICAS: Final = 3
 _APPEARS_WITHIN_SECONDS: Final = 30.0
+_APPEARS_AFTER_SECONDS: Final = 0.1
 _ALREADY_EXISTS: Final = 36
 
-LOSES_EVENTS: Final = frozenset({Mismatch.COMPACTED, Mismatch.RETENTION})
+HARMS_LATER: Final = frozenset({"max.message.bytes", "min.insync.replicas", "unclean.leader.election.enable"})
+"""Settings that may refuse or lose what is appended from now on. What the others do to the log cannot be undone: events
+age out of it, or come into it with a time that no broker has set."""
 
 T = TypeVar("T")
 
 logger = get_logger(__name__)
+
+
+class Breach(NamedTuple):
+    """One setting of a topic that will not do; `text` says what it is and what to do."""
+
+    setting: str
+    kind: Mismatch
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +73,27 @@ class TopicRules:
             "unclean.leader.election.enable": "false",
         }
 
-    def breaches(self, found: dict[str, str], replicas: int) -> list[tuple[Mismatch, str]]:
-        """Each setting in `found` that will not do: its kind, and what is wrong."""
-        wrong: list[tuple[Mismatch, str]] = []
+    def breaches(self, found: dict[str, str], replicas: int) -> list[Breach]:
+        """Each setting in `found` that will not do."""
+        wrong: list[Breach] = []
+
+        def note(setting: str, kind: Mismatch, text: str) -> None:
+            wrong.append(Breach(setting, kind, f"{setting}={found[setting]}: {text}"))
+
         if "compact" in found["cleanup.policy"]:
-            text = f"cleanup.policy={found['cleanup.policy']}: it is compacted, so commands are lost; use another topic"
-            wrong.append((Mismatch.COMPACTED, text))
+            note("cleanup.policy", Mismatch.COMPACTED, "it is compacted, so commands are lost; use another topic")
         for name in ("retention.ms", "retention.bytes"):
             if found[name] != "-1":
-                text = f"{name}={found[name]}: events would age out of the log; set it to -1"
-                wrong.append((Mismatch.RETENTION, text))
+                note(name, Mismatch.RETENTION, "events would age out of the log; set it to -1")
         if found["message.timestamp.type"] != "LogAppendTime" and not self.create_time:
-            text = "message.timestamp.type=CreateTime: a wrong clock could expire keys; set LogAppendTime, or allow it"
-            wrong.append((Mismatch.SETTINGS, text))
+            text = "a wrong clock could expire keys; set LogAppendTime, or allow it"
+            note("message.timestamp.type", Mismatch.SETTINGS, text)
         if found.get("unclean.leader.election.enable", "false") != "false":
-            text = "unclean.leader.election.enable=true: acknowledged events could be lost; set it to false"
-            wrong.append((Mismatch.SETTINGS, text))
+            text = "acknowledged events could be lost; set it to false"
+            note("unclean.leader.election.enable", Mismatch.SETTINGS, text)
         for name, least in (("max.message.bytes", self.message_bytes_max), ("min.insync.replicas", min(2, replicas))):
             if int(found[name]) < least:
-                wrong.append((Mismatch.SETTINGS, f"{name}={found[name]}: set it to {least} at least"))
+                note(name, Mismatch.SETTINGS, f"set it to {least} at least")
         return wrong
 
 
@@ -109,8 +122,15 @@ class KafkaTopics:
             await self._create(rules)
         await self.check(rules)
 
-    async def check(self, rules: TopicRules, kinds: Collection[Mismatch] = frozenset(Mismatch)) -> None:
-        """Hold the topic against `rules`, settings of `kinds` only.
+    async def check(self, rules: TopicRules, *, running: bool = False) -> tuple[str, ...]:
+        """Hold the topic against `rules`.
+
+        Args:
+            rules: what it must be.
+            running: it is in use already: what harms nothing that is in the log is returned, not raised.
+
+        Returns:
+            What would refuse the next start, each setting with what to do.
 
         Raises:
             LogMismatchError: it is missing, or breaks the rules.
@@ -126,10 +146,11 @@ class KafkaTopics:
                 " keys would lie elsewhere. Another number needs a new topic, filled by an export.",
             )
         found = await self._ask(lambda client: _read_settings(client, rules.name))
-        wrong = [(kind, text) for kind, text in rules.breaches(found, min(replicas)) if kind in kinds]
-        if wrong:
-            texts = "; ".join(text for _, text in wrong)
-            raise LogMismatchError(wrong[0][0], f"the topic {rules.name} cannot be used: {texts}")
+        wrong = rules.breaches(found, min(replicas))
+        texts = tuple(breach.text for breach in wrong)
+        if wrong and not (running and all(breach.setting in HARMS_LATER for breach in wrong)):
+            raise LogMismatchError(wrong[0].kind, f"the topic {rules.name} cannot be used: {'; '.join(texts)}")
+        return texts
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -138,16 +159,30 @@ class KafkaTopics:
             await ended(client.close())
 
     async def _describe(self, name: str) -> list[int] | None:
-        """For each partition the number of its replicas; None if there is no such topic."""
+        """For each partition the number of its replicas; None if no broker knows of such a topic.
+
+        A broker hears of a new topic a moment after another one, so that a single one cannot say that there is none.
+        """
+        replicas, brokers = await self._described(name)
+        for broker in brokers:
+            if replicas is not None:
+                break
+            replicas, _ = await self._described(name, broker)
+        return replicas
+
+    async def _described(self, name: str, broker: int | None = None) -> tuple[list[int] | None, list[int]]:
+        """What one broker, or any, knows of the topic; and the ids of the brokers that it knows."""
         # All topics are asked for: a question about one by its name would create it, where brokers are set up so.
-        topics = await self._ask(lambda client: client.describe_topics(None))
-        for topic in topics:
+        answer = await self._ask(lambda client: client._send_request(MetadataRequest(None), broker))  # noqa: SLF001 - the public part asks any broker
+        metadata = answer.to_object()
+        brokers = [each["node_id"] for each in metadata["brokers"]]
+        for topic in metadata["topics"]:
             if topic["topic"] == name:
                 if topic["error_code"] != 0:
                     code = for_code(topic["error_code"]).__name__
                     raise LogUnavailableError(f"the topic {name} cannot be used now: {code}")
-                return [len(partition["replicas"]) for partition in topic["partitions"]]
-        return None
+                return [len(partition["replicas"]) for partition in topic["partitions"]], brokers
+        return None, brokers
 
     async def _create(self, rules: TopicRules) -> None:
         cluster = await self._ask(lambda client: client.describe_cluster())
@@ -159,20 +194,37 @@ class KafkaTopics:
                 said = message[0] if message else ""
                 text = f"the topic {rules.name} cannot be created: {for_code(code).__name__} {said}".rstrip()
                 raise LogUnavailableError(text)
-        until = monotonic() + _APPEARS_WITHIN_SECONDS
-        while monotonic() < until:  # brokers hear of it from the controller, a moment later
-            with contextlib.suppress(LogUnavailableError):
-                if await self._describe(rules.name) is not None:
-                    logger.warning(
-                        "topic_created",
-                        topic=rules.name,
-                        partitions=rules.partitions,
-                        replicas=replicas,
-                        hint="it was not there; if it should have been, look at --topic and at the broker",
-                    )
-                    return
-            await asyncio.sleep(0.05)
-        raise LogUnavailableError(f"the topic {rules.name} was created, but does not appear")
+        # Whoever is asked from now on, here or by another client of ours, is to know of it.
+        waiting = retry_context(
+            LogUnavailableError,
+            attempts=None,
+            timeout=_APPEARS_WITHIN_SECONDS,
+            wait_initial=_APPEARS_AFTER_SECONDS,
+            wait_max=1.0,
+            wait_jitter=_APPEARS_AFTER_SECONDS,
+        )
+        async for attempt in waiting:
+            with attempt:
+                await self._known_to_all(rules.name)
+        logger.warning(
+            "topic_created",
+            topic=rules.name,
+            partitions=rules.partitions,
+            replicas=replicas,
+            hint="it was not there; if it should have been, look at --topic and at the broker",
+        )
+
+    async def _known_to_all(self, name: str) -> None:
+        """Ask every broker for a topic that was just created.
+
+        Raises:
+            LogUnavailableError: one of them does not know of it yet, or cannot be asked.
+        """
+        _, brokers = await self._described(name)
+        for broker in brokers:
+            replicas, _ = await self._described(name, broker)
+            if replicas is None:
+                raise LogUnavailableError(f"the topic {name} was created, but broker {broker} does not know of it yet")
 
     async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
         async with self._asking:

@@ -62,6 +62,7 @@ class LocalLog:
         self._marking: asyncio.Task[None] | None = None
         self._readers: list[LocalReader] = []
         self.append_counts = Appends()
+        self.concerns: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:

@@ -146,6 +146,20 @@ _LOGS: Final = (
         _PARTITION,
         _SCRAPE,
     ),
+    _gauge(
+        "log_begin_offset",
+        "First record that the log still has. Above 0 it was cut: the state cannot be built again from it.",
+        "offset",
+        _PARTITION,
+        "every `identity_check_seconds`",
+    ),
+    _gauge(
+        "topic_settings_wrong",
+        "Settings of the topic with which a start would be refused.",
+        "settings",
+        (),
+        "every `identity_check_seconds`",
+    ),
     _gauge("log_disk_bytes", "Bytes of the embedded log's files.", "bytes", (), _SCRAPE, "sqlite"),
 )
 

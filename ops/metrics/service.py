@@ -167,6 +167,8 @@ class Metrics:
             readings.add("rocksdb_background_errors_total", errors, str(partition))
             failing = bool(watched.log.append_counts.failure_of(partition))
             readings.add("log_append_failing", failing, str(partition))
+            if seat.begin_offset is not None:
+                readings.add("log_begin_offset", seat.begin_offset, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile
                 with suppress(CommandError), seat.reading():  # it is stopped then, and its condition tells
                     read_partition(readings, partition, worker)

@@ -188,6 +188,7 @@ def read_log(readings: Readings, log: Log) -> None:
     readings.add("log_appended_records_total", counts.records)
     readings.add("log_append_errors_total", counts.failed, "nothing")
     readings.add("log_append_errors_total", counts.uncertain, "unknown")
+    readings.add("topic_settings_wrong", len(log.concerns))
     if isinstance(log, LocalLog):
         readings.add("log_disk_bytes", log.disk_bytes())
 

@@ -170,6 +170,7 @@ function troubles(status) {
   for (const name of ["log", "disk", "clock"]) {
     if (!status[name].ready) found.push([`The ${name}`, status[name].reason]);
   }
+  for (const warning of status.log.warnings) found.push(["The log", warning]);
   for (const each of status.partitions) {
     if (!each.ready) found.push([`Partition ${each.partition} is ${each.condition}`, each.reason]);
   }

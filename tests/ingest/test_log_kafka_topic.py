@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.protocol.metadata import MetadataRequest
 from structlog.testing import capture_logs
 
-from ingest.errors import LogMismatchError, Mismatch
+from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log import KafkaSettings
 from ingest.log.kafka import KafkaLog
-from ingest.log.kafka_topic import TopicRules
+from ingest.log.kafka_topic import Breach, TopicRules
 from tests.ingest.conftest import MakeKafkaLog
 from tests.ingest.reading import append, last_record, read
 
@@ -86,7 +90,8 @@ def test_replicas() -> None:
 
     assert ["1", "2", "2"] == [rules.settings(replicas)["min.insync.replicas"] for replicas in (1, 2, 3)]
     assert [] == rules.breaches(rules.settings(1), 1)
-    assert [(Mismatch.SETTINGS, "min.insync.replicas=1: set it to 2 at least")] == rules.breaches(rules.settings(1), 3)
+    breach = Breach("min.insync.replicas", Mismatch.SETTINGS, "min.insync.replicas=1: set it to 2 at least")
+    assert [breach] == rules.breaches(rules.settings(1), 3)
 
 
 async def test_create_time_allowed(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str) -> None:
@@ -180,11 +185,26 @@ async def test_partitions_added(make_log: MakeKafkaLog, admin: AIOKafkaAdminClie
     assert raised.value.kind is Mismatch.PARTITIONS_CHANGED
 
 
-async def test_compacted_later(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str) -> None:
-    """A topic that is set to compaction while it is in use is noticed by the next check."""
+async def alter(admin: AIOKafkaAdminClient, topic: str, changed: dict[str, str]) -> None:
+    """Change settings of the topic; those that are not named are as they should be."""
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {**GOOD, **changed})])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "kind"),
+    [
+        ("cleanup.policy", "compact", Mismatch.COMPACTED),
+        ("retention.ms", "604800000", Mismatch.RETENTION),
+        ("message.timestamp.type", "CreateTime", Mismatch.SETTINGS),
+    ],
+)
+async def test_a_setting_that_harms_the_log(
+    make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str, setting: str, value: str, kind: Mismatch
+) -> None:
+    """What cannot be undone is refused by the next check of a log in use, in the words of a start."""
     log = make_log()
     await log.start()
-    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {**GOOD, "cleanup.policy": "compact"})])
+    await alter(admin, topic, {setting: value, "max.message.bytes": "1048588"})
 
     async def check_for_ever() -> None:
         while True:  # the broker hears of it a moment later
@@ -192,4 +212,98 @@ async def test_compacted_later(make_log: MakeKafkaLog, admin: AIOKafkaAdminClien
 
     with pytest.raises(LogMismatchError) as raised:
         await check_for_ever()
-    assert raised.value.kind is Mismatch.COMPACTED
+    assert (kind, str(await refused(make_log()))) == (raised.value.kind, str(raised.value))
+
+
+class Sayings:
+    """Keeps what a logger is told to be wrong."""
+
+    def __init__(self) -> None:
+        self.said: list[list[str]] = []
+
+    def warning(self, _event: str, *, wrong: list[str], **_: object) -> None:
+        """Keep."""
+        self.said.append(wrong)
+
+    info = warning
+
+
+async def test_settings_that_harm_later(
+    make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What harms nothing that is in the log is a concern, said once, until it is mended; a start is refused for it."""
+    sayings, log = Sayings(), make_log()
+    await log.start()
+    monkeypatch.setattr("ingest.log.kafka.logger", sayings)
+
+    async def until(concerns: tuple[str, ...]) -> None:
+        while log.concerns != concerns:  # the broker hears of it a moment later
+            await log.check(0, 0, None)
+
+    wrong = (
+        "unclean.leader.election.enable=true: acknowledged events could be lost; set it to false",
+        "max.message.bytes=1048588: set it to 9437184 at least",
+    )
+    await log.check(0, 0, None)
+    await alter(admin, topic, {"unclean.leader.election.enable": "true", "max.message.bytes": "1048588"})
+    await until(wrong)
+    await log.check(0, 0, None)
+    error = str(await refused(make_log()))
+    await alter(admin, topic, {})
+    await until(())
+
+    assert [list(wrong), []] == sayings.said
+    assert error.endswith(f"cannot be used: {'; '.join(wrong)}")
+
+
+# ------------------------------------------------------------------ brokers that know less than others
+
+
+class Behind:
+    """Lets answers to questions about all topics lack one, as those of a broker that has not heard of it yet."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, topic: str, lacks: Callable[[int | None, int], bool]) -> None:
+        self.asked = 0
+        send = AIOKafkaAdminClient._send_request
+
+        async def sent(client: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
+            answer = await send(client, request, node_id)
+            if isinstance(request, MetadataRequest):
+                self.asked += 1
+                if lacks(node_id, self.asked):
+                    answer.topics = [each for each in answer.topics if each[1] != topic]
+            return answer
+
+        monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", sent)
+
+
+async def test_another_broker_has_not_heard_of_a_new_topic(
+    make_log: MakeKafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever of several brokers is asked: a topic that one of them knows is there, also right after its creation."""
+    Behind(monkeypatch, topic, lambda node, _: node is None)
+    log = make_log()
+    await log.start()
+    await log.check(0, 0, None)
+
+    await append(log, b"a")
+    assert await log.end_offset(0) == 1
+
+
+async def test_a_new_topic_is_waited_for(make_log: MakeKafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log has started once every broker knows of the topic that it has created."""
+    behind = Behind(monkeypatch, topic, lambda _, asked: asked < 10)
+    await make_log().start()
+
+    assert behind.asked >= 10
+
+
+async def test_a_topic_that_no_broker_knows(
+    make_log: MakeKafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that is created and does not appear in time is a log that cannot be reached."""
+    monkeypatch.setattr("ingest.log.kafka_topic._APPEARS_WITHIN_SECONDS", 0.5)
+    Behind(monkeypatch, topic, lambda *_: True)
+
+    with pytest.raises(LogUnavailableError, match="was created, but broker 1 does not know of it yet"):
+        await make_log().start()

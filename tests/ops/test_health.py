@@ -19,7 +19,6 @@ from ingest.consumer import Consumer
 from ingest.errors import LogUnavailableError
 from ingest.events import encode
 from ingest.log import Entry, LogRecord
-from ingest.log.appends import Appends
 from ingest.log.local import LocalLog
 from ingest.log.local_reader import LocalReader
 from ingest.observer import NullObserver
@@ -225,9 +224,7 @@ async def test_the_disk_is_not_written_to_by_everybody_who_asks(tmp_path: Path) 
         return "no"
 
     log = LocalLog(tmp_path / "log", topic="t", partitions=1)
-    health = Health(
-        Consumer(log, {}, NullObserver()), lambda _: 0, load_settings(data=tmp_path), "log", Appends(), probe
-    )
+    health = Health(Consumer(log, {}, NullObserver()), lambda _: 0, load_settings(data=tmp_path), log, probe)
     answers = [await health.readiness() for _ in range(20)]
 
     assert asked == [tmp_path]

@@ -208,7 +208,7 @@ def test_health_is_on_loopback(data: Path) -> None:
     assert (200, {"live": True}, 404) == (live.status, live.json, absent.status)
     assert {
         "ready": True,
-        "log": {"ready": True, "reason": ""},
+        "log": {"ready": True, "reason": "", "warnings": []},
         "disk": {"ready": True, "reason": ""},
         "clock": {"ready": True, "reason": ""},
         "partitions": [{"partition": 0, "condition": "running", "ready": True, "lag_events": 0, "reason": ""}],

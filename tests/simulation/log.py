@@ -56,6 +56,7 @@ class SimulatedLog:
         self._life = world.life
         self._data = data
         self.append_counts = Appends()
+        self.concerns: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Nothing to open."""

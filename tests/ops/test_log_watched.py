@@ -1,0 +1,81 @@
+"""What a running service notices of its log: a head that is cut, and a topic whose settings are changed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from ingest.log.kafka_topic import TopicRules
+from ops.config import load_settings
+from ops.replay import Until, replay
+from tests.ops.test_health import Served, served
+from tests.ops.test_metrics_sources import scraped
+from tests.ops.test_set_aside import asked
+from tests.real.oracle import SimpleString
+
+BEGIN = 'slotlog_log_begin_offset{partition="0"}'
+WRONG = "slotlog_topic_settings_wrong"
+
+
+async def metric(it: Served, name: str, value: float) -> None:
+    """Wait until a metric has that value."""
+    while (await scraped(it.service.metrics)).get(name) != value:  # noqa: ASYNC110 - as Prometheus
+        await asyncio.sleep(0.05)
+
+
+async def test_a_log_cut_behind_the_state(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """Records deleted that the state has applied: it goes on and is ready; log line, metric and `/readyz` say it."""
+    topic, options = f"t-{uuid4().hex}", {"identity_check_seconds": 0.2}
+    where = {"log": f"kafka://{kafka_bootstrap}", "topic": topic}
+    async with served(tmp_path, **where, **options) as it:
+        await it.until("/readyz", 200)
+        await asked(it, (b"SET", b"a", b"1"), (b"SET", b"b", b"2"))
+        await metric(it, BEGIN, 0)
+        assert (await it.until("/readyz", 200))["log"]["warnings"] == []
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+        await admin.start()
+        await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=1)})
+        await admin.close()
+        await metric(it, BEGIN, 1)
+        said = (await it.until("/readyz", 200))["log"]["warnings"]
+        replies = await asked(it, (b"GET", b"a"), (b"SET", b"c", b"3"))
+
+    assert ["partition 0 begins at offset 1: the state cannot be built again from it"] == said
+    assert [b"1", SimpleString(b"OK")] == replies
+    with pytest.raises(Exception, match="begins at offset 1: what was before is gone"):
+        await replay(load_settings(data=tmp_path / "data", **where), tmp_path / "to", Until())
+
+
+async def test_a_topic_whose_settings_change(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """A setting that harms later is a warning, the service is ready; one that harms now stops it, until mended."""
+    topic, good = f"t-{uuid4().hex}", TopicRules("any", 1).settings(1)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    await admin.start()
+
+    async def change(setting: str, value: str) -> None:
+        settings = {**good, setting: value}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, settings)])
+
+    async with served(tmp_path, log=f"kafka://{kafka_bootstrap}", topic=topic, identity_check_seconds=0.2) as it:
+        await it.until("/readyz", 200)
+        await change("max.message.bytes", "1048588")
+        await metric(it, WRONG, 1)
+        warned = await it.until("/readyz", 200)
+        await change("message.timestamp.type", "CreateTime")
+        stopped = await it.until("/readyz", 503)
+        await change("max.message.bytes", good["max.message.bytes"])
+        mended = await it.until("/readyz", 200)
+    await admin.close()
+
+    text = "max.message.bytes=1048588: set it to 9437184 at least"
+    assert [f"a start would be refused: {text}"] == warned["log"]["warnings"]
+    (partition,) = stopped["partitions"]
+    assert partition["condition"] == "stopped"
+    assert partition["reason"].startswith(f"the topic {topic} cannot be used: message.timestamp.type=CreateTime: ")
+    assert mended["log"]["warnings"] == []
