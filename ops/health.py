@@ -59,6 +59,9 @@ class Health:
         settings: bounds, and where the data is.
         log: that is applied and appended to.
         probe: whether the disk can be written to, asked in a thread at most every 5 s.
+
+    Attributes:
+        stopping: whether the service ends: then nothing is ready.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Health:
         log: Log,
         probe: Probe | None = None,
     ) -> None:
+        self.stopping = False
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
@@ -131,7 +135,9 @@ class Health:
     def _partition(self, partition: int, seat: Seat) -> PartitionHealth:
         lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
         reason = seat.reason
-        if seat.condition is Condition.RUNNING and lag is None:
+        if self.stopping:
+            reason = "slotlog is shutting down"
+        elif seat.condition is Condition.RUNNING and lag is None:
             reason = "how far it is behind is not known yet"
         elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
             reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"

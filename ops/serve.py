@@ -192,6 +192,7 @@ class Service:
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""
         await self._stop.wait()
+        self._health.stopping = True
         if self.resp is not None:
             await self.resp.drain()
         self._stopping.set()

@@ -141,6 +141,13 @@ class Blocked:
         waiter.done.set_result(UNBLOCKED if error else NIL_ARRAY)
         return True
 
+    def end(self) -> None:
+        """The worker ends: nothing more is popped, and whoever waits is told so, once no pop is under way for it."""
+        for waiter in self.waiters:
+            refusal = waiter.lane.refusal(write=True)
+            if refusal is not None and waiter.popping is None and not waiter.done.done():
+                waiter.done.set_result(refusal)
+
     def forget(self, session: Session) -> None:
         """The client is gone: nothing is popped for it any more."""
         if session.blocked is not None:
@@ -214,6 +221,8 @@ class Blocked:
             self._send(waiter, place)
 
     def _send(self, waiter: Waiter, place: _Place) -> None:
+        if waiter.lane.closing:
+            return
         self._popping[place] = self._popping.get(place, 0) + 1
         waiter.popping = asyncio.get_running_loop().create_task(self._pop(waiter, place))
 
@@ -230,6 +239,8 @@ class Blocked:
                 del self._popping[place]
         if shaped is not None and not waiter.done.done():
             waiter.done.set_result(shaped)
+        if waiter.lane.closing:
+            self.end()
         if shaped is None or isinstance(shaped, CommandError):  # the element, if there is one, is for the next
             for other in waiter.places:
                 self._serve(other)
@@ -238,6 +249,8 @@ class Blocked:
         """What the client is answered; None when there was nothing to pop, or nobody to pop for any more."""
         if waiter.session.closing or (waiter not in self.waiters and not waiter.expired):
             return None
+        if waiter.lane.closing:  # since this pop was thought of
+            return waiter.lane.refusal(write=True)
         name, *args = waiter.pop(key)
         item = waiter.lane.submit_awaited(name, args, waiter.db)
         reply = await item.done

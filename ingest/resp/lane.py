@@ -30,13 +30,13 @@ from ingest.observer import Condition
 from ingest.resp.applying import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
 from ingest.resp.entries import event_entry
 from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, Tick, log_record, without_gaps
+from ingest.resp.stopping import stopping
 from ingest.seat import Seat
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 _GROUP_EVENTS_MAX: Final = 1000
 _GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-_NOT_KNOWN_YET: Final = 1 << 62
 
 logger = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Lane:
         self.seat = seat
         self.pending_events = 0
         self.pending_bytes = 0
-        self.ready_offset = _NOT_KNOWN_YET
+        self.ready_offset = 1 << 62  # not known yet
         self.closing = False
         self._log = log
         self._delivered = delivered
@@ -96,7 +96,7 @@ class Lane:
         if seat.condition is Condition.WAITING and not write and seat.worker.is_open:
             return None
         if self.closing and (write or seat.worker.is_open):
-            return CommandError("ERR slotlog is shutting down; nothing was written") if write else None
+            return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""
         return CommandError(f"ERR partition {self.partition} is {seat.condition}: {seat.reason}{hint}")
 
@@ -350,7 +350,7 @@ class Lane:
                 raise
             self._answer([(item, outcome(applied, item.offset))], 0.0)
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, nothing: CommandError | None = None) -> None:
         """The partition is set aside: what is in the log is applied when it goes on, and nobody waits for that."""
         self._failure = None
         durable = [item for items, _ in self._durable for item in items]
@@ -358,13 +358,13 @@ class Lane:
         self._fail(durable, CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}"))
         waiting = list(self._outbox)
         self._outbox.clear()
-        self._fail(waiting, CommandError(f"ERR nothing was written: {reason}"))
+        self._fail(waiting, nothing or CommandError(f"ERR nothing was written: {reason}"))
 
     def close(self, reason: str) -> None:
         """Answer everybody now: the server ends."""
         items, self._sent = self._sent, []
         self._fail(items, CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}"))
-        self.give_up(reason)
+        self.give_up(reason, stopping(self._log.partitions))
 
     # ------------------------------------------------------------------ out
 

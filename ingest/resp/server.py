@@ -45,7 +45,7 @@ from ingest.resp.transactions import unwatch
 from ingest.seat import Seat
 from ingest.seldom import Seldom
 
-_CLOSE_SECONDS: Final = 2.0
+_CLOSE_SECONDS: Final = 4.0
 _STRANGER_OUTPUT_BYTES_MAX: Final = 1024
 """Redis': who has not logged in gets short errors, and is to read them."""
 _MICROSECOND: Final = 1e-6
@@ -148,10 +148,13 @@ class Server:
         self.refresh()
 
     async def drain(self) -> None:
-        """Take no more writes, and answer those under way."""
+        """Take no more clients and no more writes, and answer those under way."""
+        for listener in self._listeners:
+            listener.close()
         for lane in self.lanes.values():
             lane.closing = True
         self.refresh()
+        self.blocked.end()
         until = monotonic() + _CLOSE_SECONDS
         while any(lane.pending_events for lane in self.lanes.values()) and monotonic() < until:  # noqa: ASYNC110 - see there
             await asyncio.sleep(0.005)

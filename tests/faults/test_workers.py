@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Final
 
-from tests.faults.workers import running_workers
+import pytest
+import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from tests.clients.programs import INSTALLED
+from tests.faults.workers import WorkerProcess, running_workers
 from tests.ops.verbs import wait_until
+
+PATIENCE: Final = 300
+"""Attempts of a client, a tenth of a second apart: a worker that is started again takes some seconds here."""
 
 
 def test_twelve_messages_of_twelve(tmp_path: Path) -> None:
@@ -63,3 +76,83 @@ def test_messages_for_a_killed_worker_are_counted(tmp_path: Path) -> None:
         )
 
     assert [b"0", b"1", b"2", b"3", b"4"] == heard
+
+
+class Counting:
+    """A client of the cluster that counts keys up, each by one at a time, in a thread, until told to end."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self.acknowledged: dict[str, int] = {}
+        self.failures: list[Exception] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(port, name))
+        self._thread.start()
+
+    def end(self) -> None:
+        """End it, and wait for it."""
+        self._end.set()
+        self._thread.join()
+
+    @property
+    def total(self) -> int:
+        """Writes that were acknowledged."""
+        return sum(self.acknowledged.values())
+
+    def _run(self, port: int, name: str) -> None:
+        patience = Retry(ConstantBackoff(0.1), PATIENCE)
+        with redis.RedisCluster(host="127.0.0.1", port=port, retry=patience) as client:
+            number = 0
+            while not self._end.is_set():
+                key = f"{name}:{number % 20}"
+                number += 1
+                try:
+                    self.acknowledged[key] = client.incr(key)
+                except redis.RedisError as error:
+                    self.failures.append(error)
+                    return
+
+
+def restarted_under_load(workers: list[WorkerProcess], clients: list[Counting]) -> None:
+    """SIGTERM each worker in turn and start it again, with writes acknowledged before and after."""
+    for worker in workers:
+        for client in clients:
+            goal = client.total + 50
+            wait_until(lambda: bool(client.failures) or client.total >= goal, "writes")  # noqa: B023 - called at once
+        worker.restart()
+    for client in clients:
+        client.end()
+
+
+@pytest.mark.timeout(180)
+def test_a_stopped_worker_hands_over_in_order(tmp_path: Path) -> None:
+    """Workers are stopped under load and started again: a cluster client sees no error, nothing is lost or twice."""
+    with running_workers(tmp_path, 2) as workers:
+        clients = [Counting(workers[0].port, f"client{number}") for number in range(4)]
+        restarted_under_load(workers, clients)
+        with redis.RedisCluster(host="127.0.0.1", port=workers[0].port) as client:
+            there = [{key: int(client.get(key)) for key in each.acknowledged} for each in clients]
+
+    assert [] == [str(error) for each in clients for error in each.failures]
+    assert [each.acknowledged for each in clients] == there
+
+
+@pytest.mark.timeout(180)
+def test_go_clients_see_no_error(tmp_path: Path) -> None:
+    """The same with go-redis, which sends again what was answered CLUSTERDOWN."""
+    with running_workers(tmp_path, 2) as workers:
+        program = subprocess.Popen(
+            [INSTALLED / "go" / "counting", str(workers[0].port), "go"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert program.stdout is not None
+        for worker in workers:
+            assert [".\n", ".\n"] == [program.stdout.readline() for _ in range(2)]  # it counts
+            worker.restart()
+        report, _ = program.communicate(timeout=60)
+        seen = json.loads(report.lstrip(".\n"))
+        with redis.RedisCluster(host="127.0.0.1", port=workers[0].port) as client:
+            there = {key: int(client.get(key)) for key in seen["counts"]}
+
+    assert ([], seen["counts"]) == (seen["errors"], there)

@@ -14,6 +14,7 @@ from tests.real.oracle import Connection
 from tests.real.process import free_ports
 
 NODE_TIMEOUT_S: Final = "1"
+_STOP_S: Final = 20.0
 
 
 class WorkerProcess:
@@ -59,6 +60,13 @@ class WorkerProcess:
         assert self.service is not None
         self.service.kill()
         self.service.__exit__(None, None, None)  # it has said everything
+
+    def restart(self) -> None:
+        """SIGTERM, and start it again when it has ended in order."""
+        assert self.service is not None
+        assert 0 == self.service.terminate(_STOP_S)
+        self.service.__exit__(None, None, None)
+        self.start()
 
     def __enter__(self) -> Self:
         self.start()

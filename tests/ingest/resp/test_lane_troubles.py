@@ -16,7 +16,7 @@ from engine.machine import Machine
 from engine.store.base import Changes
 from engine.store.memory import MemoryStore
 from ingest.dead_letters import DeadLetter
-from tests.ingest.resp.harness import FAMILIES, PlayedLog, event, pipeline, replies, serving, until
+from tests.ingest.resp.harness import FAMILIES, PlayedLog, blocked, event, pipeline, replies, serving, until
 from tests.real.oracle import ErrorReply, SimpleString
 
 OK = SimpleString(b"OK")
@@ -232,8 +232,56 @@ async def test_the_end_of_a_server_answers_what_is_under_way(tmp_path: Path) -> 
         live.log.start_gate.set()
         await draining
 
-        assert [ErrorReply(b"ERR slotlog is shutting down; nothing was written"), None] == refused
+        assert [ErrorReply(b"LOADING slotlog is shutting down; nothing was written"), None] == refused
         assert [OK] == await replies(client, 1)
+
+
+async def test_the_end_of_a_server_pops_nothing_more(tmp_path: Path) -> None:
+    """Who waits for an element when a server ends is told so; one that comes later, from others, stays where it is."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        client.send(["BLPOP", "q", "0"])
+        await blocked(live, 1)
+        await live.server.drain()
+        told = await replies(client, 1)
+        await live.log.append_as_another(event("RPUSH", "q", "x"))
+        await until(lambda: live.server.lanes[0].machine.next_offset == 1)
+        still = await pipeline(client, "LRANGE q 0 -1", "BLPOP q 0")
+
+    stopped = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
+    assert [stopped, [b"x"], stopped] == [*told, *still]
+
+
+async def test_the_end_of_a_server_waits_for_a_pop_under_way(tmp_path: Path) -> None:
+    """An element that is being popped when a server ends is given to the client that it was popped for."""
+    async with serving(tmp_path, prepare=slow) as live:
+        client, pusher = await live.client(), await live.client()
+        client.send(["BLPOP", "q", "0"], ["BLPOP", "q", "0"])
+        await blocked(live, 1)
+        live.log.start_gate.clear()
+        await live.log.append_as_another(event("RPUSH", "q", "x"))
+        await until(lambda: live.server.lanes[0].pending_events == 1)
+        draining = asyncio.create_task(live.server.drain())
+        await asyncio.sleep(0)
+        live.log.start_gate.set()
+        await draining
+        popped = await replies(client, 2)
+        left = await pipeline(pusher, "LLEN q")
+
+    stopped = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
+    assert [[b"q", b"x"], stopped, 0] == [*popped, *left]
+
+
+async def test_the_end_of_a_server_takes_no_more_clients(tmp_path: Path) -> None:
+    """A server that drains takes no connection any more; those that it has may still read."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        await client.call("SET", "a", "1")
+        await live.server.drain()
+        with pytest.raises(ConnectionRefusedError):
+            await live.client()
+
+        assert b"1" == await client.call("GET", "a")
 
 
 async def test_the_end_of_a_server_whose_log_does_not_answer(tmp_path: Path) -> None:
@@ -252,7 +300,7 @@ async def test_the_end_of_a_server_whose_log_does_not_answer(tmp_path: Path) -> 
 
     assert [
         ErrorReply(b"UNKNOWNOUTCOME the write may have happened, or may yet happen: slotlog is shutting down"),
-        ErrorReply(b"ERR nothing was written: slotlog is shutting down"),
+        ErrorReply(b"LOADING slotlog is shutting down; nothing was written"),
     ] == got
 
 
