@@ -16,7 +16,7 @@ from ingest.consumer import Consumer
 from ingest.dead_letters import open_dead_letters
 from ingest.errors import LogUnavailableError
 from ingest.letters import open_letters
-from ingest.log import open_log
+from ingest.log import Log, open_log
 from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
 from ingest.worker import Worker
@@ -93,6 +93,11 @@ class Service:
     @property
     def _observer(self) -> Observer:
         return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
+
+    @property
+    def log(self) -> Log:
+        """The log that it applies."""
+        return self._log
 
     def stop(self) -> None:
         """Ask `run` to end after the batch at hand."""

@@ -7,7 +7,9 @@ told by its position, time and size.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from time import monotonic
@@ -18,9 +20,14 @@ from engine.store.rocks import RocksStore
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.letters import Letters, Summary
+from ingest.log.local import LocalLog
+from ingest.resp.memory import memory_use
+from ingest.resp.server import Server
 from ingest.seat import Seat
+from ops.config import parse_address
 from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
+from ops.recent import RecentQuantile
 from ops.version import VERSION
 
 if TYPE_CHECKING:
@@ -30,6 +37,8 @@ _LETTERS_SHOWN: Final = 20
 _LETTERS_SECONDS: Final = 30.0  # read again after this time also when none has come: `redrive` marks them
 _LETTERS_WAIT_SECONDS: Final = 1.0
 _MEASURED_AT_ONCE: Final = 8
+_QUANTILE: Final = 0.99
+_BEYOND_SECONDS: Final = 60.0
 _SAME_SECONDS: Final = 0.5  # however many look at the page: the document is made twice a second at most
 
 
@@ -57,6 +66,10 @@ class Status:
         self._latest_count = -1
         self._latest_at = 0.0
         self._reading: asyncio.Task[None] | None = None
+        self._reads = self._writes = None
+        if service.resp is not None:
+            self._reads = RecentQuantile(service.resp.stats.request_seconds, _QUANTILE)
+            self._writes = RecentQuantile(service.resp.stats.write_seconds, _QUANTILE)
 
     async def close(self) -> None:
         """Ask no more for dead letters."""
@@ -83,10 +96,14 @@ class Status:
             "partitions_of_topic": service.settings.partitions,
             "now_ms": now_ms(),
             "uptime_seconds": round(now - self._started, 1),
+            "worker": self._worker(),
+            "peers": _peers(service.resp),
             "ready": readiness["ready"],
             "log": readiness["log"],
             "clock": readiness["clock"],
+            "log_bytes": self._log_bytes(),
             "disk": {**readiness["disk"], "free_bytes": disk.free, "total_bytes": disk.total},
+            "memory": {"rss_bytes": memory_use().rss_bytes, "peak_bytes": memory_use().peak_bytes},
             "partitions": [
                 {
                     **health,
@@ -95,7 +112,7 @@ class Status:
                 }
                 for health in readiness["partitions"]
             ],
-            "clients": self._clients(),
+            "clients": self._clients(now),
             "dead_letters": self._dead_letters(),
         }
 
@@ -124,11 +141,30 @@ class Status:
             "disk_bytes": self._bytes.get(partition),
         }
 
-    def _clients(self) -> dict[str, int] | None:
+    def _worker(self) -> dict[str, Any]:
+        """Which process this is, among those of its topic."""
+        service = self._service
+        resp = service.resp
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "node": None if resp is None else resp.cluster.me.node_id,
+            "resp": None if resp is None else _address(resp, service.settings.resp),
+            "log": service.log.url,
+        }
+
+    def _log_bytes(self) -> int | None:
+        log = self._service.log
+        return log.disk_bytes() if isinstance(log, LocalLog) else None
+
+    def _clients(self, now: float) -> dict[str, int | float | None] | None:
         resp = self._service.resp
-        if resp is None:
+        if resp is None or self._reads is None or self._writes is None:
             return None
         return {
+            "commands_per_second": resp.stats.operations_per_second,
+            "read_p99_seconds": _finite(self._reads.at(now)),
+            "write_p99_seconds": _finite(self._writes.at(now)),
             "connected": len(resp.sessions),
             "blocked": len(resp.blocked.waiters),
             "subscribed": sum(session.is_subscriber for session in resp.sessions.values()),
@@ -162,6 +198,33 @@ class Status:
         except (LogUnavailableError, LogMismatchError, CorruptionError):
             self._latest_error = "the place of the dead letters cannot be read"
         self._latest_count, self._latest_at = count, monotonic()
+
+
+def _address(resp: Server, listening: str) -> str:
+    """Where clients reach it: as they are told, else where it listens."""
+    host = resp.cluster.me.host or parse_address(listening)[0]
+    return f"[{host}]:{resp.port}" if ":" in host else f"{host}:{resp.port}"
+
+
+def _finite(seconds: float | None) -> float | None:
+    """Seconds for JSON, which has no infinity: beyond the last bound is as long as a minute."""
+    return None if seconds is None else min(seconds, _BEYOND_SECONDS)
+
+
+def _peers(resp: Server | None) -> list[dict[str, Any]]:
+    """The other workers of the topic that this one knows, and how they look from here."""
+    if resp is None:
+        return []
+    return [
+        {
+            "address": f"{node.host}:{node.port}",
+            "node": node.node_id,
+            "partitions": list(node.partitions),
+            "health": str(resp.bus.seen(node).health),
+        }
+        for node in resp.cluster.nodes
+        if node is not resp.cluster.me
+    ]
 
 
 def _shown_letter(letter: Summary) -> dict[str, Any]:

@@ -42,6 +42,22 @@ function span(seconds) {
   return m ? `${m} min` : `${Math.floor(seconds)} s`;
 }
 
+function duration(seconds) {
+  if (seconds === null) return "–";
+  if (seconds < 0.001) return `${whole.format(Math.round(seconds * 1e6))} µs`;
+  return seconds < 1 ? `${rate(seconds * 1000)} ms` : `${rate(seconds)} s`;
+}
+
+/** `0-2, 5` */
+function ranges(numbers) {
+  const runs = [];
+  for (const n of numbers) {
+    if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n;
+    else runs.push([n, n]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
+
 const utc = (ms) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString().slice(0, 19).replace("T", " ") : `${ms} ms`);
 
 // ---------------------------------------------------------------------- the page's parts
@@ -90,13 +106,14 @@ class Series {
   get values() { return this.points.map((point) => point[1]).filter((value) => value !== null); }
 }
 
-/** A line with the present at the right, from 0 to the highest; or from the lowest, where growth is what matters. */
-function draw(svg, series, now, fromZero = true) {
+/** A line with the present at the right, from 0 to the highest; or from the lowest, where growth is what matters.
+    Returns what stands at its edges: the lowest and the highest value, and how many ms it shows. */
+function draw(svg, series, now, fromZero = true, least = 1) {
   const [width, height] = [svg.viewBox.baseVal.width, svg.viewBox.baseVal.height];
   const values = series.values;
-  const top = Math.max(...values, fromZero ? 1 : -Infinity);
+  const top = Math.max(...values, fromZero ? least : -Infinity);
   const low = fromZero ? 0 : Math.min(...values);
-  const room = Math.max(top - low, top / 100, 1); // less than a hundredth is no growth
+  const room = Math.max(top - low, top / 100, least); // less than a hundredth is no growth
   const shown = Math.max(SHORTEST_MS, now - (series.points[0]?.[0] ?? now));
   const x = (ms) => (width * (1 - (now - ms) / shown)).toFixed(1);
   const y = (value) => (height - 2 - (height - 5) * ((value - low) / room)).toFixed(1);
@@ -114,6 +131,7 @@ function draw(svg, series, now, fromZero = true) {
   const dot = last ? `M${last[last.length - 1].join(" ")}h0` : "";
   if (!svg.childElementCount) svg.append(...["area", "line", "dot"].map((name) => makeSvg("path", { class: name })));
   [area, line, dot].forEach((d, at) => svg.children[at].setAttribute("d", d));
+  return { low, top: low + room, shown };
 }
 
 const series = new Map();
@@ -151,6 +169,9 @@ function stateOf(partition) {
 function head(status) {
   say(find("topic"), status.topic);
   say(find("version"), `version ${status.version}`);
+  const { host, pid, resp, log } = status.worker;
+  say(find("host"), `${host}, process ${pid}`);
+  say(find("serves"), resp === null ? log : `Redis clients at ${resp} · ${log}`);
   say(find("uptime"), `up ${span(status.uptime_seconds)}`);
   say(find("asof"), `as of ${clock.format(status.now_ms)}`);
   state(status.ready ? "ready" : "not ready", status.ready ? STATES.running : STATES.stopped);
@@ -182,7 +203,21 @@ function troubles(status) {
   list.replaceChildren(...found.map(([what, why]) => make("li", {}, make("b", {}, what), why ? `: ${why}` : "")));
 }
 
-function tile(name, now, value, shown, unit, note, fromZero = true) {
+function peers(status) {
+  const text = JSON.stringify(status.peers);
+  const list = find("peers").querySelector("ul");
+  find("peers").hidden = status.peers.length === 0;
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...status.peers.map((peer) => {
+    const shape = mark();
+    setMark(shape, { online: STATES.running, suspected: STATES.waiting }[peer.health] ?? STATES.stopped);
+    const what = peer.partitions.length ? `partitions ${ranges(peer.partitions)}` : "no partition";
+    return make("li", {}, shape, make("b", {}, peer.address), ` ${what}, ${peer.health === "online" ? "answers" : peer.health}`);
+  }));
+}
+
+function tile(name, now, value, shown, unit, note, fromZero = true, least = 1) {
   const figure = find(`tile-${name}`);
   const values = sample(name, now, value);
   say(figure.querySelector("b"), shown(value));
@@ -191,7 +226,11 @@ function tile(name, now, value, shown, unit, note, fromZero = true) {
   const chart = figure.querySelector("svg");
   const range = values.values.length ? `from ${shown(Math.min(...values.values))} to ${shown(Math.max(...values.values))}` : "no data";
   chart.setAttribute("aria-label", `The last minutes: ${range}`);
-  draw(chart, values, now, fromZero);
+  const axis = draw(chart, values, now, fromZero, least);
+  const plot = figure.querySelector(".plot");
+  say(plot.querySelector(".top"), values.values.length ? shown(axis.top) : "");
+  say(plot.querySelector(".bottom"), values.values.length ? shown(axis.low) : "");
+  say(plot.querySelector(".past"), `${span(axis.shown / 1000)} ago`);
 }
 
 function tiles(status, now, perSecond) {
@@ -204,6 +243,13 @@ function tiles(status, now, perSecond) {
       ? `most: partition ${most.partition}, ${count(most.lag_events)}` : peak(count, "highest")(values));
   tile("disk", now, total(status.partitions.map((each) => each.disk_bytes)), bytes, "", () =>
     `${bytes(status.disk.free_bytes)} free of ${bytes(status.disk.total_bytes)}`, false);
+  tile("log", now, status.log_bytes, bytes, "", () => (status.log_bytes === null ? "not known" : "it keeps every event"), false);
+  const [reads, writes, perS] = clients === null ? [null, null, null]
+    : [clients.read_p99_seconds, clients.write_p99_seconds, clients.commands_per_second];
+  tile("commands", now, perS, rate, clients === null ? "" : "commands/s", peak((n) => `${rate(n)}/s`, "highest"));
+  tile("latency", now, writes, duration, "", () => (clients === null ? "" : `reads within ${duration(reads)}; in the last minute`),
+    true, 0.001);
+  tile("memory", now, status.memory.rss_bytes, bytes, "", () => `highest since the start ${bytes(status.memory.peak_bytes)}`);
   tile("clients", now, clients === null ? null : clients.connected, count, clients === null ? "" : "connected", () =>
     clients === null ? "none are served here" : `${count(clients.blocked)} blocked, ${count(clients.subscribed)} subscribed`);
 }
@@ -280,6 +326,7 @@ function show(status) {
   const perSecond = rates(status);
   head(status);
   troubles(status);
+  peers(status);
   tiles(status, now, perSecond);
   partitions(status, now, perSecond);
   letters(status);

@@ -101,13 +101,15 @@ def address_of(service: ServiceProcess) -> str:
 
 
 @asynccontextmanager
-async def looking(service: ServiceProcess, directory: Path, **window: Any) -> AsyncIterator[Browser]:
+async def looking(
+    service: ServiceProcess, directory: Path, rows: int = PARTITIONS, **window: Any
+) -> AsyncIterator[Browser]:
     """A browser that shows the service's page, drawn once."""
     profile = directory / "browser"
     profile.mkdir()
     async with browser(profile) as tab:
         await tab.open(address_of(service), **window)
-        await tab.wait_until("document.querySelectorAll('#partitions tbody tr').length == 2")
+        await tab.wait_until(f"document.querySelectorAll('#partitions tbody tr').length == {rows}")
         yield tab
 
 
@@ -127,7 +129,7 @@ async def test_numbers_are_there_and_move(tmp_path: Path) -> None:
             before = await tab.evaluate(CELLS)
             await append(data, incr(0, 5000))
             await tab.wait_until("document.querySelector('#partitions tbody td.number').textContent == '5,007'")
-            await tab.wait_until("document.querySelectorAll('.line[d*=L]').length == 9")
+            await tab.wait_until("document.querySelectorAll('.line[d*=L]').length == 11")
             rate = await tab.evaluate("document.querySelector('#tile-rate small').textContent")
             requests, complaints = set(tab.requests), list(tab.complaints)
         address = address_of(service)
@@ -247,7 +249,7 @@ async def test_document_has_what_the_page_names_and_no_secret(tmp_path: Path) ->
         status = get(service, "/status")
         client.close()
     section = (ROOT / "docs" / "operations.md").read_text().split("## The page")[1].split("\n## ")[0]
-    documented = set(re.findall(r"`([a-z_]+)`", section))
+    documented = set(re.findall(r"`([a-z0-9_]+)`", section))
 
     assert [1, 0, 0] == [status.json["clients"][name] for name in ("connected", "blocked", "subscribed")]
     assert CANARY not in status.text
@@ -337,3 +339,47 @@ async def test_letters_are_marked_when_sent_again(tmp_path: Path) -> None:
 
     assert [False] == [letter["redriven"] for letter in before]
     assert [True] == [letter["redriven"] for letter in after]
+
+
+async def test_it_says_which_worker_it_is(tmp_path: Path) -> None:
+    """Host, process, address for clients, log and the other workers are there; each chart says what its edges mean."""
+    peers = "0=127.0.0.1:7001,1=127.0.0.1:7002"
+    with serving(
+        tmp_path / "data", SLOTLOG_REDIS__PEERS=peers, SLOTLOG_OWN="0", SLOTLOG_RESP="127.0.0.1:7001"
+    ) as service:
+        document = get(service, "/status").json
+        async with looking(service, tmp_path, rows=1) as tab:
+            await tab.wait_until("document.querySelector('#tile-rate .top').textContent != ''")
+            about = await tab.evaluate("document.querySelector('.about').textContent")
+            others = await tab.evaluate("document.querySelector('#peers').textContent")
+            edges = await tab.evaluate(
+                "Array.from(document.querySelectorAll('.tiles figure'), (each) => [each.id,"
+                " ...Array.from(each.querySelectorAll('.plot span'), (edge) => edge.textContent)])"
+            )
+
+    assert (document["worker"]["pid"], "127.0.0.1:7001") == (service._process.pid, document["worker"]["resp"])
+    assert [("127.0.0.1:7002", [1])] == [(each["address"], each["partitions"]) for each in document["peers"]]
+    assert f"process {service._process.pid}" in about
+    assert "Redis clients at 127.0.0.1:7001" in about
+    assert "127.0.0.1:7002 partitions 1" in others
+    assert [] == [edge for edge in edges if edge[0] != "tile-latency" and (not all(edge) or edge[4] != "now")]
+
+
+async def test_it_says_how_quick_it_is(tmp_path: Path) -> None:
+    """Commands a second, and what 99 of 100 reads and writes of the last minute took, are in the document."""
+    with serving(tmp_path / "data", SLOTLOG_RESP="127.0.0.1:0") as service:
+        idle = get(service, "/status").json["clients"]
+        port = next(line["port"] for line in service.seen if line["event"] == "resp")
+        client = await Client.connect(("127.0.0.1", port))
+        for _ in range(50):
+            await client.call("SET", KEYS[0], "1")
+            await client.call("GET", KEYS[0])
+        wait_until(
+            lambda: get(service, "/status").json["clients"]["write_p99_seconds"] is not None, "it to be made anew"
+        )
+        busy = get(service, "/status").json["clients"]
+        client.close()
+
+    assert (None, None) == (idle["read_p99_seconds"], idle["write_p99_seconds"])
+    assert 0 < busy["read_p99_seconds"] <= 60
+    assert 0 < busy["write_p99_seconds"] <= 60
