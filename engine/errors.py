@@ -140,6 +140,12 @@ EXPIRE_CONDITIONS_GT_LT = "ERR GT and LT options at the same time are not compat
 EXEC_TOO_LARGE = "ERR the transaction has written too much already (64 MiB of string values)"
 NUMKEYS_INVALID = "ERR invalid numkeys value or out of range"
 NUMFIELDS_INVALID = "ERR numfields should be greater than 0 and match the provided number of fields"
+FIELDS_MISSING = "ERR Mandatory argument FIELDS is missing or not at the right position"
+FIELDS_NOT_MATCHING = "ERR The `numfields` parameter must match the number of arguments"
+NUMFIELDS_TOO_SMALL = "ERR Parameter `numFields` should be greater than 0"
+NUMFIELDS_NOT_POSITIVE = "ERR Number of fields must be a positive integer"
+FIELD_TIME_NEGATIVE = "ERR invalid expire time, must be >= 0"
+NO_SUCH_MEMBER = "ERR could not decode requested zset member"
 NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0"
 INVALID_CURSOR = "ERR invalid cursor"
 COUNT_NOT_POSITIVE = "ERR count should be greater than 0"
@@ -223,11 +229,6 @@ def hidden_pattern(option: str) -> str:
     return f"ERR {option} option of SORT denied due to insufficient ACL permissions."
 
 
-def no_such_member(member: bytes) -> str:
-    """The text for a place that a search should begin at."""
-    return _one_line(f"ERR member {_shown(member)} does not exist")
-
-
 def invalid_position(longitude: float, latitude: float) -> str:
     """The text for a position that is not on the map."""
     return f"ERR invalid longitude,latitude pair {longitude:f},{latitude:f}"
@@ -241,11 +242,6 @@ def not_storable(what: str) -> str:
 def one_of(what: str, name: str) -> str:
     """The text for a search, the command `name`, without a middle or without a shape."""
     return f"ERR exactly one of {what} can be specified for {name}"
-
-
-def unknown_type(name: bytes) -> str:
-    """The text for an unknown TYPE of SCAN."""
-    return _one_line(f"ERR unknown type name '{_shown(name)}'")
 
 
 def _shown(word: bytes) -> str:

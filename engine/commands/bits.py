@@ -69,7 +69,7 @@ def getbit(tx: Transaction, args: list[bytes]) -> Reply:
     return int(bool(byte) and byte[0] & mask != 0)
 
 
-@command("BITCOUNT key [start [end [BYTE|BIT]]]", group="bitmap", since="2.6.0", complexity="O(bytes in the range)")
+@command("BITCOUNT key [start end [BYTE|BIT]]", group="bitmap", since="2.6.0", complexity="O(bytes in the range)")
 def bitcount(tx: Transaction, args: list[bytes]) -> Reply:
     """How many bits are 1, in all or between two bytes or bits, both included; negative ones count from the end.
 
@@ -82,6 +82,8 @@ def bitcount(tx: Transaction, args: list[bytes]) -> Reply:
     > BITCOUNT k 5 30 BIT
     (integer) 17
     """
+    if len(args) == 2:  # Valkey takes a start alone, Redis does not
+        raise CommandError(SYNTAX)
     start, end, unit = _parse_range(args[1:])
     key = tx.find_typed(args[0], STRING)
     if key is None or (start < 0 and end < 0 and start > end):

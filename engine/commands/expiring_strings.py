@@ -20,7 +20,7 @@ _NUMKEYS_MAX: Final = (1 << 31) - 1  # a C int
     "MSETEX numkeys key value [key value ...] [NX|XX] [EX seconds|PX milliseconds|EXAT unix-time-seconds|"
     "PXAT unix-time-milliseconds|KEEPTTL]",
     group="string",
-    since="9.1.0",
+    since="8.4.0",
     complexity="O(keys)",
     write=True,
 )

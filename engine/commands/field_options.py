@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from engine.commands.expire_options import parse_expire_ms
+from engine.commands.expire_options import parse_conditions, parse_expire_ms
 from engine.commands.options import read_option
-from engine.errors import NOT_AN_INTEGER, NUMFIELDS_INVALID, SYNTAX, CommandError, invalid_expire
+from engine.errors import (
+    FIELD_TIME_NEGATIVE,
+    FIELDS_MISSING,
+    FIELDS_NOT_MATCHING,
+    NOT_AN_INTEGER,
+    NUMFIELDS_INVALID,
+    SYNTAX,
+    CommandError,
+    invalid_expire,
+)
 from engine.numbers import parse_int
 
 _UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
@@ -75,16 +84,18 @@ def parse_options(words: Sequence[bytes], allowed: Mapping[bytes, str]) -> Optio
     return Options(**found)
 
 
-def split_at_fields(args: list[bytes], start: int) -> tuple[list[bytes], list[bytes]]:
+def split_at_fields(
+    args: list[bytes], start: int, *, error: str = NUMFIELDS_INVALID
+) -> tuple[list[bytes], list[bytes]]:
     """The words from `start` up to the first FIELDS, and those behind it: at least one.
 
     Raises:
-        CommandError: it is not there.
+        CommandError: `error`, it is not there.
     """
     for at in range(start, len(args) - 1):
         if read_option(args[at]) == b"FIELDS":
             return args[start:at], args[at + 1 :]
-    raise CommandError(NUMFIELDS_INVALID)
+    raise CommandError(error)
 
 
 def split_behind_key(args: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -99,21 +110,59 @@ def split_behind_key(args: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     return words[1:], behind
 
 
-def counted(words: list[bytes], *, width: int = 1, error: str = NUMFIELDS_INVALID) -> list[bytes]:
+def counted(words: list[bytes], *, width: int = 1) -> list[bytes]:
     """What follows the number `words[0]`, which must be that of fields, each of `width` words.
 
     Raises:
-        CommandError: it is no number; or `error`, it is another one.
+        CommandError: it is no number; or it is another one.
     """
     number = parse_int(words[0])
     if number is None:
         raise CommandError(NOT_AN_INTEGER)
     if number < 1 or number * width != len(words) - 1:
-        raise CommandError(error)
+        raise CommandError(NUMFIELDS_INVALID)
     return words[1:]
 
 
-def plain_fields(args: list[bytes], *, error: str = NUMFIELDS_INVALID) -> list[bytes]:
+def exactly_counted(words: list[bytes], *, error: str) -> list[bytes]:
+    """What follows the number `words[0]`, which must be that of fields; in Redis 7.4's words.
+
+    Raises:
+        CommandError: `error`, it is no number above 0; or there are not as many.
+    """
+    number = parse_int(words[0])
+    if number is None or number < 1:
+        raise CommandError(error)
+    if number != len(words) - 1:
+        raise CommandError(FIELDS_NOT_MATCHING)
+    return words[1:]
+
+
+def parse_field_conditions(words: list[bytes]) -> frozenset[bytes]:
+    """The conditions of HEXPIRE, which stand in front of FIELDS.
+
+    Raises:
+        CommandError: one of them is none, or they exclude each other: Redis 7.4 had expected FIELDS there.
+    """
+    try:
+        return parse_conditions(words)
+    except CommandError:
+        raise CommandError(FIELDS_MISSING) from None
+
+
+def parse_positive_expire_ms(text: bytes, unit_ms: int, start_ms: int, command: str) -> int:
+    """As `parse_field_expire_ms`, in Redis 7.4's words.
+
+    Raises:
+        CommandError: not an integer, negative or too far away.
+    """
+    number = parse_int(text)
+    if number is not None and number < 0:
+        raise CommandError(FIELD_TIME_NEGATIVE)
+    return parse_field_expire_ms(text, unit_ms, start_ms, command)
+
+
+def plain_fields(args: list[bytes]) -> list[bytes]:
     """The fields of `key FIELDS numfields field [field ...]`.
 
     Raises:
@@ -121,7 +170,7 @@ def plain_fields(args: list[bytes], *, error: str = NUMFIELDS_INVALID) -> list[b
     """
     if read_option(args[1]) != b"FIELDS":
         raise CommandError(SYNTAX)
-    return counted(args[2:], error=error)
+    return counted(args[2:])
 
 
 def parse_field_expire_ms(text: bytes, unit_ms: int, start_ms: int, command: str) -> int:

@@ -16,6 +16,7 @@ from engine.errors import (
     BOX_NEGATIVE,
     COUNT_TOO_SMALL,
     HEIGHT_NOT_NUMERIC,
+    NO_SUCH_MEMBER,
     NOT_AN_INTEGER,
     RADIUS_NEGATIVE,
     RADIUS_NOT_NUMERIC,
@@ -24,7 +25,6 @@ from engine.errors import (
     VERTICES_NOT_AN_INTEGER,
     WIDTH_NOT_NUMERIC,
     CommandError,
-    no_such_member,
 )
 from engine.geo.geohash import Position, position_of
 from engine.geo.shapes import Box, Circle, Polygon, Shape
@@ -133,7 +133,7 @@ def read_member(search: Search, words: list[bytes], at: int) -> int:
     if search.key is not None:
         score = zsets.score_of(search.key, words[at + 1])
         if score is None:
-            raise CommandError(no_such_member(words[at + 1]))
+            raise CommandError(NO_SUCH_MEMBER)
         search.middle = position_of(score)
     search.origin = b"FROMMEMBER"
     return 1

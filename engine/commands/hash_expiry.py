@@ -1,4 +1,4 @@
-"""Times to live of a hash's fields. Source: https://valkey.io/commands/#hash.
+"""Times to live of a hash's fields, as Redis 7.4 has them. Source: https://redis.io/docs/latest/commands/hexpire/.
 
 A field whose time has come counts as absent, and a hash without any other field as a key that is absent.
 """
@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.commands.expire_options import conditions_hold, parse_conditions
-from engine.commands.field_options import counted, parse_field_expire_ms, plain_fields, split_at_fields
-from engine.errors import SYNTAX
+from engine.commands.expire_options import conditions_hold
+from engine.commands.field_options import (
+    exactly_counted,
+    parse_field_conditions,
+    parse_positive_expire_ms,
+    split_at_fields,
+)
+from engine.commands.options import read_option
+from engine.errors import FIELDS_MISSING, NUMFIELDS_NOT_POSITIVE, NUMFIELDS_TOO_SMALL, CommandError
 from engine.layouts.base import HASH
 from engine.registry import command
 from engine.replies import Reply
@@ -24,7 +30,7 @@ _COMPLEXITY: Final = "O(fields)"
 @command(
     "HEXPIRE key seconds [NX|XX|GT|LT] FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -54,7 +60,7 @@ def hexpire(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "HPEXPIRE key milliseconds [NX|XX|GT|LT] FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -74,7 +80,7 @@ def hpexpire(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "HEXPIREAT key unix-time-seconds [NX|XX|GT|LT] FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -94,7 +100,7 @@ def hexpireat(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "HPEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT] FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -113,19 +119,19 @@ def hpexpireat(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, name: str) -> list[int]:
-    """Redis reads the conditions first, then the fields, then the time, and then it looks for the key."""
-    words, behind = split_at_fields(args, 2)
-    conditions = parse_conditions(words)
-    fields = counted(behind)
-    expire_ms = parse_field_expire_ms(args[1], unit_ms, start_ms, name)
+    """Redis looks at the key first, then at the time, the condition and the fields."""
     key = tx.find_typed(args[0], HASH)
+    expire_ms = parse_positive_expire_ms(args[1], unit_ms, start_ms, name)
+    words, behind = split_at_fields(args, 2, error=FIELDS_MISSING)
+    conditions = parse_field_conditions(words)
+    fields = exactly_counted(behind, error=NUMFIELDS_TOO_SMALL)
     if key is None:
         return [field_times.ABSENT] * len(fields)
     return field_times.expire(tx, key, fields, expire_ms, lambda old_ms: conditions_hold(conditions, old_ms, expire_ms))
 
 
 @command(
-    "HPERSIST key FIELDS numfields field [field ...]", group="hash", since="9.0.0", complexity=_COMPLEXITY, write=True
+    "HPERSIST key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY, write=True
 )
 def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
     """Let fields live for ever. Returns for each: 1, it will; -1, it does already; -2, there is no such field.
@@ -139,8 +145,8 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
     2) (integer) -1
     3) (integer) -2
     """
-    fields = plain_fields(args)
     key = tx.find_typed(args[0], HASH)
+    fields = _named_fields(args)
     return [field_times.ABSENT] * len(fields) if key is None else field_times.persist(tx, key, fields)
 
 
@@ -150,14 +156,14 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "HTTL key FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     by_wall=True,
 )
 def httl(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many seconds each field has left, to the nearest; -1 when it never dies, -2 when it is absent.
+    """How many seconds each field has left, rounded up; -1 when it never dies, -2 when it is absent.
 
-    > HSETEX h PX 59500 FIELDS 1 a "1"
+    > HSETEX h PX 59001 FIELDS 1 a "1"
     (integer) 1
     > HSET h b "2"
     (integer) 1
@@ -172,7 +178,7 @@ def httl(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "HPTTL key FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="7.4.0",
     complexity=_COMPLEXITY,
     by_wall=True,
 )
@@ -187,11 +193,11 @@ def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
     return _shown(tx, args, 1, tx.now_ms)
 
 
-@command("HEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="9.0.0", complexity=_COMPLEXITY)
+@command("HEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
 def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
-    """When each field dies, as seconds of Unix time to the nearest; -1 when it never does, -2 when it is absent.
+    """When each field dies, as seconds of Unix time, rounded up; -1 when it never does, -2 when it is absent.
 
-    > HSETEX h PXAT 4102444800500 FIELDS 1 a "1"
+    > HSETEX h PXAT 4102444800001 FIELDS 1 a "1"
     (integer) 1
     > HEXPIRETIME h FIELDS 2 a none
     1) (integer) 4102444801
@@ -200,7 +206,7 @@ def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     return _shown(tx, args, 1000, 0)
 
 
-@command("HPEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="9.0.0", complexity=_COMPLEXITY)
+@command("HPEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
 def hpexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """When each field dies, as milliseconds of Unix time; -1 when it never does, -2 when it is absent.
 
@@ -213,7 +219,18 @@ def hpexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 def _shown(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int) -> list[int]:
-    """The fields' times behind `start_ms`, to the nearest unit."""
-    fields = plain_fields(args, error=SYNTAX)
-    times_ms = field_times.expire_times(tx, tx.find_typed(args[0], HASH), fields)
-    return [time_ms if time_ms < 0 else (time_ms - start_ms + unit_ms // 2) // unit_ms for time_ms in times_ms]
+    """The fields' times behind `start_ms`, rounded up to the unit."""
+    key = tx.find_typed(args[0], HASH)
+    times_ms = field_times.expire_times(tx, key, _named_fields(args))
+    return [time_ms if time_ms < 0 else -((start_ms - time_ms) // unit_ms) for time_ms in times_ms]
+
+
+def _named_fields(args: list[bytes]) -> list[bytes]:
+    """The fields of `key FIELDS numfields field [field ...]`.
+
+    Raises:
+        CommandError: FIELDS is missing, or as `exactly_counted`.
+    """
+    if read_option(args[1]) != b"FIELDS":
+        raise CommandError(FIELDS_MISSING)
+    return exactly_counted(args[2:], error=NUMFIELDS_NOT_POSITIVE)

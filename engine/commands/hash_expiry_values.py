@@ -26,7 +26,7 @@ _TIMES: Final = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-tim
 @command(
     f"HSETEX key [NX|XX] [FNX|FXX] [{_TIMES}|KEEPTTL] FIELDS numfields field value [field value ...]",
     group="hash",
-    since="9.0.0",
+    since="8.0.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -73,7 +73,7 @@ def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     f"HGETEX key [{_TIMES}|PERSIST] FIELDS numfields field [field ...]",
     group="hash",
-    since="9.0.0",
+    since="8.0.0",
     complexity=_COMPLEXITY,
     write=True,
 )
@@ -107,7 +107,7 @@ def hgetex(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command(
-    "HGETDEL key FIELDS numfields field [field ...]", group="hash", since="9.1.0", complexity=_COMPLEXITY, write=True
+    "HGETDEL key FIELDS numfields field [field ...]", group="hash", since="8.0.0", complexity=_COMPLEXITY, write=True
 )
 def hgetdel(tx: Transaction, args: list[bytes]) -> Reply:
     """The values of some fields, nil for each that is not there, and delete them.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.commands.options import read_option
 from engine.encoding import parse_score
-from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError, unknown_type
+from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.glob import matcher
 from engine.key import Key
 from engine.keyspace import Entry
@@ -215,7 +215,5 @@ def _parse_count(text: bytes) -> int:
 
 
 def _parse_type(word: bytes) -> int:
-    type_code = _TYPES.get(read_option(word))
-    if type_code is None:
-        raise CommandError(unknown_type(word))
-    return type_code
+    """The code of the type; of a name that is none, one that no key has, as Redis finds nothing by it."""
+    return _TYPES.get(read_option(word), NONE)

@@ -1,7 +1,8 @@
 """CLIENT LIST's line for a client, and the filters by which CLIENT LIST and CLIENT KILL choose clients.
 
-Fields, their order and the error texts are valkey 9.1's: https://valkey.io/commands/client-list/. What only an
-in-memory server has (argv-mem, rbs, …) is there and 0, as tools look fields up by name.
+Fields, their order and the error texts are Redis 7.4's: https://redis.io/docs/latest/commands/client-list/; the last
+three fields are those of Redis 8, and further filters those of Valkey 9.1. What only an in-memory server has (rbs, …)
+is there and 0, as tools look fields up by name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Filter = Callable[["Session"], bool]
 _MakeFilter = Callable[["Server", str, bytes], Filter]
 """(server, the option in upper case, its value) -> filter."""
 
+_NO_ID: Final = CommandError("ERR Invalid client ID")
+_NO_ID_TO_KILL: Final = CommandError("ERR client-id should be greater than 0")
 _KNOWN_FLAGS: Final = frozenset(b"OSMPxbtRBdcuAUreTIN")
 _KNOWN_CAPABILITIES: Final = frozenset(b"r")
 _TYPES: Final = {
@@ -67,7 +70,6 @@ def line_of(session: Session) -> bytes:
         (b"age", int(now - session.created)),
         (b"idle", int(now - session.last_active)),
         (b"flags", flags_of(session)),
-        (b"capa", b""),
         (b"db", session.db),
         (b"sub", len(session.channels)),
         (b"psub", len(session.patterns)),
@@ -117,7 +119,7 @@ def filter_of(server: Server, me: Session, args: list[bytes], *, skip_me: bool =
         if at + 1 == len(args):
             raise CommandError(SYNTAX)
         if option in {b"ID", b"NOT-ID"}:
-            ids, at = _ids(args, at + 1)
+            ids, at = _ids(args, at + 1, _NO_ID if option == b"ID" and not skip_me else _NO_ID_TO_KILL)
             chosen: Filter = lambda session, ids=ids: session.id in ids  # type: ignore[misc]  # noqa: E731
         elif option == b"SKIPME":
             skip_me = _yes_or_no(args[at + 1])
@@ -136,16 +138,16 @@ def _negated(fits: Filter) -> Filter:
     return lambda session: not fits(session)
 
 
-def _ids(args: list[bytes], at: int) -> tuple[frozenset[int], int]:
+def _ids(args: list[bytes], at: int, refusal: CommandError) -> tuple[frozenset[int], int]:
     """The ids from `at` on, and where the next option is."""
     ids = []
     while at < len(args) and (number := parse_int(args[at])) is not None:
-        if number <= 0:
-            raise CommandError("ERR client-id should be greater than 0")
+        if number <= 0 and refusal is _NO_ID_TO_KILL:
+            raise refusal
         ids.append(number)
         at += 1
     if not ids:
-        raise CommandError(SYNTAX)
+        raise refusal
     return frozenset(ids), at
 
 

@@ -98,7 +98,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
     if not session.authenticated and "no_auth" not in flags:
         return _NOAUTH
     if session.transaction is not None and "no_multi" in flags:
-        return CommandError(f"ERR Command '{plan.shown}' not allowed inside a transaction")
+        return CommandError("ERR Command not allowed inside a transaction")
     if not session.user.unrestricted and "no_auth" not in flags:
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:

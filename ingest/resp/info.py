@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ingest.resp.plans import Plan
     from ingest.resp.server import Server
 
-REDIS_VERSION: Final = "7.2.4"
-"""The version whose commands and replies these are, as valkey 9.1 says too: clients decide by it what to send."""
+REDIS_VERSION: Final = "7.4.0"
+"""The version whose commands and replies these are: clients decide by it what to send. HELLO says it too."""
 
 Fields = Iterator[tuple[str, Reply]]
 _UNITS: Final = "BKMGT"

@@ -154,6 +154,8 @@ def _command(random: Random, name: bytes) -> Command:
     # What ZREMRANGEBYLEX deletes of members with different scores is open, so nothing odd may give them any.
     if disturbance and (direct or not args or (args[0] not in _FLAT_KEYS and name != b"ZRANGESTORE")):
         name, args = _disturbed(random, disturbance, name, args)
+    if name.upper() == b"SORT" and b"STORE" in args and b"ALPHA" not in args:
+        args.append(b"ALPHA")  # what is a number differs from that of the oracle, and so would what is stored
     return Command(name, tuple(args), direct)
 
 

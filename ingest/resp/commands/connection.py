@@ -10,15 +10,13 @@ from engine.numbers import parse_int
 from engine.replies import OK, Map, Reply, Status
 from ingest.resp.commands.auth import log_in
 from ingest.resp.commands.client import check_printable
+from ingest.resp.info import REDIS_VERSION
 from ingest.resp.registry import server_command
 from ingest.resp.replies import NO_REPLY
 from ingest.resp.transactions import unwatch
 
 if TYPE_CHECKING:
     from ingest.resp.session import Session
-
-REDIS_VERSION: Final = b"7.4.0"
-"""What clients are told they speak to: they look at it to know which commands there are."""
 
 _INT_END: Final = 2**31
 _CONNECTION: Final = ("connection", "fast")
@@ -153,7 +151,7 @@ def hello(session: Session, args: list[bytes]) -> Reply:
     return Map(
         [
             (b"server", b"redis"),
-            (b"version", REDIS_VERSION),
+            (b"version", REDIS_VERSION.encode()),
             (b"proto", session.protocol),
             (b"id", session.id),
             (b"mode", b"cluster" if session.server.clustered else b"standalone"),

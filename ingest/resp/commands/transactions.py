@@ -39,13 +39,15 @@ class _WatchCell(Cell):
     "MULTI",
     group="transactions",
     since="1.2.0",
-    flags=(*_FLAGS, "no_multi"),
+    flags=_FLAGS,
     categories=_CATEGORIES,
     immediate=True,
     queued=False,
 )
 def multi(session: Session, args: list[bytes]) -> Reply:
-    """Begin a transaction: commands are queued until EXEC."""
+    """Begin a transaction: commands are queued until EXEC. Within one it is an error, and the transaction goes on."""
+    if session.transaction is not None:
+        raise CommandError("ERR MULTI calls can not be nested")
     session.transaction = Queue()
     session.refresh()
     return OK
@@ -93,14 +95,16 @@ def discard(session: Session, args: list[bytes]) -> Reply:
     group="transactions",
     since="2.2.0",
     complexity="O(keys)",
-    flags=(*_FLAGS, "no_multi"),
+    flags=_FLAGS,
     categories=_CATEGORIES,
     immediate=True,
     queued=False,
     keys=lambda args: args,
 )
 def watch(session: Session, args: list[bytes]) -> Reply:
-    """Let the next EXEC do nothing if one of these keys is modified before it."""
+    """Let the next EXEC do nothing if one of these keys is modified before it. To be said in front of MULTI."""
+    if session.transaction is not None:
+        raise CommandError("ERR WATCH inside MULTI is not allowed")
     server = session.server
     lane = server.lane_of(args)
     refusal = lane.refusal(write=True)

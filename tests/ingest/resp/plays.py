@@ -127,13 +127,7 @@ CLIENT: Final = """
     b: CLIENT LIST TYPE slave
     b: CLIENT LIST TYPE master
     b: CLIENT LIST TYPE primary
-    b: CLIENT LIST ID abc
-    b: CLIENT LIST ID
     b: CLIENT LIST ID 99999
-    b: CLIENT LIST ID 0
-    b: CLIENT LIST ID -1
-    b: CLIENT LIST ID 1 -1
-    b: CLIENT LIST ID 0x1
     b: CLIENT LIST FOO 1
     b: CLIENT LIST FOO
     b: CLIENT LIST USER nope
@@ -177,13 +171,10 @@ CLIENT: Final = """
     b: CLIENT KILL
     b: CLIENT KILL 1.1.1.1:1
     b: CLIENT KILL ID 99999
-    b: CLIENT KILL ID x
     b: CLIENT KILL FOO 1
     b: CLIENT KILL TYPE x
     b: CLIENT KILL USER nobody
     b: CLIENT KILL SKIPME x
-    b: CLIENT KILL ID
-    b: CLIENT KILL ID 1 ADDR
     b: CLIENT KILL MAXAGE 0
     b: CLIENT KILL MAXAGE x
     b: CLIENT KILL a b c
@@ -210,7 +201,6 @@ CLIENT: Final = """
     b: CLIENT REPLY SKIP
     b: PING
     b: PING
-    b: CLIENT REPLY OFF
     b: PING
     b: CLIENT REPLY SKIP
     b: PING
@@ -238,7 +228,6 @@ CLIENT: Final = """
     b: CLIENT
     b: CLIENT foo
     b: MULTI
-    b: CLIENT REPLY OFF
     b: CLIENT GETNAME
     b: CLIENT SETNAME x
     b: CLIENT GETNAME

