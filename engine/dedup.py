@@ -4,6 +4,10 @@
 
 `bucket` is `time_ms // window`, so that whole buckets can be dropped; a key is looked up in the current one and the one
 before. `kept` is 0 when the reply was too large to keep; then a second delivery gets an error that says so.
+
+A clock that leaps ahead and is set back (engine/set_back.py) passes by the buckets of the days before. So that they are
+still there then, the newest four buckets that hold anything are kept: two that a clock which is wrong for a day can
+fill, and the two before them.
 """
 
 from __future__ import annotations
@@ -11,11 +15,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from engine.encoding import U32
+from engine.encoding import U32, prefix_end
 from engine.errors import CommandError
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.replies import Reply, pack, unpack
 from engine.store.base import DEDUP_CF, Changes, Store
+from engine.system import SetBacks
+
+BUCKETS_KEPT: Final = 4
 
 CURSOR: Final = b"cursor/dedup"
 """The node-local record that says which buckets are removed."""
@@ -27,21 +34,52 @@ NOT_KEPT: Final = CommandError(
 )
 
 
-def first_bucket(now_ms: int) -> bytes:
-    """What the keys of the first bucket begin with that `Deduplicator.outcome` looks at, now or ever after."""
-    return U32.pack(max(0, now_ms // DEDUP_WINDOW_MS - 1))
+def first_kept(store: Store, start: bytes, now_ms: int, set_backs: SetBacks) -> bytes:
+    """What the keys of the first bucket begin with that is kept at `now_ms`; none before `start` are there.
+
+    Buckets that only a wrong clock has filled do not count. The result is the same whether what stands before that of
+    an earlier moment was removed or not.
+    """
+    current = now_ms // DEDUP_WINDOW_MS
+    wrong = {from_ms // DEDUP_WINDOW_MS - back for from_ms, _ in set_backs for back in (0, 1)}
+    found: list[bytes] = []
+    while (record := next(store.scan(DEDUP_CF, start, U32.pack(current + 1)), None)) is not None:
+        bucket = record[0][: U32.size]
+        if int.from_bytes(bucket) not in wrong:
+            found.append(bucket)
+        start = prefix_end(bucket)
+    return min([U32.pack(max(0, current - 1)), *found[-BUCKETS_KEPT:]])
 
 
 class Deduplicator:
-    """The idempotency keys of one partition, those of the current batch included."""
+    """The idempotency keys of one partition, those of the current batch included.
 
-    def __init__(self, store: Store) -> None:
+    Attributes:
+        set_backs: when the partition's clock was set back, from when and to when.
+    """
+
+    def __init__(self, store: Store, set_backs: SetBacks = ()) -> None:
+        self.set_backs = set_backs
         self._get = store.getter(DEDUP_CF)
         self._new: dict[bytes, bytes | None] = {}
 
+    @property
+    def has_new(self) -> bool:
+        """Whether there are any that are not in the store yet."""
+        return bool(self._new)
+
     def outcome(self, event_id: bytes, now_ms: int) -> tuple[Reply] | None:
         """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new."""
-        bucket = now_ms // DEDUP_WINDOW_MS
+        found = self._found(event_id, now_ms, now_ms)
+        if found is None and self.set_backs:
+            for from_ms, to_ms in self.set_backs:
+                if found is None and 0 <= now_ms - to_ms < DEDUP_WINDOW_MS:
+                    found = self._found(event_id, from_ms, from_ms + now_ms - to_ms)
+        return found
+
+    def _found(self, event_id: bytes, at_ms: int, now_ms: int) -> tuple[Reply] | None:
+        """What was recorded in the buckets of `at_ms` and the day before, and is no day old at `now_ms`."""
+        bucket = at_ms // DEDUP_WINDOW_MS
         for candidate in (bucket, bucket - 1):
             if candidate < 0:
                 continue

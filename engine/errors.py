@@ -42,6 +42,18 @@ class DueError(Exception):
     """A read met a key that is due by the wall clock and not by the log's: append a TICK, and read again."""
 
 
+class ClockSetBackError(Exception):
+    """No failure: how SETCLOCK asks the machine to set the partition's clock back to `to_ms`."""
+
+    def __init__(self, to_ms: int) -> None:
+        super().__init__(to_ms)
+        self.to_ms = to_ms
+
+
+class DueLeftError(Exception):
+    """A clock is to be set back: commit what stands before the record, remove all that is due, and apply it again."""
+
+
 class CorruptionError(Exception):
     """Stored bytes that cannot be what was written. `slotlog replay` rebuilds the state from the log."""
 

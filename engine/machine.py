@@ -19,14 +19,15 @@ import engine.commands  # noqa: F401 - fills the registry
 from engine.applied import Applied, Record
 from engine.compaction import notes_in
 from engine.dedup import Deduplicator
-from engine.errors import EXEC_TOO_LARGE, CommandError, DueError, EventError, PartitionStoppedError
+from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
 from engine.observed import run_observed
 from engine.placement import Placement
 from engine.registry import SPECS, Spec, check_arity, find
-from engine.replies import NIL_ARRAY, Reply, TransactionReplies
+from engine.replies import NIL_ARRAY, OK, Reply, TransactionReplies
 from engine.sessions import end_watches
+from engine.set_back import retimed, set_back
 from engine.store.base import Store, is_damage
 from engine.store.failures import damaged
 from engine.system import Home, Position, open_position, read_home, write_home, write_position
@@ -72,7 +73,7 @@ class Machine:
             cached_keys_max=cached_keys_max,
         )
         self._placement = Placement(home, self._tx.holds)
-        self._dedup = Deduplicator(store)
+        self._dedup = Deduplicator(store, self.position.set_backs)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: engine/compaction.py
         self._next_offset, self._clock_ms = self.position.next_offset, self.position.clock_ms
         self._fresh = read_home(store) is None
@@ -147,6 +148,7 @@ class Machine:
             raise ValueError(message)
         applied = Applied(from_position)
         tx, skips = self._tx, self.position.skips
+        records = retimed(records, self.position.retimes)
         offset, name, taken = from_position - 1, b"", 0
         self._waiting = waiting
         try:
@@ -161,7 +163,7 @@ class Machine:
                         if session is None:
                             reply = self._apply_one(offset, name, args, db, event_id, applied)
                         else:
-                            reply = self._apply_in_session(offset, name, args, db, event_id, session, applied)
+                            reply = self._apply_in_session(session, offset, name, args, db, event_id, applied)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))
                     else:
@@ -261,6 +263,8 @@ class Machine:
             counts=dict(self._tx.counts),
             skips=self.position.skips,
             stored_dbs=self._tx.stored_dbs,
+            set_backs=self._dedup.set_backs,
+            retimes=self.position.retimes,
         )
         if self._fresh:
             write_home(changes, self.home)
@@ -284,6 +288,7 @@ class Machine:
         self._tx.last_version = position.last_version
         self._tx.rules = position.rules
         self._dedup.reset()
+        self._dedup.set_backs = position.set_backs
         self._choose_path()
 
     # ------------------------------------------------------------------ one record
@@ -311,6 +316,9 @@ class Machine:
             reply = spec.handler(tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
         except CommandError as error:
             reply = applied.reject(offset, spec.name, error)
+        except ClockSetBackError as wanted:
+            set_back(tx, self._store, self._dedup, wanted.to_ms)
+            self._clock_ms, reply = wanted.to_ms, OK
         if event_id is not None:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply
@@ -378,23 +386,14 @@ class Machine:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply
 
-    def _apply_in_session(
-        self,
-        offset: int,
-        name: bytes,
-        args: list[Any],
-        db: int,
-        event_id: bytes | None,
-        session: bytes,
-        applied: Applied,
-    ) -> Reply:
+    def _apply_in_session(self, session: bytes, *record: Any) -> Reply:
         """A record that names a session: WATCH, UNWATCH, or the EXEC that depends on what the session watches."""
         if len(session) != SESSION_BYTES:
             message = f"a session of {len(session)} bytes, not {SESSION_BYTES}"
             raise EventError(message)
         self._tx.session = session
         try:
-            return self._apply_one(offset, name, args, db, event_id, applied)
+            return self._apply_one(*record)
         finally:
             self._tx.session = None
             self._choose_path()

@@ -70,8 +70,10 @@ class Reclaimer:
         self._layout = LAYOUTS[machine.home.layout](machine.home.partition)
         self._get_metadata = store.getter(self._layout.metadata_cf)
         self._at = read_cursor(store)
+        self._set_backs = len(machine.position.set_backs)
         # A millisecond in the middle of which a slice ended while it was the clock's: a collection with a lower version
-        # may have died in it since, behind the walk. It is looked through once more.
+        # may have died in it since, behind the walk. It is looked through once more. The same where the walk is ahead
+        # of the clock, in graves from before the clock was set back.
         self._open_ms: int | None = None
         self._notes: frozenset[bytes] = frozenset()
 
@@ -91,6 +93,9 @@ class Reclaimer:
         if not self._machine.is_settled:
             message = "the machine has changes that are not committed: commit them, then reclaim"
             raise ValueError(message)
+        if len(self._machine.position.set_backs) != self._set_backs:
+            self._set_backs = len(self._machine.position.set_backs)
+            self._at, self._open_ms = read_cursor(self._store), None
         changes = Changes()
         graves = looked = records = 0
         last: Grave | None = None
@@ -106,7 +111,7 @@ class Reclaimer:
             records += last.elements
             at = record + b"\0"
         if last is not None:
-            passed_ms = last.died_ms if self._open_ms is None else self._open_ms
+            passed_ms = min(last.died_ms, self._machine.position.clock_ms) if self._open_ms is None else self._open_ms
             changes.of(LOCAL_CF)[CURSOR] = pack_u64(passed_ms)
             self._store.write(changes)
             self._machine.notes.update(notes_in(changes))
@@ -141,7 +146,7 @@ class Reclaimer:
         clock_ms = self._machine.position.clock_ms
         if more:
             self._at = at
-            if self._open_ms is None and last is not None and last.died_ms == clock_ms:
+            if self._open_ms is None and last is not None and last.died_ms >= clock_ms:
                 self._open_ms = clock_ms
             return True
         # At the end nothing is left from before the clock's millisecond, and nothing can come there. What died behind

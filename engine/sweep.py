@@ -7,6 +7,7 @@ fields that are due. A slice is read and written in one call between two batches
 The walk goes along the expiry index from a kept cursor, since a scan from the head would cross the tombstones of all
 that went before (26 ms after 220,000). Behind the cursor nothing due ever appears: what a command writes is listed
 later than the clock, or it is a hash that is listed later than it was, and a copy of a hash has no field that is due.
+Where the clock is set back (engine/set_back.py), the cursor is as well.
 
     CF local   cursor/expiry  ->  where the walk goes on (engine/expiry_index.py)
                cursor/dedup   ->  [bucket:4]   the idempotency keys of all buckets before this one are removed
@@ -80,9 +81,10 @@ class Sweeper:
         self._machine = machine
         self._store = store
         self._layout = LAYOUTS[machine.home.layout](machine.home.partition)
-        get = store.getter(LOCAL_CF)
-        self._cursor = get(EXPIRY_CURSOR) or b""
-        self._bucket = get(dedup.CURSOR) or U32.pack(0)
+        self._get = store.getter(LOCAL_CF)
+        self._set_backs = -1
+        self._cursor = self._bucket = b""
+        self._follow_clock()
 
     def expire(self, keys_max: int) -> Swept:
         """Remove up to `keys_max` keys that are due at the partition's clock; a field of a hash counts as a key.
@@ -97,6 +99,7 @@ class Sweeper:
             Exception: as `Machine.commit`.
         """
         tx = self._machine.begin_cleaning()
+        self._follow_clock()
         swept = Swept([], [], more=False, due_ms=0)
         end = pack_u64(tx.now_ms + 1)
         if self._cursor >= end:
@@ -125,7 +128,8 @@ class Sweeper:
             ValueError, StoreBusyError, Exception: as `expire`.
         """
         tx = self._machine.begin_cleaning()
-        first = dedup.first_bucket(tx.now_ms)
+        self._follow_clock()
+        first = dedup.first_kept(self._store, self._bucket, tx.now_ms, self._machine.position.set_backs)
         buckets = self._drop_buckets(tx, first) if first > self._bucket else 0
         sessions, more = tx.watches.forget(tx.now_ms, SESSIONS_MAX)
         if buckets or sessions or tx.staging.is_left:
@@ -138,6 +142,14 @@ class Sweeper:
         return Forgotten(buckets, sessions, more)
 
     # ------------------------------------------------------------------ inside
+
+    def _follow_clock(self) -> None:
+        """Take the cursors as they are kept: at first, and when the clock was set back, as they were then."""
+        set_backs = len(self._machine.position.set_backs)
+        if set_backs != self._set_backs:
+            self._set_backs = set_backs
+            self._cursor = self._get(EXPIRY_CURSOR) or b""
+            self._bucket = self._get(dedup.CURSOR) or U32.pack(0)
 
     def _drop_buckets(self, tx: Transaction, first: bytes) -> int:
         """Let go of the idempotency keys before bucket `first`. Returns in how many buckets there were any."""

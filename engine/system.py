@@ -14,12 +14,15 @@ fingerprint    bytes        the log's own mark of the last data record applied (
 count/<db>/<type code>  [8] keys with a metadata record, due ones included
 skip/<offset>  empty        an operator's decision to go past that record
 database/<db>  [8]          where the records of that logical database are, after SWAPDB; none: under its own number
+set_back/<n>   [from_ms:8][to_ms:8]   the n-th time, from 0, that the clock was set back (engine/set_back.py)
+retime/<offset>  [end:8][time_ms:8]   an operator's decision: no record from there to before `end` has a later time
 watch/…                     engine/watches.py
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final
 
 from engine.encoding import U64, pack_u64, parse_u64
@@ -34,7 +37,16 @@ RULES: Final = 1
 COUNT: Final = b"count/"
 SKIP: Final = b"skip/"
 DATABASE: Final = b"database/"
+SET_BACK: Final = b"set_back/"
+RETIME: Final = b"retime/"
 REPLAYING: Final = b"replaying"
+PAIR: Final = Struct(">QQ")
+
+SetBacks = tuple[tuple[int, int], ...]
+"""(from_ms, to_ms) of each time that a partition's clock was set back."""
+
+Retimes = tuple[tuple[int, int, int], ...]
+"""(begin, end, time_ms): records at offsets from `begin` to before `end` have that time where theirs is later."""
 
 
 UNSWAPPED: Final = tuple(range(DATABASES))
@@ -56,7 +68,8 @@ class Position:
     """How far a state has come. `fingerprint` is the log's own mark of the last data record applied (None: none yet).
 
     `counts` are keys by (stored db, type code), `skips` the offsets that an operator has decided to go past.
-    `stored_dbs` has, for each logical database, the number under which its records are stored.
+    `stored_dbs` has, for each logical database, the number under which its records are stored. `set_backs` says when
+    the clock was set back, `retimes` which records have another time than the log gives them.
     """
 
     next_offset: int = 0
@@ -67,6 +80,8 @@ class Position:
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
     skips: frozenset[int] = frozenset()
     stored_dbs: tuple[int, ...] = UNSWAPPED
+    set_backs: SetBacks = ()
+    retimes: Retimes = ()
 
 
 def read_home(store: Store) -> Home | None:
@@ -100,7 +115,11 @@ def open_position(store: Store, home: Home) -> Position:
     """
     try:
         stored = read_home(store)
-        position = Position(skips=_read_skips(store)) if stored is None else _read_position(store)
+        position = (
+            Position(skips=_read_skips(store), retimes=_read_retimes(store))
+            if stored is None
+            else _read_position(store)
+        )
     except ValueError as error:  # a name or a number that is none
         message = f"the state's own records cannot be read ({error}); rebuild it with `slotlog replay`"
         raise CorruptionError(message) from error
@@ -140,11 +159,23 @@ def _read_position(store: Store) -> Position:
         counts={_parse_count(name): _number(name, value) for name, value in _named(store, COUNT)},
         skips=_read_skips(store),
         stored_dbs=read_stored_dbs(store),
+        set_backs=read_set_backs(store),
+        retimes=_read_retimes(store),
     )
 
 
 def _read_skips(store: Store) -> frozenset[int]:
     return frozenset(int(name[len(SKIP) :]) for name, _ in _named(store, SKIP))
+
+
+def read_set_backs(store: Store) -> SetBacks:
+    """When the clock was set back, in the order in which that happened."""
+    pairs = {int(name[len(SET_BACK) :]): _pair(name, value) for name, value in _named(store, SET_BACK)}
+    return tuple(pairs[number] for number in sorted(pairs))
+
+
+def _read_retimes(store: Store) -> Retimes:
+    return tuple(sorted((int(name[len(RETIME) :]), *_pair(name, value)) for name, value in _named(store, RETIME)))
 
 
 def read_stored_dbs(store: Store) -> tuple[int, ...]:
@@ -179,6 +210,8 @@ def write_position(changes: Changes, position: Position, before: Position) -> No
         system[b"fingerprint"] = position.fingerprint
     for (db, type_code), count in position.counts.items():
         system[COUNT + b"%d/%d" % (db, type_code)] = pack_u64(count)
+    for number, pair in enumerate(position.set_backs[len(before.set_backs) :], len(before.set_backs)):
+        system[SET_BACK + b"%d" % number] = PAIR.pack(*pair)
     if position.stored_dbs != before.stored_dbs:
         for db, stored in enumerate(position.stored_dbs):
             if stored != before.stored_dbs[db]:
@@ -192,6 +225,13 @@ def skip_changes(offset: int) -> Changes:
     return changes
 
 
+def retime_changes(begin: int, end: int, time_ms: int) -> Changes:
+    """The batch that records an operator's decision on the time of the records from `begin` to before `end`."""
+    changes = Changes()
+    changes.of(SYSTEM_CF)[RETIME + b"%d" % begin] = PAIR.pack(end, time_ms)
+    return changes
+
+
 def _parse_count(name: bytes) -> tuple[int, int]:
     db, _, type_code = name[len(COUNT) :].partition(b"/")
     return int(db), int(type_code)
@@ -202,6 +242,14 @@ def _number(name: bytes, value: bytes | None) -> int:
         message = f"the state has no {name.decode()}; rebuild it with `slotlog replay`"
         raise CorruptionError(message)
     return parse_u64(value)
+
+
+def _pair(name: bytes, value: bytes) -> tuple[int, int]:
+    if len(value) != PAIR.size:
+        message = f"the record {name.decode()} cannot be read; rebuild the state with `slotlog replay`"
+        raise CorruptionError(message)
+    first, second = PAIR.unpack(value)
+    return first, second
 
 
 def replaying_changes(*, begins: bool) -> Changes:

@@ -122,6 +122,12 @@ class Watches:
             for session in list(takewhile(lambda session: self._lost[session] == first_ms, self._lost)):
                 self._forgive(session)
 
+    def set_back(self, from_ms: int, to_ms: int) -> None:
+        """The clock goes back: every watch is lost, as nobody can say how old it is; who has lost has lost now."""
+        self.forget(from_ms, len(self._lost))
+        for session in (*self._lost, *self._sessions):
+            self._lose(session, to_ms)
+
     # ------------------------------------------------------------------ the end of a batch
 
     def add_to(self, changes: Changes) -> None:

@@ -61,7 +61,8 @@ def prepare(
 
     Raises:
         EventError: it could never be applied: unknown command, wrong number of arguments, a limit or type broken, a
-            command that cannot be an event or part of a transaction. Or it is RULES, which no service may send.
+            command that cannot be an event or part of a transaction. Or it is RULES or SETCLOCK, which no service may
+            send.
         CrossSlotError: in cluster mode, its keys lie in several slots.
     """
     return prepare_value(partitions, encode(cmd, args, id=id, db=db, meta=meta), time_ms)
@@ -81,10 +82,16 @@ def prepare_value(partitions: int, value: bytes | None, time_ms: int | None = No
     return [Entry(partition, key, value, time_ms) for partition in targets]
 
 
+_FOR_OPERATORS: Final = {
+    b"RULES": "moves a partition on to other rules",
+    b"SETCLOCK": "sets a partition's clock back",
+}
+
+
 def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
     """Refuse commands that no event may have, as the engine would, and what makes no sense for a service to send."""
-    if name == b"RULES":
-        raise EventError("RULES moves a partition on to other rules: it is for operators alone")
+    if name in _FOR_OPERATORS:
+        raise EventError(f"{name.decode()} {_FOR_OPERATORS[name]}: it is for operators alone")
     if name == b"EXEC" and not arguments:
         raise EventError("an EXEC without commands")
     for command in arguments if name == b"EXEC" else [[name]]:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from stamina import Attempt, retry_context
 
-from engine.errors import PartitionStoppedError, StoreBusyError
+from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
 from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.store.base import Store
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
+from engine.sweep import Sweeper, Swept
 from engine.system import Home
 from ingest.dead_letters import DeadLetter, DeadLetters
 from ingest.events import decode
@@ -32,11 +33,20 @@ BATCH_RECORDS_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 _BATCH_RECORDS_MIN: Final = 16
 _LOOP_SECONDS_MAX: Final = 0.005
+_SWEPT_KEYS_MAX: Final = 100  # about as long
 
 OpenStore = Callable[[int], Store]
 """Opens the store of a partition; raises CorruptionError, OSError."""
 
 HeadersOf = Callable[[int], Headers]
+
+
+TellSwept = Callable[[int, Swept], None]
+"""Takes a partition and what has expired in it, once that is committed."""
+
+
+def _tell_nobody(_partition: int, _swept: Swept) -> None:
+    """Nobody wants to know what expires."""
 
 
 def no_headers(_offset: int) -> Headers:
@@ -77,6 +87,7 @@ class Worker:
         self._records = records_max
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
+        self.tell_swept: TellSwept = _tell_nobody
         self._headers_of: HeadersOf = no_headers
         self._store: Store | None = None
         self._machine: Machine | None = None
@@ -225,15 +236,35 @@ class Worker:
             except StoreBusyError:  # it was rolled back: a large collection was to be staged
                 applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
         except PartitionStoppedError as stop:
-            await self._apply_before(stop.offset, batch, decoded, from_position)
-            raise
+            count = await self._apply_before(stop.offset, batch, decoded, from_position)
+            if not isinstance(stop.__cause__, DueLeftError):
+                raise
+            await self._sweep()
+            applied = self.machine.apply(decoded[count : count + 1], self.machine.next_offset, waiting)
+            await self._commit(batch[count:], applied, 0, 0.0)
+            applied.records += count
+            return applied
         await self._commit(batch, applied, value_bytes, perf_counter() - began)
         return applied
 
+    async def _sweep(self) -> None:
+        """Remove all that is due, in slices: what a record that sets the clock back asks for."""
+        sweeper = Sweeper(self.machine, self.store)
+        self.machine.begin_cleaning()
+        await self._commit_patiently(None)  # without what a batch has staged that was rolled back
+        more = True
+        while more:
+            async for attempt in _patience():
+                with attempt:
+                    swept = sweeper.expire(_SWEPT_KEYS_MAX)
+            more = swept.more
+            self.tell_swept(self.partition, swept)
+            await asyncio.sleep(0)
+
     async def _apply_before(
         self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
-    ) -> None:
-        """Save what stands before the record that stopped the partition."""
+    ) -> int:
+        """Save what stands before the record that stopped the partition. Returns how many records that is."""
         count = sum(record[0] < offset for record in decoded)
         at = 0
         while at < count:
@@ -241,6 +272,7 @@ class Worker:
             await self._commit(batch[at:count], applied, 0, 0.0)
             at += applied.records
             from_position = applied.next_offset
+        return count
 
     async def _commit(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
         if applied.dead_letters and self._dead_letters is not None:
@@ -269,7 +301,7 @@ class Worker:
         """Tell the observer of a batch that is committed."""
         self._observer.applied(self.partition, applied, value_bytes, seconds)
 
-    async def _commit_patiently(self, fingerprint: bytes) -> None:
+    async def _commit_patiently(self, fingerprint: bytes | None) -> None:
         """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
         async for attempt in _patience():
             with attempt:

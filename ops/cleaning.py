@@ -25,6 +25,8 @@ async def cleaning(
     cleaner = Cleaner(log, consumer.seats, observer, consumer.set_aside, cleaning_settings(settings), has_room)
     if resp is not None:
         cleaner.serve(resp.swept, lambda: resp.may_expire)
+        for seat in consumer.seats.values():
+            seat.worker.tell_swept = resp.swept
     tasks = [asyncio.create_task(cleaner.run())]
     if isinstance(log, LocalLog) and (settings.dead_letters_max or settings.dead_letters_days):
         kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)

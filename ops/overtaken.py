@@ -19,7 +19,7 @@ from ops.progress import progress
 
 _FETCH_WAIT_MS: Final = 500
 _FETCH_RECORDS_MAX: Final = 5000
-_TOUCH_NOTHING: Final = frozenset({b"TICK", b"RULES"})
+_TOUCH_NOTHING: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK"})
 
 Place: TypeAlias = tuple[int, int]
 """(partition, offset)."""

@@ -26,7 +26,7 @@ class Model:
     """One partition.
 
     Attributes:
-        clock_ms: the highest time of a record so far.
+        clock_ms: the highest time of a record so far, or since it was set back.
         applied, rejected, duplicates: how many commands or events were what.
     """
 
@@ -36,7 +36,7 @@ class Model:
         self.rejected = 0
         self.duplicates = 0
         self._keys: dict[tuple[int, bytes], Entry] = {}
-        self._remembered: dict[bytes, int] = {}
+        self._remembered: dict[bytes, list[int]] = {}
         self._db = 0
 
     def pass_by(self, time_ms: int) -> None:
@@ -53,11 +53,11 @@ class Model:
         self.pass_by(time_ms)
         self._db = db
         if event_id is not None:
-            remembered_ms = self._remembered.get(event_id)
-            if remembered_ms is not None and remembered_ms + DEDUP_WINDOW_MS > self.clock_ms:
+            moments = self._remembered.setdefault(event_id, [])
+            if any(moment_ms + DEDUP_WINDOW_MS > self.clock_ms for moment_ms in moments):
                 self.duplicates += 1
                 return
-            self._remembered[event_id] = self.clock_ms
+            moments.append(self.clock_ms)
         for command, *words in args if name == b"EXEC" else [[name, *args]]:
             try:
                 _COMMANDS[command](self, *words)
@@ -148,6 +148,16 @@ class Model:
 
     def _nothing(self, *_: bytes) -> None:
         """A read, or TICK."""
+
+    def _setclock(self, from_ms: bytes, to_ms: bytes) -> None:
+        """Back to a time at which the clock has been: what it has met since counts as met just before then."""
+        if int(from_ms) != self.clock_ms or int(to_ms) >= self.clock_ms:
+            raise RejectedError
+        self._keys = {key: entry for key, entry in self._keys.items() if entry.lives(self.clock_ms)}
+        back_ms = self.clock_ms - int(to_ms)
+        self.clock_ms = int(to_ms)
+        for moments in self._remembered.values():
+            moments[:] = [moment_ms - back_ms * (moment_ms > self.clock_ms) for moment_ms in moments]
 
     # -------------------------------------------------------------------------------------------------------- strings
 
@@ -317,6 +327,7 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"SADD": Model._sadd,
     b"SDIFFSTORE": Model._sdiffstore,
     b"SET": Model._set,
+    b"SETCLOCK": Model._setclock,
     b"SREM": Model._srem,
     b"SUNIONSTORE": Model._sunionstore,
     b"TICK": Model._nothing,

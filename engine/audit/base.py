@@ -69,6 +69,7 @@ class State:
 
     Attributes:
         counted: the stored counts, by (stored db, type code).
+        set_back_ms: the latest time from which the clock was set back; 0: it never was.
         stored_dbs: by logical database, the number under which its records are stored.
         keys: how many metadata records were read so far.
         found: the keys that are there, by (stored db, type code).
@@ -81,6 +82,7 @@ class State:
     next_offset: int | None = None
     clock_ms: int | None = None
     last_version: int | None = None
+    set_back_ms: int = 0
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
     stored_dbs: tuple[int, ...] = UNSWAPPED
     keys: int = 0
@@ -94,8 +96,8 @@ class State:
         return f"{shown(name)} of database {db}"
 
     def is_future(self, time_ms: int) -> bool:
-        """Whether a time is above the clock."""
-        return self.clock_ms is not None and time_ms > self.clock_ms
+        """Whether a time is one that the clock has never reached."""
+        return self.clock_ms is not None and time_ms > max(self.clock_ms, self.set_back_ms)
 
 
 class Tally:

@@ -20,7 +20,7 @@ from engine.replies import unpack
 from engine.slots import partition_of, slot
 from engine.staging import MARK
 from engine.store.base import DEDUP_CF, LOCAL_CF, SHARED_CFS, SYSTEM_CF
-from engine.system import COUNT, DATABASE, FORMAT, REPLAYING, RULES, SKIP
+from engine.system import COUNT, DATABASE, FORMAT, PAIR, REPLAYING, RETIME, RULES, SET_BACK, SKIP
 from engine.watches import PREFIX, WATCH
 
 _NUMBERS: Final = (b"format", b"partition", b"partitions", b"rules", b"next_offset", b"clock_ms", b"last_version")
@@ -37,12 +37,15 @@ def check_system(state: State) -> Violations:
     for name, value in state.store.scan(SYSTEM_CF, b"", None):
         if name.startswith(PREFIX):
             continue
-        names += not name.startswith(SKIP)
+        names += not name.startswith((SKIP, RETIME))
         number = parse_u64(value) if len(value) == U64.size else None
         db = _number_of(name, DATABASE)
         counted = _counted(name)
         if name in _NUMBERS and number is not None:
             numbers[name] = number
+        elif _is_pair(name, value):
+            if name.startswith(SET_BACK):
+                state.set_back_ms = max(state.set_back_ms, PAIR.unpack(value)[0])
         elif counted is not None and number is not None:
             state.counted[counted] = number
         elif db is not None and db < DATABASES and number is not None and db != number < DATABASES:
@@ -85,6 +88,12 @@ def _counted(name: bytes) -> tuple[int, int] | None:
 def _number_of(name: bytes, prefix: bytes) -> int | None:
     digits = name.removeprefix(prefix)
     return int(digits) if name.startswith(prefix) and _is_number(digits) else None
+
+
+def _is_pair(name: bytes, value: bytes) -> bool:
+    """Whether it is a record of two numbers: a clock set back, or a decision on the time of records."""
+    named = (_number_of(name, SET_BACK), _number_of(name, RETIME))
+    return len(value) == PAIR.size and named != (None, None)
 
 
 def _is_number(digits: bytes) -> bool:

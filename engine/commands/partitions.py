@@ -1,12 +1,13 @@
 """Commands without a key: as events they act on the partition that they are in.
 
-Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsize/. TICK and RULES are slotlog's own.
+Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsize/. TICK, RULES and
+SETCLOCK are slotlog's own.
 """
 
 from __future__ import annotations
 
 from engine.commands.options import read_option
-from engine.errors import SYNTAX, CommandError, UnknownRulesError
+from engine.errors import SYNTAX, ClockSetBackError, CommandError, UnknownRulesError
 from engine.numbers import parse_int
 from engine.registry import command
 from engine.replies import OK, Reply
@@ -97,3 +98,32 @@ def rules(tx: Transaction, args: list[bytes]) -> Reply:
         raise UnknownRulesError(message)
     tx.rules = number
     return OK
+
+
+@command(
+    "SETCLOCK from-ms to-ms",
+    group="slotlog",
+    since="slotlog 1",
+    complexity="O(1), and the removal of what is due",
+    write=True,
+    transactional=False,
+)
+def setclock(tx: Transaction, args: list[bytes]) -> Reply:
+    """Set the partition's clock, which stands at `from-ms`, back to `to-ms`; what is due at the old clock goes first.
+
+    Only who knows where the clock stands can set it, only back, and only once.
+
+    > SETCLOCK 1 0
+    (error) ERR the partition's clock stands at 0 ms, not at 1
+    """
+    from_ms, to_ms = (parse_int(arg) for arg in args)
+    if from_ms is None or to_ms is None or to_ms < 0:
+        message = "ERR a time is not an integer of milliseconds since 1970"
+        raise CommandError(message)
+    if from_ms != tx.now_ms:
+        message = f"ERR the partition's clock stands at {tx.now_ms} ms, not at {from_ms}"
+        raise CommandError(message)
+    if to_ms >= from_ms:
+        message = "ERR a partition's clock can only be set back"
+        raise CommandError(message)
+    raise ClockSetBackError(to_ms)

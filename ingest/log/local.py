@@ -26,8 +26,9 @@ from ingest.log.local_files import Files
 from ingest.log.local_heads import head_of, link_at, record_at, set_head
 from ingest.log.local_mark import HeadMark
 from ingest.log.local_reader import LocalReader
+from ingest.log.local_times import first_at, set_time_back
 from ingest.log.local_upgrade import upgrade
-from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in
+from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows
 from ingest.wording import counted
 
 _TRIM_ROWS: Final = 10_000
@@ -253,21 +254,17 @@ class LocalLog:
         return await self.end_offset(partition)
 
     async def offset_at(self, partition: int, time_ms: int) -> int | None:
-        """By bisection, as times do not go back."""
+        """By bisection."""
+        return self._query(lambda connection: first_at(connection, partition, time_ms))
 
-        def bisect(connection: sqlite3.Connection) -> int | None:
-            head = head_of(connection, partition)
-            low, high = head.begin_offset, head.next_offset
-            while low < high:
-                middle = (low + high) // 2
-                found = record_at(connection, partition, middle)
-                if found is not None and found[1] >= time_ms:
-                    high = middle
-                else:
-                    low = middle + 1
-            return low if low < head.next_offset else None
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[Position]:
+        """Append `entries` of one partition as if no record before them were later than `to_ms`. Not part of `Log`."""
 
-        return self._query(bisect)
+        def work(connection: sqlite3.Connection) -> list[Position]:
+            set_time_back(connection, partition, to_ms)
+            return append_rows(connection, entries)
+
+        return await self.write(work)
 
     def fingerprint(self, partition: int, last: LogRecord) -> bytes:
         """The log's id and the record's mark."""

@@ -6,6 +6,7 @@
     records      partition << 48 | offset -> time_ms, key, value, seal (`ingest.log.local_chain`)
     dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
     redriven     made by the first question about dead letters (`ingest.letters`)
+    set_backs    made when a partition's time is first set back (`ingest.log.local_times`)
     upgrade      partition -> the first offset without a seal, only while a log of format 1 is made one of format 2
 
 Rows of `log`, `partitions` and `dead_letters` have a checksum over their other columns (`sum`). The tables' definitions
@@ -55,6 +56,10 @@ DEAD_LETTERS: Final = (
     "PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID"
 )
 UPGRADE: Final = "CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)"
+SET_BACKS: Final = (
+    "CREATE TABLE IF NOT EXISTS set_backs ( partition INTEGER NOT NULL, offset INTEGER NOT NULL, "
+    "PRIMARY KEY (partition, offset)) WITHOUT ROWID"
+)
 REDRIVEN: Final = """
     CREATE TABLE IF NOT EXISTS redriven (
         topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
@@ -260,7 +265,7 @@ def _in_one_line(sql: str) -> str:
 
 _TABLES: Final = {
     _in_one_line(sql).split()[2]: _in_one_line(sql)
-    for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, REDRIVEN, REDRIVEN_TRIGGER)
+    for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, SET_BACKS, REDRIVEN, REDRIVEN_TRIGGER)
 }
 _REQUIRED: Final = {"log", "partitions", "records", "dead_letters"}
 

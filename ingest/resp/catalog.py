@@ -15,7 +15,7 @@ from ingest.resp.registry import SERVER_SPECS, ServerSpec
 from ingest.resp.usage import KeyRange, key_ranges, legacy_range
 
 _OWN_GROUP: Final = "slotlog"
-"""TICK and RULES are events of the engine that no client sends."""
+"""TICK, RULES and SETCLOCK are events of the engine that no client sends."""
 
 _GROWS: Final = (
     "append bitfield bitop copy decr decrby geoadd georadius georadiusbymember geosearchstore getset hincrby "

@@ -10,7 +10,7 @@ from ingest.events import event_head
 from ingest.resp.registry import CONTAINERS, SERVER_SPECS, ServerSpec
 
 _SPELLINGS_MAX: Final = 4096
-_NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"WATCH", b"UNWATCH", b"SELECT"})
+_NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
 """Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
 
 

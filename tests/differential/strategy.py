@@ -16,7 +16,7 @@ from tests.differential.grammar import Argument, Choice, Either, Line, Literal, 
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
 
-NOT_DRAWN: Final = frozenset({b"TICK", b"RULES", b"WATCH", b"UNWATCH", b"SELECT", b"SWAPDB"})
+NOT_DRAWN: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT", b"SWAPDB"})
 """slotlog's own commands, and those about sessions and databases, which `test_watches` and the engine's tests have."""
 
 GROUPS: Final = tuple(sorted({spec.group for name, spec in SPECS.items() if name not in NOT_DRAWN}))

@@ -16,10 +16,10 @@ from engine.layouts.neokv import NeoKV
 from engine.machine import Record
 from engine.reclaim import Reclaimer
 from engine.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, pack, unpack
-from engine.store.base import LOCAL_CF, SHARED_CFS
+from engine.store.base import LOCAL_CF, SHARED_CFS, SYSTEM_CF, Changes
 from engine.store.memory import MemoryStore
 from engine.sweep import Sweeper
-from engine.system import replaying_changes, skip_changes
+from engine.system import PAIR, SET_BACK, replaying_changes, retime_changes, skip_changes
 from engine.types import ranks
 from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, new_store, open_machine, records_of, shape
 
@@ -80,16 +80,21 @@ def example_store() -> MemoryStore:
     assert ([], 0) == (applied.dead_letters, applied.rejected)
     machine.commit(b"\xc0\xff\xee")
     store.write(skip_changes(42))
+    store.write(retime_changes(43, 45, NOW_MS))
+    changes = Changes()  # as SETCLOCK writes it, which would end the watches of the example
+    changes.of(SYSTEM_CF)[SET_BACK + b"0"] = PAIR.pack(NOW_MS + 315_360_000_000, NOW_MS - 1)
+    store.write(changes)
     return store
 
 
 def cleaned_marks() -> dict[bytes, bytes]:
-    """The cursors of a sweep and of a reclaim, three days later, and the note of a range delete."""
+    """The cursors of a sweep and of a reclaim, days later, and the note of a range delete."""
     store = new_store()
     machine = open_machine(store)
     once = event(0, "SET token x PX 60000", event_id=b"once")
     apply(machine, once, event(1, "SADD tags red"), event(2, "DEL tags"))
-    apply(machine, event(3, "TICK", at_ms=NOW_MS + 259_200_000))
+    for days in (2, 3, 4, 5):
+        apply(machine, event(machine.next_offset, "TICK", at_ms=NOW_MS + days * 86_400_000, event_id=b"%d" % days))
     machine.commit(b"mark")
     sweeper = Sweeper(machine, store)
     sweeper.expire(1)

@@ -21,9 +21,10 @@ from engine.layouts.neokv import NeoKV
 from engine.machine import Machine, Record
 from engine.registry import SPECS
 from engine.replies import NIL_ARRAY, pack
-from engine.store.base import GRAVEYARD_CF
+from engine.store.base import GRAVEYARD_CF, Store
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
+from engine.sweep import Sweeper
 from engine.system import Home
 from engine.walk import raw_records
 from ingest.events import decode, encode
@@ -45,12 +46,14 @@ LARGE: Final = 2000
 """Elements of large values, and hundreds of bytes of a large string."""
 
 START_MS: Final = 1_700_000_000_000
-"""In the year 2096, so that no wall clock takes part; the vocabulary's moments are later ones."""
+"""In the year 2023: the log takes no time from the future; the vocabulary's moments are later ones."""
+
+LEAP_MS: Final = 30 * 24 * 3_600_000
 
 _EMPTYING: Final = {b"FLUSHALL": (0,), b"FLUSHDB": (0, ROUNDS // 2)}
 """The rounds that a command takes part in which leaves little behind; every other one takes part in all."""
 
-NOTHING_TO_SEE: Final = frozenset({b"TICK", b"RULES", b"WATCH", b"UNWATCH", b"SELECT"})
+NOTHING_TO_SEE: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
 """Writes whose work is not in the content of a key: that they succeed must do."""
 
 LAYOUT: Final = NeoKV(0)
@@ -94,6 +97,20 @@ class Author:
             self.done[done] += not isinstance(reply, CommandError | EventError)
         self.moved[name] += before != digest(self.store, LAYOUT, self._now_ms)
         return outcome
+
+    def set_clock_back(self) -> None:
+        """Let the clock leap, with keys that it makes die, one in between, and set it back."""
+        for name in (b"a", b"b"):
+            self.event(b"SET", [b"lock " + name, b"v", b"PX", b"1000"])
+        back_ms = self._now_ms
+        self._now_ms += LEAP_MS
+        self.event(b"INCR", [b"during the leap"], event_id=b"during")
+        from_ms, self._now_ms = self._now_ms, back_ms
+        sweep_all(self.machine, self.store)
+        self._now_ms -= 100  # the next event's time is at most the one given
+        self.event(b"SETCLOCK", [b"%d" % from_ms, b"%d" % back_ms])
+        assert back_ms == self.machine.clock_ms
+        self.event(b"INCR", [b"during the leap"], event_id=b"during")
 
     def drawn(self, name: bytes) -> list[bytes]:
         """The arguments of a random command."""
@@ -146,6 +163,7 @@ def _sessions(author: Author, session: bytes) -> None:
     author.event(b"SWAPDB", [b"0", b"2"])
     author.event(b"TICK", [])
     author.event(b"RULES", [b"1"])
+    author.set_clock_back()
 
 
 def _large_values(author: Author) -> None:
@@ -213,7 +231,7 @@ def test_cleaning_changes_no_outcome_and_no_byte(author: Author) -> None:
     graves: list[int] = []
     for offset, entry in enumerate(author.entries):
         record = decode(offset, entry.time_ms or 0, entry.value)
-        here, there = (_outcome(machine, record) for machine in machines)
+        here, there = (_outcome(machine, store, record) for machine, store in zip(machines, stores, strict=True))
         assert here == there, entry
         if offset % 5:
             slices.clean(offset)
@@ -228,8 +246,17 @@ def test_cleaning_changes_no_outcome_and_no_byte(author: Author) -> None:
     assert {"graveyard", "local"}.isdisjoint(family for family, _, _ in raw_records(stores[0], LAYOUT))
 
 
-def _outcome(machine: Machine, record: Record) -> tuple[list[bytes], list[tuple[int, str]]]:
+def sweep_all(machine: Machine, store: Store) -> None:
+    """Remove all that is due, as a worker does before the clock is set back."""
+    sweeper = Sweeper(machine, store)
+    while sweeper.expire(3).more:
+        pass
+
+
+def _outcome(machine: Machine, store: Store, record: Record) -> tuple[list[bytes], list[tuple[int, str]]]:
     """What one event came to, as bytes, or why it was a dead letter; it is committed."""
+    if record[2] == b"SETCLOCK":
+        sweep_all(machine, store)
     applied = machine.apply([record], machine.next_offset, waiting=[record[0]])
     machine.commit(b"fingerprint")
     return [pack(outcome) for outcome in applied.outcomes.values()], applied.dead_letters
@@ -245,7 +272,13 @@ async def test_two_replays_give_the_same_bytes(author: Author, tmp_path: Path) -
     states = [tmp_path / name for name in ("data", "first", "second")]
     log = LocalLog(states[0] / "log.sqlite3", topic="slotlog", partitions=1)
     await log.start()
-    await log.append(author.entries)
+    begin = 0
+    for at, entry in enumerate(author.entries):
+        if b"SETCLOCK" in entry.value:
+            await log.append(author.entries[begin:at])
+            await log.set_time_back(0, entry.time_ms or 0, [entry])
+            begin = at + 1
+    await log.append(author.entries[begin:])
     await log.close()
     options = ["--data", str(states[0])]
     with ServiceProcess([*options, "--http", "127.0.0.1:0"], {"PYTHONHASHSEED": "1"}) as service:

@@ -12,7 +12,8 @@ THE FAULT MODEL
                  writer), reads fail, opening fails; what was written is never damaged
     dead letters away for a while; a store that fails may have kept some of the letters
     log          away for a while; fetches give any number of records; offsets have gaps, also at the end; times go back
-                 a little and forward a lot; what was acknowledged is never lost, reordered or changed
+                 a little and forward a lot, once in a while by years, until an operator sets the clocks back; what
+                 was acknowledged is never lost, reordered or changed
     appends      fail with nothing or all appended, unknown to the producer, which sends the event again with the same
                  id; and a client sends an old event again much later
     events       of all types, transactions, rejections, ticks, flushes; poison of every kind; one that an engine with

@@ -11,25 +11,27 @@ from typing import Final
 from unittest.mock import patch
 
 from engine.encoding import parse_u64
-from engine.limits import DEDUP_WINDOW_MS
+from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
 from engine.store.base import SYSTEM_CF, Changes, Store
 from engine.system import Home, skip_changes
 from ingest.cleaner import Cleaner, CleaningSettings
 from ingest.consumer import Consumer
 from ingest.dead_letters import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
+from ingest.events import encode
 from ingest.observer import Cleaned, Condition, NullObserver
 from ingest.ticker import Ticker
 from ingest.worker import Worker
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
-from tests.simulation.events import TICK, Event, Events, Intent, Poison, Stopper
+from tests.simulation.events import TICK, Command, Event, Events, Intent, Poison, Stopper
 from tests.simulation.log import TOPIC, LogData, SimulatedLetters, SimulatedLog
 from tests.simulation.timeline import START_MS
 from tests.simulation.world import INJECTED, InjectedError, KilledError, World, random_rates
 
 LIFE_SECONDS_MAX: Final = 20.0
 CALM_SECONDS_MAX: Final = 3600.0
+LEAP_MS: Final = 10 * 365 * DEDUP_WINDOW_MS
 OLDER_RULES: Final = "the log asks for rules"
 
 
@@ -92,18 +94,49 @@ class Simulation:
             await asyncio.sleep(random.choice((0.0, 0.0, 0.01, 0.5)))
             self._pass_time()
             await asyncio.sleep(random.choice((0.0,) * 19 + (3.0,)))  # nobody writes: ticks may move the clocks
-            again = self._sent and random.randrange(25) == 0
-            event = random.choice(self._sent) if again else self._events.next()
-            for partition in event.partitions:
-                await self._send(event, partition)
-            if event.resendable:
-                self._sent.append(event)
+            await self._send_next()
+            if random.randrange(150) == 0:
+                await self._leap()
             if random.randrange(10) == 0:
                 self.data.skip(random.randrange(self.partitions), random.randint(1, 3))
         await asyncio.sleep(5.0)
         world.calm = True
         await asyncio.sleep(CALM_SECONDS_MAX)
         world.fail(f"not finished {CALM_SECONDS_MAX:.0f} s after the last fault: {self._progress()}")
+
+    async def _send_next(self) -> None:
+        random = self.world.random
+        again = self._sent and random.randrange(25) == 0
+        event = random.choice(self._sent) if again else self._events.next()
+        for partition in event.partitions:
+            await self._send(event, partition)
+        if event.resendable:
+            self._sent.append(event)
+
+    async def _leap(self) -> None:
+        """The clock that gives times leaps ahead by years; some events later it is right, and the partitions follow."""
+        self.world.met["leap"] += 1
+        right_ms, clocks = self._now_ms, [self._clock_ms(partition) for partition in range(self.partitions)]
+        self._now_ms += LEAP_MS
+        for _ in range(self.world.random.randrange(8)):
+            await self._send_next()
+        self._now_ms = right_ms
+        for partition, before_ms in enumerate(clocks):
+            args = [b"%d" % self._clock_ms(partition), b"%d" % max(before_ms, right_ms)]
+            intent = Command(b"SETCLOCK", args, 0, None)
+            await self._send(Event(intent, [partition], None, encode("SETCLOCK", args)), partition)
+
+    def _clock_ms(self, partition: int) -> int:
+        """Where the clock of a partition will be when all that is in the log is applied."""
+        clock_ms = 0
+        for offset, time_ms, _, _ in self.data.records[partition]:
+            intent = self.intent(partition, offset)
+            if isinstance(intent, Stopper) or not 0 <= time_ms <= TIME_MS_MAX:
+                continue
+            clock_ms = max(clock_ms, time_ms)
+            if isinstance(intent, Command) and intent.name == b"SETCLOCK" and int(intent.args[0]) == clock_ms:
+                clock_ms = min(clock_ms, int(intent.args[1]))
+        return clock_ms
 
     def _pass_time(self) -> None:
         """The log's time: mostly a little later, rarely by hours, and now and then a few milliseconds back."""

@@ -84,5 +84,5 @@ def categories_of(name: bytes) -> frozenset[str]:
 
 
 def _is_for_clients(spec: Spec) -> bool:
-    """TICK and RULES are events that only slotlog itself appends."""
+    """TICK, RULES and SETCLOCK are events that only slotlog itself appends."""
     return spec.group != "slotlog"
