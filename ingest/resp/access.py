@@ -13,6 +13,7 @@ import structlog
 
 from engine.errors import CommandError, hidden_pattern
 from ingest.clock import now_ms
+from ingest.resp import output
 from ingest.resp.acl.log import Context, Reason
 from ingest.resp.acl.protection import may_connect
 from ingest.resp.clients import line_of
@@ -110,10 +111,8 @@ def cut_off(server: Server) -> None:
             server.stats.output_limit_disconnections += 1
             logger.warning("client_does_not_read", client=session.id, output_bytes=session.output_bytes)
             session.kill()
-        elif _is_over_soft_limit(server, session, now):
-            server.stats.output_limit_disconnections += 1
-            logger.warning("client_too_slow", client=session.id, output_bytes=session.output_bytes)
-            session.kill()
+        elif _is_over_soft_limit(session, now):
+            output.cut_off(session, session.output_bytes)
         elif (
             idle_seconds
             and now - session.last_active > idle_seconds
@@ -122,11 +121,10 @@ def cut_off(server: Server) -> None:
             session.close("it was idle")
 
 
-def _is_over_soft_limit(server: Server, session: Session, now: float) -> bool:
+def _is_over_soft_limit(session: Session, now: float) -> bool:
     """Whether more than the soft limit has waited for the client for longer than it may."""
-    limits = server.config["client-output-buffer-limit"]
-    limit = limits.pubsub if session.is_subscriber else limits.normal
-    if not limit.soft_bytes or session.output_bytes <= limit.soft_bytes:
+    limit = output.limit_of(session)
+    if not limit.soft_bytes or session.output_bytes - output.FREE_BYTES <= limit.soft_bytes:
         session.over_soft_limit_since = 0.0
         return False
     session.over_soft_limit_since = session.over_soft_limit_since or now

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # first reply: less would stop both sides for good.
 _WRITE_HIGH_WATER: Final = 32 * 1024 * 1024
 
+_STRANGER_QUERY_BYTES_MAX: Final = 1024 * 1024
+"""Redis': of a client that has yet to log in."""
+
 logger = structlog.get_logger(__name__)
 
 
@@ -64,6 +67,9 @@ class Connection(asyncio.Protocol):
         parser = self._parser
         parser.authenticated = session.authenticated
         server.tell_time()
+        session.query_bytes += len(data)
+        if self._is_too_large(session):
+            return
         commands = parser.feed(data)
         if commands:
             session.receive(commands)
@@ -82,10 +88,21 @@ class Connection(asyncio.Protocol):
                 session.kill()
                 return
             session.fail(CommandError(f"ERR Protocol error: {error.message}"))
-        elif session.query_bytes > server.config["client-query-buffer-limit"]:
-            server.stats.query_limit_disconnections += 1
-            logger.warning("client_query_too_large", client=session.id, query_bytes=session.query_bytes)
-            session.kill()
+
+    def _is_too_large(self, session: Session) -> bool:
+        """Whether the client has sent more than it may before it is run; then it is cut off.
+
+        As in Redis, what has just come counts, whole commands too, and so does what a MULTI has queued.
+        """
+        queue = session.transaction
+        size = session.query_bytes if queue is None else session.query_bytes + queue.size
+        most = self._server.config["client-query-buffer-limit"]
+        if size <= most and (session.authenticated or size <= _STRANGER_QUERY_BYTES_MAX):
+            return False
+        self._server.stats.query_limit_disconnections += 1
+        logger.warning("client_query_too_large", client=session.id, query_bytes=size)
+        session.kill()
+        return True
 
     def pause_writing(self) -> None:
         """Its replies pile up here."""

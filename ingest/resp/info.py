@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from engine.replies import Reply
 from ingest.clock import now_ms, now_us
 from ingest.resp.census import Expiring
+from ingest.resp.clients import is_blocked
 from ingest.resp.latency import histogram
 from ingest.resp.memory import memory_use
 
@@ -102,7 +103,7 @@ def _clients(server: Server) -> Fields:
     yield "maxclients", server.config["maxclients"]
     yield "client_recent_max_input_buffer", max((session.query_bytes for session in sessions), default=0)
     yield "client_recent_max_output_buffer", max((session.output_bytes for session in sessions), default=0)
-    yield "blocked_clients", len(server.blocked.waiters)
+    yield "blocked_clients", sum(map(is_blocked, sessions))
     yield "tracking_clients", 0
     yield "pubsub_clients", sum(session.is_subscriber for session in sessions)
     yield "watching_clients", sum(session.watched_partition is not None for session in sessions)

@@ -12,10 +12,17 @@ from engine.replies import Reply
 from ingest.resp.window import HELD_BYTES_MAX
 
 if TYPE_CHECKING:
+    from ingest.resp.parameters import BufferLimit, BufferLimits
     from ingest.resp.session import Session
 
 FLUSH_BYTES: Final = 256 * 1024
 """So much is handed to the socket before more is read."""
+
+FREE_BYTES: Final = 16 * 1024
+"""So much of what waits for a client is in a buffer that each has anyway, and counts for no limit, as in Redis."""
+
+_STRANGER_BYTES_MAX: Final = 1024
+"""Redis': who has not logged in gets short errors, and is to read them."""
 
 logger = structlog.get_logger(__name__)
 
@@ -28,6 +35,36 @@ def write_much(session: Session) -> None:
         session.parts.append(piece)
         session.write_out()
     session.run_bytes = 0
+
+
+def fits(session: Session, size: int) -> bool:
+    """Whether `size` more bytes may wait for the client, by `client-output-buffer-limit`; if not, it is cut off.
+
+    Redis counts what is behind the first 16 KiB, before any of it is sent: who asks for more than the limit at once
+    gets nothing.
+    """
+    waiting = session.transport.get_write_buffer_size()
+    if session.authenticated:
+        most = limit_of(session).hard_bytes
+        if not most or waiting + size - FREE_BYTES <= most:
+            return True
+    elif waiting <= _STRANGER_BYTES_MAX:
+        return True
+    cut_off(session, waiting + size)
+    return False
+
+
+def limit_of(session: Session) -> BufferLimit:
+    """The limits that hold for the client."""
+    limits: BufferLimits = session.server.config["client-output-buffer-limit"]
+    return limits.pubsub if session.is_subscriber else limits.normal
+
+
+def cut_off(session: Session, waiting: int) -> None:
+    """End the connection of a client for which too much waits, and count it."""
+    session.server.stats.output_limit_disconnections += 1
+    logger.warning("client_too_slow", client=session.id, output_bytes=waiting)
+    session.kill()
 
 
 def swell(session: Session, size: int) -> None:

@@ -62,6 +62,10 @@ class Pause:
         self._waiting[session] = None
         return True
 
+    def keeps(self, session: Session) -> bool:
+        """Whether the session waits for the end."""
+        return session in self._waiting
+
     def forget(self, session: Session) -> None:
         """The session is gone."""
         self._waiting.pop(session, None)

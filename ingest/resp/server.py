@@ -46,8 +46,6 @@ from ingest.seat import Seat
 from ingest.seldom import Seldom
 
 _CLOSE_SECONDS: Final = 4.0
-_STRANGER_OUTPUT_BYTES_MAX: Final = 1024
-"""Redis': who has not logged in gets short errors, and is to read them."""
 _MICROSECOND: Final = 1e-6
 
 logger = structlog.get_logger(__name__)
@@ -243,14 +241,6 @@ class Server:
     def tell_time(self) -> None:
         """Look at the wall clock."""
         self.wall_ms = self.read_clock.now_ms()
-
-    def output_bytes_max(self, session: Session) -> int:
-        """How much may wait for this client before it is cut off."""
-        if not session.authenticated:
-            return _STRANGER_OUTPUT_BYTES_MAX
-        limits = self.config["client-output-buffer-limit"]
-        limit: int = (limits.pubsub if session.is_subscriber else limits.normal).hard_bytes
-        return limit or 1 << 62
 
     def is_crowded(self, session: Session, lane: Lane) -> bool:
         """Whether too much waits in `lane`; then the session goes on when there is room."""

@@ -25,7 +25,7 @@ from ingest.resp.cell import Cell, Filled
 from ingest.resp.dispatch import dispatch
 from ingest.resp.encode import encode2, encode3
 from ingest.resp.items import ITEM_BYTES
-from ingest.resp.output import FLUSH_BYTES, to_nobody, write_much
+from ingest.resp.output import FLUSH_BYTES, fits, to_nobody, write_much
 from ingest.resp.plans import Kind, Plan
 from ingest.resp.replies import Push
 from ingest.resp.turns import Turns
@@ -60,6 +60,7 @@ class Session:
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
+        waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
@@ -109,7 +110,7 @@ class Session:
         self._backlog: deque[list[bytes]] = deque()
         self._backlog_bytes = 0
         self._task: asyncio.Task[None] | None = None
-        self._finished = self._waits = False
+        self._finished = self.waits = False
         self._ending: CommandError | None = None
         self.refresh()
 
@@ -306,22 +307,18 @@ class Session:
         if parts:
             data = b"".join(parts)
             parts.clear()
-            if not self.transport.is_closing():
+            if not self.transport.is_closing() and fits(self, len(data)):
                 self.transport.write(data)
                 self.server.stats.net_output_bytes += len(data)
                 self.sent_bytes += len(data)
                 self.server.stats.writes_processed += 1
-                waiting = self.transport.get_write_buffer_size()
-                if waiting and waiting > self.server.output_bytes_max(self):
-                    logger.warning("client_too_slow", client=self.id, output_bytes=self.output_bytes)
-                    self.kill()
 
     # ------------------------------------------------------------------ commands that take their time
 
     def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
         """Let a coroutine find the reply; later commands wait for it."""
         self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
-        self._waits = plan.server is not None and "blocking" in plan.server.flags
+        self.waits = plan.server is not None and "blocking" in plan.server.flags
         self.waited_seconds = 0.0
         self.refresh()
 
@@ -341,7 +338,7 @@ class Session:
     def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
         """The command that held the connection is done."""
         self._task = None
-        self._waits = False
+        self.waits = False
         self.muted = muted
         self.refresh()
         self.server.account(self, plan, command, reply, seconds)
@@ -358,7 +355,7 @@ class Session:
     def finish(self) -> None:
         """It sends nothing more: answer what it has sent, then close."""
         self._finished = True
-        if self.blocked is not None or self._waits:
+        if self.blocked is not None or self.waits:
             self.kill()
         else:
             self._end_if_done()

@@ -81,6 +81,10 @@ class Connection:
         self._socket.sendall(b"".join(requests))
         return [self._read() for _ in requests]
 
+    def send(self, *args: bytes | str | float) -> None:
+        """Send one command, whose reply `reply` gives."""
+        self._socket.sendall(request(args))
+
     def reply(self) -> Any:
         """The next reply, such as a message that nobody asked for just now."""
         return self._read()
