@@ -17,9 +17,10 @@ from engine.replies import Status
 from ingest.resp.access import denial
 from ingest.resp.applying import BROKEN
 from ingest.resp.cell import Cell
-from ingest.resp.entries import event_entry
+from ingest.resp.entries import TOO_LARGE, event_entry
 from ingest.resp.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring
 from ingest.resp.plans import Kind, Plan
+from ingest.resp.protocol import TooLarge
 from ingest.resp.pubsub import allowed_while_subscribed, not_while_subscribed
 from ingest.resp.registry import CONTAINERS, find_subcommand
 from ingest.resp.replies import NO_REPLY
@@ -86,7 +87,7 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
 def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: list[bytes]) -> CommandError | None:
     """Why the command cannot run, in the order of Redis' checks; None when it can."""
     if plan is None:
-        return CommandError(_unknown(command))
+        return TOO_LARGE if type(command) is TooLarge else CommandError(_unknown(command))
     if plan.kind is Kind.CONTAINER or (args and plan.name in CONTAINERS):
         try:
             find_subcommand(plan.name, args)

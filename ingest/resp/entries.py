@@ -10,7 +10,9 @@ from engine.slots import slot
 from ingest.events import encode
 from ingest.log import Entry
 
-_TOO_LARGE: Final = CommandError(f"ERR an event may have {RECORD_BYTES_MAX} bytes; nothing was written")
+TOO_LARGE: Final = CommandError(f"ERR an event may have {RECORD_BYTES_MAX} bytes; nothing was written")
+"""Also what a command is answered whose arguments are longer than that together, whatever it would do."""
+
 _TOO_MANY: Final = CommandError(f"ERR an event may have {ARGUMENTS_MAX} arguments; nothing was written")
 
 
@@ -37,5 +39,5 @@ def event_entry(
     except EventError as error:
         raise CommandError(f"ERR {error.reason}") from error
     if len(value) > RECORD_BYTES_MAX:
-        raise _TOO_LARGE
+        raise TOO_LARGE
     return Entry(partition, slot(keys[0]).to_bytes(2, "big") if keys else None, value)

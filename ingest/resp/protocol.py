@@ -23,6 +23,7 @@ import itertools
 import re
 from typing import Final, NoReturn
 
+from engine.limits import RECORD_BYTES_MAX
 from engine.numbers import parse_int
 
 BULK_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -83,29 +84,47 @@ def _spellings(word: str) -> list[bytes]:
 _HTTP: Final = frozenset((*_spellings("post"), *_spellings("host:")))
 
 
+class TooLarge(list[bytes]):
+    """Stands for a command whose arguments were too long together: nothing of them was kept. It has no name."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__([b""])
+
+
 class Parser:
     """The requests of one connection.
 
     Args:
         bulk_bytes_max: Of one argument.
+        command_bytes_max: Of all arguments of a command. What a longer one announces is passed over as it comes.
         authenticated: Whether the larger limits hold.
 
     Attributes:
         authenticated: As above; the owner sets it when it changes.
         bulk_bytes_max: As above; the owner may change it.
+        command_bytes_max: As above.
         error: What is wrong with the input, once something is. What came before it has been given out.
         held: Not authenticated, and behind the commands just given out comes one that is too large for that: when they
             have been executed, and perhaps were an AUTH, `feed(b"")` goes on. Never set once authenticated.
     """
 
     __slots__ = (
-        "_args", "_args_bytes", "_missing", "_tail", "_value", "_value_bytes",
-        "authenticated", "bulk_bytes_max", "error", "held",
+        "_announced_bytes", "_args", "_args_bytes", "_missing", "_passing_bytes", "_tail", "_value", "_value_bytes",
+        "authenticated", "bulk_bytes_max", "command_bytes_max", "error", "held",
     )  # fmt: skip
 
-    def __init__(self, *, bulk_bytes_max: int = BULK_BYTES_MAX, authenticated: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        bulk_bytes_max: int = BULK_BYTES_MAX,
+        command_bytes_max: int = RECORD_BYTES_MAX,
+        authenticated: bool = False,
+    ) -> None:
         self.authenticated = authenticated
         self.bulk_bytes_max = bulk_bytes_max
+        self.command_bytes_max = command_bytes_max
         self.error: ProtocolError | None = None
         self.held = False
         self._forget()
@@ -136,6 +155,8 @@ class Parser:
         self._args_bytes = 0  # of the input, with their headers
         self._value: bytearray | None = None  # the argument that has begun
         self._value_bytes = 0  # how long it will be with its CRLF
+        self._announced_bytes = 0  # of the arguments so far, as their headers have it
+        self._passing_bytes = 0  # of an argument of a command that is too large: what is still to be passed over
 
     def _parse(self, data: bytes, commands: list[list[bytes]]) -> None:
         if self._tail:
@@ -148,7 +169,7 @@ class Parser:
         if self._missing:
             position = self._strict(data, position, commands)
         # No argument of fewer bytes in all can be over the limit, so the quick way need not look.
-        if self.authenticated and len(data) <= self.bulk_bytes_max:
+        if self.authenticated and len(data) <= min(self.bulk_bytes_max, self.command_bytes_max):
             self._quick(data[position:] if position else data, commands)
         else:
             while position < len(data):
@@ -212,8 +233,14 @@ class Parser:
             position = self._go_on_with_value(data, position)
             if not self._missing:
                 args, self._args, self._args_bytes = self._args, [], 0
-                commands.append(_checked(args))
+                is_too_large, self._announced_bytes = self._is_too_large, 0
+                commands.append(TooLarge() if is_too_large else _checked(args))
         return position
+
+    @property
+    def _is_too_large(self) -> bool:
+        """Whether the command that is under way has announced more than one may have."""
+        return self._announced_bytes > self.command_bytes_max
 
     def _count(self, data: bytes, position: int, commands: list[list[bytes]]) -> int:
         end = self._header_end(data, position, "too big mbulk count string")
@@ -240,14 +267,24 @@ class Parser:
             self._hold(data, position, commands)
             raise ProtocolError("unauthenticated bulk length")
         self._value = bytearray()
-        self._value_bytes = length + 2
-        self._args_bytes += end + 2 - position
+        self._announced_bytes += length
+        if self._is_too_large:
+            self._args.clear()
+            self._args_bytes = 0
+            self._passing_bytes, self._value_bytes = length, 2
+        else:
+            self._value_bytes = length + 2
+            self._args_bytes += end + 2 - position
         return end + 2
 
     def _go_on_with_value(self, data: bytes, position: int) -> int:
         """Take what there is of the argument that has begun, and finish it if that is all of it."""
         assert self._value is not None
-        end = position + self._value_bytes - len(self._value)
+        if self._passing_bytes:
+            passed = min(self._passing_bytes, len(data) - position)
+            self._passing_bytes -= passed
+            position += passed
+        end = position + self._passing_bytes + self._value_bytes - len(self._value)
         if end > len(data):
             self._value += data[position:]
             raise _Unfinished
@@ -258,8 +295,9 @@ class Parser:
             value, line_end = data[position : end - 2], data[end - 2 : end]
         if line_end != _CRLF:
             raise ProtocolError("invalid CRLF in request")
-        self._args.append(value)
-        self._args_bytes += self._value_bytes
+        if not self._is_too_large:
+            self._args.append(value)
+            self._args_bytes += self._value_bytes
         self._value = None
         self._missing -= 1
         return end

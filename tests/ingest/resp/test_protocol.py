@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.resp.encode import encode2
-from ingest.resp.protocol import LINE_BYTES_MAX, Parser, split_inline
+from ingest.resp.protocol import LINE_BYTES_MAX, Parser, TooLarge, split_inline
 from tests.real.oracle import Connection, Oracle
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -249,6 +249,35 @@ def test_value_limit() -> None:
     assert [[b"123456"]] == parser.feed(b"*1\r\n$6\r\n123456\r\n")
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_command_that_is_too_large_is_passed_over(step: int) -> None:
+    """The arguments of one may have ten bytes together: one more, and nothing is kept of it, whatever is in it."""
+    fits, too_large = (b"*3\r\n$1\r\na\r\n$4\r\nbbbb\r\n$%d\r\n%b\r\n" % (n, b"*" * n) for n in (5, 6))
+    many = b"*9\r\n" + b"$2\r\n\r\n\r\n" * 9
+    data = fits + too_large + PING + many + too_large + fits
+    parser = Parser(command_bytes_max=10, authenticated=True)
+    commands: list[list[bytes]] = []
+    kept = 0
+    for start in range(0, len(data), step):
+        commands += parser.feed(data[start : start + step])
+        kept = max(kept, parser.buffered_bytes)
+
+    whole = [b"a", b"bbbb", b"*****"]
+    assert [whole, TooLarge(), [b"PING"], TooLarge(), TooLarge(), whole] == commands
+    assert [list, TooLarge, list, TooLarge, TooLarge, list] == [type(command) for command in commands]
+    assert kept < 50  # ten bytes, and their headers
+    assert 0 == parser.buffered_bytes
+
+
+def test_what_is_passed_over_has_to_be_a_request() -> None:
+    """An argument that is not kept ends with CRLF as well, and has a length that one may have."""
+    wrong_end, too_long = (Parser(bulk_bytes_max=20, command_bytes_max=10, authenticated=True) for _ in range(2))
+    wrong_end.feed(b"*1\r\n$11\r\n" + b"x" * 11 + b"yz")
+    too_long.feed(b"*2\r\n$11\r\n" + b"x" * 11 + b"\r\n$21\r\n")
+
+    assert ("invalid CRLF in request", "invalid bulk length") == (str(wrong_end.error), str(too_long.error))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -290,8 +319,9 @@ def test_authenticating_in_a_pipeline(large: bytes) -> None:
     assert not refused.held
 
 
-def test_a_large_value_in_pieces(parser: Parser) -> None:
+def test_a_large_value_in_pieces() -> None:
     """A value of 16 MiB that is all line ends, in pieces of 64 KiB, is one argument, and is counted while it comes."""
+    parser = Parser(command_bytes_max=32 << 20, authenticated=True)
     value = b"\r\n" * (8 << 20)
     data = b"*2\r\n$4\r\nECHO\r\n$%d\r\n%b\r\n" % (len(value), value)
     step = 1 << 16

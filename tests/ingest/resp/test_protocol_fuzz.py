@@ -48,9 +48,11 @@ INPUTS = st.binary(max_size=60) | ALMOST_REQUESTS | VALID | st.tuples(VALID, ALM
 CUTS = st.lists(st.integers(0, 400), max_size=5)
 
 
-def outcome(pieces: list[bytes], *, authenticated: bool) -> tuple[list[list[bytes]], tuple[str, bool] | None, int]:
+def outcome(
+    pieces: list[bytes], *, authenticated: bool, command_bytes_max: int = 1 << 20
+) -> tuple[list[list[bytes]], tuple[str, bool] | None, int]:
     """Commands, error and bytes held back of these pieces; asserts what has to hold after each of them."""
-    parser = Parser(authenticated=authenticated)
+    parser = Parser(authenticated=authenticated, command_bytes_max=command_bytes_max)
     commands: list[list[bytes]] = []
     fed = 0
     for piece in pieces:
@@ -73,10 +75,10 @@ def test_cut_anywhere(authenticated: bool, data: bytes, cuts: list[int]) -> None
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     pieces = [data[start:end] for start, end in pairwise(edges)]
 
-    whole = outcome([data], authenticated=authenticated)
+    whole = outcome([data], authenticated=authenticated, command_bytes_max=1000)
 
-    assert whole == outcome([bytes([byte]) for byte in data], authenticated=authenticated)
-    assert whole == outcome(pieces, authenticated=authenticated)
+    assert whole == outcome([bytes([byte]) for byte in data], authenticated=authenticated, command_bytes_max=1000)
+    assert whole == outcome(pieces, authenticated=authenticated, command_bytes_max=1000)
 
 
 @given(data=INPUTS)

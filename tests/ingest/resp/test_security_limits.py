@@ -92,6 +92,28 @@ def test_an_argument_may_be_as_long_as_the_setting_says(secured: Secured) -> Non
     assert past_it == b"-ERR Protocol error: invalid bulk length\r\nclosed"
 
 
+def test_a_command_that_no_event_can_hold_costs_no_memory(secured: Secured) -> None:
+    """64 MiB, in one argument or in nine, are passed over as they come: an error each, and the connection goes on."""
+    refused = b"-ERR an event may have 8388608 bytes; nothing was written\r\n"
+    with closing(secured.admin()) as admin:
+        in_one = request(["SET", "k", b"x" * (64 << 20)])
+        before = secured.rss_bytes()
+        said = [said_to(secured, in_one, login=True)]
+        grown = secured.rss_bytes() - before
+        key = b"k" * (9 << 20)
+        said.append(said_to(secured, request(["MSET", *[b"x" * (8 << 20)] * 8]), login=True))
+        said += [said_to(secured, request([name, key]), login=True) for name in ("GET", "NOSUCH", "ECHO")]
+        there = admin.call("EXISTS", "k")
+        admin.call("MULTI")
+        in_multi = [admin.call("GET", key), admin.call("EXEC")]
+
+    assert [refused + b"$7\r\nthe end\r\n"] * 5 == said
+    assert grown < 16 << 20
+    assert 0 == there
+    assert b"-ERR an event" == b"-" + in_multi[0].text[:12]
+    assert in_multi[1].text.startswith(b"EXECABORT")
+
+
 def test_an_inline_command_has_64_kib(secured: Secured) -> None:
     """That many bytes without an end are waited for; one more is a protocol error."""
     limit = 64 * 1024
