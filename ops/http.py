@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Final
 
 from aiohttp import web
 
@@ -11,6 +12,12 @@ from ops.config import parse_address
 from ops.health import Health
 from ops.http_page import add_page
 from ops.status import Status
+
+CONNECTIONS_MAX: Final = 64
+"""With one more the oldest one is closed, so that half-open connections shut out neither probes nor Redis clients."""
+
+IDLE_SECONDS: Final = 10.0
+"""So long may a connection take for its request, and be kept without another one."""
 
 
 class HttpServer:
@@ -27,6 +34,7 @@ class HttpServer:
         self._health = health
         self._status = status
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self, address: str) -> None:
@@ -37,17 +45,30 @@ class HttpServer:
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         add_page(app.router, self._status)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0
+        )
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        addresses: list[Any] = self._runner.addresses
-        self.port = int(addresses[0][1])
+        self._listener = await asyncio.get_running_loop().create_server(self._admit, host, port)
+        self.port = int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
         await self._status.close()
+
+    def _admit(self) -> web.RequestHandler:
+        """The protocol of a new connection."""
+        assert self._runner is not None
+        server = self._runner.server
+        assert server is not None
+        there = [each for each in server.connections if each.transport is not None]
+        for each in there[: max(0, len(there) + 1 - CONNECTIONS_MAX)]:
+            each.force_close()
+        return server()
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(

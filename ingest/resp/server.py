@@ -27,6 +27,7 @@ from ingest.resp.bus import Bus
 from ingest.resp.cluster import map_of
 from ingest.resp.config import Config, start_values
 from ingest.resp.connection import Connection
+from ingest.resp.descriptors import check_room, make_room
 from ingest.resp.host import Host
 from ingest.resp.lane import Lane
 from ingest.resp.latency import Latency
@@ -125,6 +126,7 @@ class Server:
             ValueError: the TLS files are no good.
         """
         settings = self.settings
+        make_room(self.config)
         self.port = await self._listen(settings.address)
         if settings.tls_address is not None:
             context = server_context(settings)
@@ -386,4 +388,5 @@ class Server:
         config.follow("latency-tracking", latencies)
         config.follow("notify-keyspace-events", events)
         config.follow("acllog-max-len", refusals)
+        config.on_change("maxclients", check_room)
         config.on_change("requirepass", self.acl.require)
