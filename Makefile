@@ -69,8 +69,9 @@ test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all 
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle (COMMANDS=20000)
+nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle; flip 1,000 bits of a log (COMMANDS=20000)
 	$(call say,pytest)
+	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 
 .PHONY: lint

@@ -10,6 +10,7 @@ from typing import Final
 from ingest.log import open_log
 from ingest.log.local import LocalLog
 from ingest.log.local_file import FORMAT, connect, read_identity
+from ingest.log.local_mark import HeadMark
 from ingest.log.local_scan import Damage, PartitionScan, scan_rest
 from ops.config import ConfigError, Settings
 from ops.progress import progress
@@ -38,6 +39,7 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
     log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
     if not isinstance(log, LocalLog):
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
+    HeadMark(log.path).refuse_behind()
     with closing(connect(log.path)) as connection:
         identity = read_identity(connection, log.path)
         if identity.format != FORMAT:

@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parents[1] / "vectors" / "log-format-1.sql"
 
 @pytest.fixture
 async def log_file(tmp_path: Path) -> Path:
-    """A log of two partitions, the second trimmed."""
+    """A log of two partitions, the second trimmed; its mark is laid aside."""
     path = tmp_path / "log.sqlite3"
     log = LocalLog(path, topic="slotlog", partitions=2)
     await log.start()
@@ -30,6 +30,7 @@ async def log_file(tmp_path: Path) -> Path:
         await log.append([Entry(partition, b"\0\7", b"%d" % n * 50) for n in range(RECORDS)])
     await log.trim(1, 100)
     await log.close()
+    path.with_name("log.sqlite3-head").rename(tmp_path / "kept")
     return path
 
 
@@ -155,6 +156,18 @@ def test_other_end(log_file: Path) -> None:
         connection.commit()
 
     assert checked(log_file)[1][0].startswith("partition 0: end: the last record is another one than the file says: ")
+
+
+def test_shorter_than_its_mark(log_file: Path) -> None:
+    """A log that ends before the mark beside it is not looked at further: what is there is not all."""
+    log_file.with_name("kept").rename(log_file.with_name("log.sqlite3-head"))
+    with closing(sqlite3.connect(log_file)) as connection:
+        head = head_of(connection, 0)
+        set_head(connection, 0, head._replace(next_offset=299))
+        connection.commit()
+    code, lines, stderr = checked(log_file)
+
+    assert (1, [], True) == (code, lines, "ends at offset 299, but 1 records behind it were durable" in stderr)
 
 
 def test_format_1(tmp_path: Path) -> None:
