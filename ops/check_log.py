@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from ingest.log import open_log
 from ingest.log.local import LocalLog
 from ingest.log.local_file import FORMAT, connect, read_identity
 from ingest.log.local_mark import HeadMark
-from ingest.log.local_scan import Damage, PartitionScan, scan_rest
+from ingest.log.local_scan import Damage, PartitionScan, scan_file, scan_letters
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 
@@ -65,6 +66,6 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
                     advance(done + scan.records)
                 done += scan.records
                 results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
-            for damage in scan_rest(connection, identity.partitions):
+            for damage in chain(scan_letters(connection), scan_file(connection, identity.partitions)):
                 note(damage)
     return results, found

@@ -1,4 +1,4 @@
-"""The cleaning that goes on as long as a service applies: the cleaner, and the retention of dead letters."""
+"""What goes on as long as a service applies: the cleaner, the retention of dead letters, the scrub of the log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ingest.log.local import LocalLog
 from ingest.observer import Observer
 from ingest.resp.server import Server
 from ingest.retention import Retention, RetentionSettings
+from ingest.scrubber import Scrubber
 from ingest.seat import HasRoom
 from ops.config import Settings
 
@@ -21,7 +22,7 @@ from ops.config import Settings
 async def cleaning(
     settings: Settings, log: Log, consumer: Consumer, observer: Observer, resp: Server | None, has_room: HasRoom
 ) -> AsyncIterator[None]:
-    """Clean what `consumer`, which is open, applies, while the block runs."""
+    """Clean what `consumer`, which is open, applies, and scrub its log, while the block runs."""
     cleaner = Cleaner(log, consumer.seats, observer, consumer.set_aside, cleaning_settings(settings), has_room)
     if resp is not None:
         cleaner.serve(resp.swept, lambda: resp.may_expire)
@@ -31,6 +32,8 @@ async def cleaning(
     if isinstance(log, LocalLog) and (settings.dead_letters_max or settings.dead_letters_days):
         kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)
         tasks.append(asyncio.create_task(Retention(log, settings.owned, kept).run()))
+    if isinstance(log, LocalLog) and settings.log_scrub_bytes_per_s:
+        tasks.append(asyncio.create_task(Scrubber(log, settings.owned, settings.log_scrub_bytes_per_s).run()))
     try:
         yield
     finally:

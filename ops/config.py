@@ -135,6 +135,11 @@ class Settings(BaseSettings):
     compaction_bytes_per_s: int = Field(
         default=64 * _MIB, ge=0, description="bytes compacted in a second to give room back, at most; 0: no limit"
     )
+    log_scrub_bytes_per_s: int = Field(
+        default=_MIB,
+        ge=0,
+        description="bytes of the embedded log held against their checksums in a second, at most; 0: none",
+    )
     dead_letters_max: int = Field(
         default=0, ge=0, description="dead letters kept of each partition of the embedded log, the newest; 0: all"
     )

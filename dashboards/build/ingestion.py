@@ -213,6 +213,24 @@ def _log() -> Row:
             "bytes",
             (each("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
         ),
+        graph(
+            "Damage in the embedded log",
+            "Records and dead letters that are not what was written, as the scrub found them. No data with Kafka.",
+            "none",
+            (each("slotlog_log_damages", "instance"), "{{instance}}"),
+        ),
+        graph(
+            "Scrub of the embedded log",
+            "Bytes a second that are held against their checksums; nothing between two rounds, for an hour.",
+            "Bps",
+            (rate("slotlog_log_scrubbed_bytes_total", "instance"), "{{instance}}"),
+        ),
+        graph(
+            "Age of the last scrub",
+            "Since all of the embedded log was last held against its checksums.",
+            "s",
+            (f"time() - {series('slotlog_log_scrub_end_timestamp_seconds')}", "{{instance}}"),
+        ),
     ]
 
 

@@ -26,6 +26,7 @@ from ingest.log.local_files import Files
 from ingest.log.local_heads import head_of, link_at, record_at, set_head
 from ingest.log.local_mark import HeadMark
 from ingest.log.local_reader import LocalReader
+from ingest.log.local_scan import Scrubbed
 from ingest.log.local_times import first_at, set_time_back
 from ingest.log.local_upgrade import upgrade
 from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows
@@ -64,6 +65,7 @@ class LocalLog:
         self._readers: list[LocalReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
+        self.scrubbed = Scrubbed()
 
     @property
     def url(self) -> str:
@@ -208,6 +210,17 @@ class LocalLog:
         """Do `work` in a transaction of the writer's thread; its result is durable. Not part of `Log`."""
         result: T = await self._open_writer().submit((), work)
         return result
+
+    def refuse_exchanged(self) -> None:
+        """Look whether the files at the path are still those that are open. Not part of `Log`.
+
+        Raises:
+            LogMismatchError: they are not.
+            LogUnavailableError: the log is not open.
+        """
+        if self._files is None:
+            raise LogUnavailableError(f"the log {self._path} is closed")
+        self._files.refuse_exchanged(self._connection)
 
     async def trim(self, partition: int, before_offset: int) -> int:
         """Forget the records of `partition` before `before_offset`. Not part of `Log`.

@@ -76,7 +76,13 @@ _FORMAT_1_LOG: Final = (
     "CREATE TABLE log (format INTEGER NOT NULL, id BLOB NOT NULL, topic TEXT NOT NULL, partitions INTEGER NOT NULL)"
 )
 
-_DAMAGED_CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_RANGE}
+_DAMAGED_CODES: Final = {
+    0,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_RANGE,
+}
 """Nothing that we ask is wrong in a sound file: these say that its tables or rows are not what was written."""
 
 T = TypeVar("T")
@@ -106,12 +112,12 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error
+    connection.text_factory = _as_text
     try:
         _refuse_foreign(connection, path)
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
-        connection.text_factory = _as_text
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from error
@@ -139,9 +145,14 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return count == 0
 
 
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary code; 0 for an error of Python's module itself, such as a value that it cannot give."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 def translated(error: sqlite3.Error, path: Path) -> Exception:
     """What an error of SQLite means to a caller of the log."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = code_of(error)
     if code == sqlite3.SQLITE_NOTADB:
         return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
     if code in _DAMAGED_CODES:
@@ -168,7 +179,7 @@ def patiently(action: Callable[[], T], seconds: float = BUSY_SECONDS_MAX) -> T:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            if code_of(error) != sqlite3.SQLITE_BUSY:
                 raise
             if monotonic() > until:
                 raise LogUnavailableError(f"another process holds the log's lock for {seconds:g} s") from error

@@ -20,6 +20,7 @@ from ingest.log.local_chain import LOST, OFFSET_BITS, Checked, checked
 from ingest.log.local_file import (
     IN_LOOP_SECONDS_MAX,
     another_log,
+    code_of,
     connect,
     patiently,
     read_identity,
@@ -191,7 +192,7 @@ class LocalReader:
                 return Checked([], None)
             read = self._checked(connection, partition, head, records_max, bytes_max)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            if code_of(error) == sqlite3.SQLITE_BUSY:
                 raise
             raise _UnreadError(partition, error) from error
         except LogDamagedError as error:
@@ -224,5 +225,5 @@ class _UnreadError(sqlite3.DatabaseError):
 
     def __init__(self, partition: int, cause: sqlite3.Error) -> None:
         super().__init__(str(cause))
-        self.sqlite_errorcode = cause.sqlite_errorcode
+        self.sqlite_errorcode = code_of(cause)
         self.partition = partition

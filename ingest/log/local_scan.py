@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ingest.errors import LogDamagedError
@@ -57,6 +58,21 @@ class Damage(NamedTuple):
         if self.records > 1:
             places = f"offsets {self.offset} to {self.offset + self.records - 1}"
         return f"partition {self.partition}: {self.kind} at {places}: {self.message}"
+
+
+@dataclass(slots=True)
+class Scrubbed:
+    """What a scrub has done, since the start.
+
+    Attributes:
+        bytes: read, of records.
+        damages: found in the last whole round, or more by now.
+        ended_ms: wall time at the end of that round; 0 before the first.
+    """
+
+    bytes: int = 0
+    damages: int = 0
+    ended_ms: int = 0
 
 
 class PartitionScan:
@@ -166,19 +182,23 @@ class PartitionScan:
         self.next_offset, self._link = offset, link
 
 
-def scan_rest(connection: sqlite3.Connection, partitions: int) -> Iterator[Damage]:
-    """What is damaged beside the records: dead letters, and the structure of the file, as SQLite checks it."""
+def scan_letters(connection: sqlite3.Connection) -> Iterator[Damage]:
+    """Which dead letters are damaged."""
     try:
         for row in connection.execute(_LETTERS):
             if sum_of(*row[:-1]) != row[-1]:
                 partition, offset = (each if isinstance(each, int) else None for each in row[1:3])
                 yield Damage("letter", "the dead letter is not what was stored", partition, offset)
+    except sqlite3.DatabaseError as error:
+        yield Damage("file", str(error))
+
+
+def scan_file(connection: sqlite3.Connection, partitions: int) -> Iterator[Damage]:
+    """What SQLite finds wrong with the structure of the file, and records that are of no partition."""
+    try:
         (nowhere,) = connection.execute(_NOWHERE, (partitions << OFFSET_BITS,)).fetchone()
         if nowhere:
             yield Damage("file", f"{nowhere} records are of no partition")
-    except sqlite3.DatabaseError as error:
-        yield Damage("file", str(error))
-    try:
         for (said,) in connection.execute("PRAGMA quick_check(10)"):
             if said != "ok":
                 yield Damage("file", " ".join(str(said).split()))

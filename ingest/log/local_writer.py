@@ -20,7 +20,7 @@ from ingest.clock import WALL, stamp_ms
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.base import Entry, Position
 from ingest.log.local_chain import OFFSET_BITS, Row, link_of
-from ingest.log.local_file import BUSY_SECONDS_MAX, connect, patiently, translated
+from ingest.log.local_file import BUSY_SECONDS_MAX, code_of, connect, patiently, translated
 from ingest.log.local_files import Files
 from ingest.log.local_heads import Head, head_of, set_head
 
@@ -191,7 +191,7 @@ def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[En
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+        if code_of(error) != sqlite3.SQLITE_BUSY:
             raise
         return None
     committing = False

@@ -161,6 +161,23 @@ _LOGS: Final = (
         "every `identity_check_seconds`",
     ),
     _gauge("log_disk_bytes", "Bytes of the embedded log's files.", "bytes", (), _SCRAPE, "sqlite"),
+    _counter("log_scrubbed_bytes", "Bytes of the embedded log held against checksums.", "bytes", (), _SCRAPE, "sqlite"),
+    _gauge(
+        "log_damages",
+        "Records and dead letters of the embedded log that the last round of the scrub found damaged, or more by now.",
+        "records",
+        (),
+        _SCRAPE,
+        "sqlite",
+    ),
+    _gauge(
+        "log_scrub_end_timestamp_seconds",
+        "When the last round of the scrub ended; no series before the first.",
+        "seconds",
+        (),
+        _SCRAPE,
+        "sqlite",
+    ),
 )
 
 _STORAGE: Final = (

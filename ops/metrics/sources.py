@@ -191,6 +191,10 @@ def read_log(readings: Readings, log: Log) -> None:
     readings.add("topic_settings_wrong", len(log.concerns))
     if isinstance(log, LocalLog):
         readings.add("log_disk_bytes", log.disk_bytes())
+        readings.add("log_scrubbed_bytes_total", log.scrubbed.bytes)
+        readings.add("log_damages", log.scrubbed.damages)
+        if log.scrubbed.ended_ms:
+            readings.add("log_scrub_end_timestamp_seconds", log.scrubbed.ended_ms / 1000)
 
 
 def read_clients(readings: Readings, server: Server) -> None:
