@@ -171,6 +171,45 @@ async def test_refusal_of_the_first_try(
     assert raised is type(caught.value)
 
 
+# ------------------------------------------------------------------ what an acknowledgement means
+
+
+async def test_an_acknowledgement_is_that_of_all_replicas(
+    make_log: MakeKafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request to append asks for the word of all in-sync replicas, which a leader alone cannot give."""
+    wanted: list[int] = []
+    send = AIOKafkaClient.send
+
+    async def sent(client: AIOKafkaClient, node: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, ProduceRequest):
+            wanted.append(request.required_acks)
+        return await send(client, node, request, **options)
+
+    monkeypatch.setattr(AIOKafkaClient, "send", sent)
+    log = make_log()
+    await log.start()
+    await append(log, b"a")
+    await append(log, b"b")
+
+    assert [-1, -1] == wanted
+
+
+async def test_an_append_that_is_sent_twice_is_in_the_log_once(
+    make_log: MakeKafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose answer is lost is sent again, and the broker knows it for the same one."""
+    log = make_log()
+    await log.start()
+    await append(log, b"a")
+    for value in (b"b", b"c"):
+        answer_produce(monkeypatch, KafkaConnectionError("the answer is lost"))
+        await append(log, value)
+
+    assert await log.end_offset(0) == 3
+    assert [b"a", b"b", b"c"] == [record[3] for record in (await read(log.reader({0: 0}), 3))[0]]
+
+
 # ------------------------------------------------------------------ producers that are of no use any more
 
 
@@ -316,3 +355,18 @@ async def test_waiting_appends_are_told_when_their_producer_ends(frozen: KafkaLo
 
     with pytest.raises(AppendUncertainError, match="before the producer was replaced"):
         await asyncio.wait_for(waiting, 10)
+
+
+async def test_no_more_is_taken_than_may_be_pending(frozen: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too many bytes on their way nothing more is handed over: an append that waited for room was not written."""
+    monkeypatch.setattr("ingest.log.kafka_appender._PENDING_BYTES_MAX", 1000)
+    line = frozen._appender._line
+    assert line is not None
+    appends = [asyncio.create_task(append(frozen, bytes(2000)))]
+    async with asyncio.timeout(10):
+        while not line.pending:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.01)
+    appends += [asyncio.create_task(append(frozen, b"x")) for _ in range(2)]
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+
+    assert [AppendUncertainError, LogUnavailableError, LogUnavailableError] == [type(each) for each in outcomes]

@@ -202,7 +202,7 @@ async def test_ready_says_what_is_wrong_with_the_disk(tmp_path: Path) -> None:
         _, full = await it.get("/readyz")
 
     assert full["disk"]["ready"] is False
-    assert f"less than the reserve of {reserve}" in full["disk"]["reason"]
+    assert "less than the reserve of 1,048,576.0 TiB" in full["disk"]["reason"]
     assert (full["partitions"][0]["condition"], full["partitions"][0]["ready"]) == ("waiting", False)
 
 
@@ -236,8 +236,8 @@ async def test_ready_and_redis_clients_wait_for_the_log_to_be_applied(
 ) -> None:
     """Until the log is applied /readyz names the partition, and Redis clients hear LOADING, also to PING."""
     async with served(tmp_path) as it:
-        await it.service._log.append([Entry(0, b"\0\0", encode("INCR", ["n"]))] * 3)
         await it.until("/readyz", 200)
+        await it.service._log.append([Entry(0, b"\0\0", encode("INCR", ["n"]))] * 3)
     (tmp_path / "again").mkdir()
     (tmp_path / "data/log.sqlite3").rename(tmp_path / "again/log.sqlite3")
     gate = asyncio.Event()
