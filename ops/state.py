@@ -110,8 +110,11 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
     """
     path = partition_path(settings.data, partition)
     if not path.exists():
+        others = ", ".join(map(str, state_directories(settings.data)))
         raise ConfigError(
-            f"{settings.data} has no state of partition {partition}; run `slotlog serve` or `slotlog replay`"
+            f"{settings.data} has no state of partition {partition}"
+            + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
+            + " (`slotlog replay` builds it from the log)"
         )
     memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
     store = RocksStore(path, column_families(settings.layout), memory, read_only=True)

@@ -262,6 +262,12 @@ class LocalLog:
         """The next append's offset."""
         return self._query(lambda connection: head_of(connection, partition)).next_offset
 
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """The end of each partition, by a connection of its own: the log need not be started. Not part of `Log`."""
+        with contextlib.closing(local_file.connect(self._path)) as connection:
+            self._check_settings(local_file.read_identity(connection, self._path))
+            return {partition: head_of(connection, partition).next_offset for partition in partitions}
+
     async def high_watermark(self, partition: int) -> int:
         """The end: there are no transactions."""
         return await self.end_offset(partition)

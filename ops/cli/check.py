@@ -22,6 +22,7 @@ from ops.cli.options import (
     named,
     print_json,
     print_note,
+    print_standings,
     reports_errors,
 )
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ingest.log.local_scan import Damage
     from ops.check import Checked
     from ops.config import Settings
+    from ops.standing import Standing
 
 _BRING_BACK = "bring the log's file back from a copy: nothing else knows what stood there"
 _REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
@@ -56,8 +58,9 @@ def check(
 
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
     is wrong; partitions that cannot even be opened are named at the end. With --json a line for each violation, and a
-    last line about the partitions. Whether the content is what the log says is not looked at: `slotlog replay` compares
-    that. With --log and no URL, every record of the embedded log is held against its checksum and the one before it.
+    last line about the partitions, how far each is behind its log included. Whether the content is what the log says is
+    not looked at: `slotlog replay` compares that. With --log and no URL, every record of the embedded log is held
+    against its checksum and the one before it.
 
     Example: slotlog check --data .data; slotlog check --log
     """
@@ -65,6 +68,7 @@ def check(
     from ops.damaged import read_each
     from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
+    from ops.standing import log_ends, standing_of
 
     if repair:
         raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
@@ -76,19 +80,26 @@ def check(
     here, missing = presence(settings)
     say = _json_line if json else _line
 
+    ends = log_ends(settings, here)
+    standings: dict[int, Standing] = {}
+
     def look(partition: int) -> Checked:
         result = check_partition(settings, partition, partial(say, partition))
+        if result.position is not None:
+            standings[partition] = standing_of(settings, ends, partition, result.position.next_offset)
         if not json:
-            print(_summary(result))
+            print(_summary(result, standings.get(partition)))
         return result
 
     results, damaged = read_each(here, look, hint="")
     violations = sum(result.violations for result in results)
     if json:
-        facts = [_facts(result) for result in results]
+        facts = [{**_facts(result), **_standing_facts(standings.get(result.partition))} for result in results]
         print_json({"violations": violations, "partitions": facts, "missing": missing, "damaged": named(damaged)})
     elif missing:
         print(f"not looked at: {listed('partition', missing)}, of which {settings.data} has no state")
+    # What is behind stands in the line of its partition.
+    print_standings([standing for standing in standings.values() if json or not standing.text()], ends)
     if not json and (violations or damaged):
         print_note(_REBUILD)
     end_with_damaged(damaged, json=json)
@@ -148,10 +159,11 @@ def _json_line(partition: int, violation: Violation) -> None:
     )
 
 
-def _summary(result: Checked) -> str:
+def _summary(result: Checked, standing: Standing | None) -> str:
     where = "" if result.position is None else f"next offset {result.position.next_offset}, "
     found = counted(result.violations, "violation") if result.violations else "all is well"
-    return f"partition {result.partition}: {where}{counted(result.keys, 'key')}, {found}"
+    text = "" if standing is None else standing.text()
+    return f"partition {result.partition}: {where}{counted(result.keys, 'key')}, {found}{text and '; '}{text}"
 
 
 def _facts(result: Checked) -> dict[str, Any]:
@@ -163,3 +175,8 @@ def _facts(result: Checked) -> dict[str, Any]:
         "keys": result.keys,
         "violations": result.violations,
     }
+
+
+def _standing_facts(standing: Standing | None) -> dict[str, Any]:
+    """How a partition stands to its log; nothing of one whose position cannot be read."""
+    return {"log_end_offset": None, "behind": None, "owned": None} if standing is None else standing.facts()

@@ -16,20 +16,23 @@ from ops.cli.options import (
     listed,
     named,
     print_json,
+    print_standings,
     reports_errors,
 )
 
 if TYPE_CHECKING:
     from engine.digest import Digest
     from engine.system import Position
+    from ops.standing import Standing
 
 
 class Digested(NamedTuple):
-    """The digest of one partition, and the position that it stands for."""
+    """The digest of one partition, the position that it stands for, and how that stands to the log."""
 
     partition: int
     digest: Digest
     position: Position
+    standing: Standing
 
 
 @reports_errors
@@ -46,7 +49,7 @@ def digest(
 
     Equal digests at equal positions mean equal content, whatever the batches, the layout or the cleaning was. The
     digests of the partitions add up to the first one. Offsets that an operator skipped are listed. Partitions that are
-    damaged are not counted, and named at the end; exit code 1 then.
+    damaged are not counted, and named at the end; exit code 1 then. On stderr stands which are behind their log.
 
     Example: slotlog digest --data .data
     """
@@ -54,12 +57,19 @@ def digest(
     from ops.damaged import read_each
     from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
+    from ops.standing import log_ends, standing_of
     from ops.state import digest_partition
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
     here, missing = presence(settings)
-    results, damaged = read_each(here, lambda partition: Digested(partition, *digest_partition(settings, partition)))
+    ends = log_ends(settings, here)
+
+    def read(partition: int) -> Digested:
+        digest, position = digest_partition(settings, partition)
+        return Digested(partition, digest, position, standing_of(settings, ends, partition, position.next_offset))
+
+    results, damaged = read_each(here, read)
     total = Digest()
     for result in results:
         total += result.digest
@@ -79,6 +89,7 @@ def digest(
             print(f"not counted: {listed('partition', missing)}, of which {settings.data} has no state")
         if damaged:
             print(f"not counted: {listed('partition', [each.partition for each in damaged])}, damaged")
+    print_standings([result.standing for result in results], ends)
     end_with_damaged(damaged, json=json)
 
 
@@ -90,12 +101,13 @@ def _facts(result: Digested) -> dict[str, object]:
         "digest": str(result.digest),
         "keys": result.digest.keys,
         "skips": sorted(result.position.skips),
+        **result.standing.facts(),
     }
 
 
 def _print(total: Digest, results: list[Digested], *, several: bool) -> None:
     print(f"{total}  {counted(total.keys, 'key')}")
-    for partition, own, position in results:
+    for partition, own, position, _ in results:
         print(f"partition {partition}: next offset {position.next_offset}, clock {position.clock_ms} ms")
         if several:
             print(f"  digest    {own}  {counted(own.keys, 'key')}")

@@ -17,6 +17,7 @@ from ops.cli.options import (
     listed,
     print_json,
     print_note,
+    print_standings,
     reports_errors,
 )
 from ops.config import Settings
@@ -38,11 +39,19 @@ def dump(
     Example: slotlog dump --data .data | head
     """
     from ops.recorded import load_state_settings, presence
+    from ops.standing import log_ends, standing_of
+    from ops.state import reading
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     here, missing = presence(settings)
     if missing:
         print_note(f"{settings.data} has no state of {listed('partition', missing)}")
+    ends = log_ends(settings, here)
+    standings = []
+    for partition in here:
+        with reading(settings, partition) as (_, machine):
+            standings.append(standing_of(settings, ends, partition, machine.next_offset))
+    print_standings(standings, ends)
     for partition in here:
         for line in _raw_lines(settings, partition) if raw else _key_lines(settings, partition):
             print_json(line)

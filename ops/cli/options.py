@@ -6,9 +6,9 @@ import functools
 import json as json_module
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -16,6 +16,9 @@ from engine.errors import CommandError, CorruptionError, EventError, StateMismat
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import ConfigError
 from ops.damaged import Damaged
+
+if TYPE_CHECKING:
+    from ops.standing import Ends, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,6 +75,16 @@ def print_error(kind: str, message: str, *, json: bool) -> None:
 def print_note(message: str) -> None:
     """One line on stderr, for what a reader of the result must know."""
     print(f"slotlog: {message}", file=sys.stderr)
+
+
+def print_standings(standings: Iterable[Standing], ends: Ends) -> None:
+    """A line on stderr for each partition that is not up to its log; one where that is not known."""
+    standings = list(standings)
+    for standing in standings:
+        if text := standing.text():
+            print_note(f"partition {standing.partition}: {text}")
+    if ends.unknown and not all(standing.owned for standing in standings):
+        print_note(f"how far the state is behind its log is not known: {ends.unknown}")
 
 
 def listed(noun: str, numbers: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from ops.cli.options import (
     listed,
     print_json,
     print_note,
+    print_standings,
     reports_errors,
 )
 from ops.cli.replies import as_json, as_text
@@ -38,12 +39,16 @@ def query(
     partitions: StatePartitions = None,
     own: StateOwn = None,
     db: Database = 0,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Also from a state that is behind its log and that nobody applies.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Read from a state directory, at the state's own clock; also while a service runs on it.
 
-    DBSIZE adds up the partitions that are there. Options may stand anywhere; what follows -- is the command's own, even
-    where it looks like one of them.
+    A state that is behind its log and that no service applies here is refused, with exit code 1: what it says may long
+    be otherwise. Where the log cannot be asked, a note on stderr says so. DBSIZE adds up the partitions that are there.
+    Options may stand anywhere; what follows -- is the command's own, even where it looks like one of them.
 
     Example: slotlog query --data .data HGETALL user:1
     """
@@ -52,19 +57,21 @@ def query(
     if command[0].startswith("--"):
         raise typer.BadParameter(f"there is no option {command[0]}")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
-    reply = run_query(settings, [os.fsencode(word) for word in command], db)
+    reply = run_query(settings, [os.fsencode(word) for word in command], db, stale=stale)
     if json:
         print_json(as_json(reply))
     else:
         print(as_text(reply))
 
 
-def run_query(settings: Settings, command: list[bytes], db: int = 0) -> Reply:
+def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: bool = False) -> Reply:
     """The reply of one reading command, from the partition that holds its keys.
 
     Raises:
+        ConfigError: the partition is not there, or behind its log, applied by nobody, and `stale` is not set.
         EventError, CommandError: the command is wrong, or fails.
     """
+    from ops.standing import log_ends, refuse_stale, standing_of
     from ops.state import reading
 
     spec, args = find_words(command)
@@ -72,8 +79,14 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0) -> Reply:
     if spec.keyless and settings.partitions > 1 and spec.name != b"DBSIZE":
         raise CommandError(f"ERR {spec.name.decode()} over several partitions: ask the server with a Redis client")
     replies = []
-    for partition in _partitions_of(settings, spec.keys(args)):
+    partitions = _partitions_of(settings, spec.keys(args))
+    ends = log_ends(settings, partitions)
+    for partition in partitions:
         with reading(settings, partition) as (_, machine):
+            standing = standing_of(settings, ends, partition, machine.next_offset)
+            if not stale:
+                refuse_stale(standing)
+            print_standings([standing], ends)
             replies.append(machine.read(spec.name, args, db))
     return replies[0] if len(replies) == 1 else sum(replies)
 

@@ -87,7 +87,7 @@ def test_a_damaged_state(data: Path) -> None:
     *violations, facts = lines(as_json.stdout)
 
     assert (1, 1) == (plain.exit_code, as_json.exit_code)
-    assert "slotlog: `slotlog replay --to DIR` builds the state again from the log\n" == plain.stderr
+    assert "slotlog: `slotlog replay --to DIR` builds the state again from the log" == plain.stderr.splitlines()[-1]
     assert [
         "partition 1: unreadable: the record b'colour' with b'red' is none that there is",
         f"partition 1: place: {FOREIGN!r} of database 0 is of partition 0, not 1",
@@ -168,7 +168,7 @@ def test_repair_says_replay(data: Path) -> None:
 def test_progress_is_told(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no terminal, log lines on stderr say how far it is."""
     monkeypatch.setattr(progress, "_LINE_SECONDS", 0)
-    told = lines(run("check", "--data", data, "--own", 1).stderr)
+    told = lines("".join(run("check", "--data", data, "--own", 1).stderr.splitlines(keepends=True)[:-1]))
 
     assert ("check", 1000, "keys") == tuple(told[0][name] for name in ("event", "done", "unit"))
     assert told[0]["total"] > 1000

@@ -58,7 +58,7 @@ def test_partition_stops_and_goes_on_when_told(stopped: Stopped) -> None:
         ready = get(service, "/readyz")
         running = metric(service, "slotlog_partition_running")
         live = get(service, "/livez")
-        before = succeed("query", *stopped.options, "GET", KEYS[0].decode())
+        before = succeed("query", *stopped.options, "--stale", "GET", KEYS[0].decode())
 
         # The service tries again now and then, and holds the state for that moment.
         wait_until(lambda: "cannot be skipped" in run("skip", 0, END, *stopped.options).stderr, "a refusal")
