@@ -1,75 +1,43 @@
 """Clients that wait for an element: served in the order in which they came, by a pop that goes through the log.
 
 A waiting client costs nothing in the log. When a key that somebody waits for has elements, a pop is appended as an
-ordinary event (LPOP, ZPOPMIN, LMOVE …), for at most as many clients at once as there are elements. Others may be
-quicker: a pop that finds nothing keeps its client's place. No pop is sent for a client that is known to be gone; one
-that goes while its pop is under way loses the element, as in Redis when a connection breaks before the reply.
+ordinary event (LPOP, ZPOPMIN, LMOVE …), for at most as many clients at once as there are elements.
+
+Redis serves who waits before anybody's next command. So the pops for a write of this server stand in the log right
+behind it: they are sent with it, when its outcome is not known yet, for as many clients as it may serve, those of lists
+that BLMOVE fills in their turn included. For what others append, or what nobody could foresee, they are sent when it
+was applied. A pop that finds nothing keeps its client's place. No pop is sent for a client that is known to be gone;
+one that goes while its pop is under way loses the element, as in Redis when a connection breaks before the reply.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Coroutine, Iterable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
-
-import structlog
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.applied import Touched
 from engine.errors import WRONG_TYPE, CommandError, DueError
-from engine.layouts.base import LIST, NONE, TYPE_NAMES, ZSET
-from engine.registry import SPECS, Spec
+from engine.layouts.base import LIST, NONE, SET, TYPE_NAMES, ZSET
+from engine.numbers import parse_int
+from engine.registry import SPECS, Spec, keys_of
 from engine.replies import NIL_ARRAY, Reply
-from ingest.resp.applying import BROKEN
+from ingest.resp.entries import event_entry
+from ingest.resp.fills import EITHER, UNKNOWN, Fill, StoredKey, fills_of
+from ingest.resp.items import NOTHING_WRITTEN, Item
+from ingest.resp.waiters import Place, Pop, Waiter, Wish
 
 if TYPE_CHECKING:
     from ingest.resp.lane import Lane
     from ingest.resp.server import Server
     from ingest.resp.session import Session
 
-Pop = Callable[[bytes], list[bytes]]
-"""Key -> the event that pops from it: name and arguments."""
-
-Shape = Callable[[bytes, Reply], Reply]
-"""Key and the event's outcome -> what the client is answered; None when nothing was popped."""
-
 UNBLOCKED: Final = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-_LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"]}
+_LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"]}
 _TYPE: Final = SPECS[b"TYPE"]
-
-_Place = tuple[int, int, bytes]
-"""(partition, logical database, key)."""
-
-logger = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """One client that waits.
-
-    Attributes:
-        session, lane, db: whose, and where.
-        type: LIST or ZSET: what the keys must hold.
-        keys: in order of preference.
-        pop, shape: how to pop, and what to answer.
-        done: the reply, once there is one.
-        popping: the pop that is under way for it.
-        places: where it waits, one for each key.
-        expired: its time is over.
-    """
-
-    session: Session
-    lane: Lane
-    db: int
-    type: int
-    keys: list[bytes]
-    pop: Pop
-    shape: Shape
-    done: asyncio.Future[Reply]
-    popping: asyncio.Task[None] | None = None
-    places: list[_Place] = field(default_factory=list)
-    expired: bool = False
+_TYPE_CODES: Final = {name.encode(): type_code for type_code, name in TYPE_NAMES.items()}
 
 
 class Blocked:
@@ -82,48 +50,50 @@ class Blocked:
     def __init__(self, server: Server) -> None:
         self.waiters: dict[Waiter, None] = {}
         self._server = server
-        self._by_place: dict[_Place, dict[Waiter, None]] = {}
-        self._popping: dict[_Place, int] = {}
+        self._by_place: dict[Place, dict[Waiter, None]] = {}
+        self._popping: dict[Place, int] = {}
+        self._filled: deque[tuple[Place, int]] = deque()
+        self._left: dict[Place, int] = {}
+        self._serving = False
 
     @property
     def any(self) -> bool:
         """Whether anybody waits."""
         return bool(self.waiters)
 
-    async def wait(
-        self, session: Session, keys: list[bytes], type_code: int, pop: Pop, shape: Shape, timeout_s: float
-    ) -> Reply:
-        """The reply of a blocking pop.
+    def wait(self, session: Session, wish: Wish, timeout_s: float) -> Coroutine[Any, Any, Reply]:
+        """Begin to wait, and return what finds the reply.
 
         Args:
             session: who waits.
-            keys: the first that has elements is popped from.
-            type_code: LIST or ZSET.
-            pop: the event that pops from a key.
-            shape: what the client is answered for its outcome.
+            wish: for what.
             timeout_s: 0 for ever.
 
         Raises:
-            CommandError: a key holds another type, or the pop failed.
+            CommandError: a key holds another type, or there are too many; in the coroutine: the pop failed.
         """
-        lane = self._server.lane_of(keys)
+        lane = self._server.lane_of(wish.keys)
         refusal = lane.refusal(write=True)
         if refusal is not None:
             raise refusal
-        done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        waiter = Waiter(session, lane, session.db, type_code, keys, pop, shape, done)
+        name, *args = wish.event
+        entry = event_entry(lane.partition, name, args, keys_of(name, args), db=session.db)
+        waiter = Waiter(session, lane, session.db, wish, entry, asyncio.get_running_loop().create_future())
         self._check_types(waiter)
-        waiter.places = [(lane.partition, waiter.db, key) for key in dict.fromkeys(keys)]
+        waiter.places = [(lane.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
         self._join(waiter)
-        began = perf_counter()
+        for place in waiter.places:
+            self._serve(place)
+        return self._reply(waiter, timeout_s)
+
+    async def _reply(self, waiter: Waiter, timeout_s: float) -> Reply:
+        session, began = waiter.session, perf_counter()
         try:
             if session.is_finished:  # it has left between its command and now
                 session.kill()
                 return NIL_ARRAY
-            for place in waiter.places:
-                self._serve(place)
             async with asyncio.timeout(timeout_s or None):
-                reply = await asyncio.shield(done)
+                reply = await asyncio.shield(waiter.done)
         except TimeoutError:
             reply = await self._time_out(waiter)
         finally:
@@ -160,20 +130,48 @@ class Blocked:
             if type_after != NONE and place in self._by_place:
                 self._serve(place)
 
+    def on_submitted(self, lane: Lane, item: Item) -> None:
+        """A write is on its way: send the pops for who waits for what it may fill right behind it."""
+        alone = lane.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
+        is_swap = item.name == b"SWAPDB"
+        for fill in self._swapped(lane, item.args) if is_swap else fills_of(item.name, item.args, item.db):
+            place = lane.partition, fill.db, fill.key
+            if place in self._by_place:
+                type_code, elements = self._counted(lane, fill) if alone else (fill.type, fill.elements)
+                self._note(place, type_code, elements)
+        if self._filled and not self._serving:  # else `_send` has come by here, with a move
+            self._serve_noted()
+
     def look_again(self) -> None:
         """Databases were exchanged, or a partition goes on: any key may have elements now."""
         for place in list(self._by_place):
             self._serve(place)
 
-    # ------------------------------------------------------------------ inside
+    def popped(self, pop: Pop, reply: Reply) -> None:
+        """The outcome of a pop, or why there is none."""
+        waiter = pop.waiter
+        waiter.popping = None
+        self._popping[pop.place] -= waiter.wish.wanted
+        if not self._popping[pop.place]:
+            del self._popping[pop.place]
+        shaped = self._shaped(pop, reply)
+        if shaped is not None and not waiter.done.done():
+            waiter.done.set_result(shaped)
+        if waiter.lane.closing:
+            self.end()
+        if shaped is None or isinstance(shaped, CommandError):  # the element, if there is one, is for the next
+            for place in waiter.places:
+                self._serve(place)
+
+    # ------------------------------------------------------------------ who waits
 
     def _check_types(self, waiter: Waiter) -> None:
         """Redis looks at the keys up to the first that has elements; one of another type is an error."""
-        for key in waiter.keys:
-            kind = self._read(waiter.lane, _TYPE, key, waiter.db)
-            if kind == TYPE_NAMES[waiter.type].encode():
+        for key in waiter.wish.keys:
+            type_code = self._type(waiter.lane, waiter.db, key)
+            if type_code == waiter.wish.type:
                 return
-            if kind != b"none":
+            if type_code != NONE:
                 raise CommandError(WRONG_TYPE)
 
     def _join(self, waiter: Waiter) -> None:
@@ -181,7 +179,7 @@ class Blocked:
         self.waiters[waiter] = None
         for place in waiter.places:
             self._by_place.setdefault(place, {})[waiter] = None
-        self._server.witness()
+        self._watch(waiter.lane)
 
     def _leave(self, waiter: Waiter) -> None:
         if waiter not in self.waiters:
@@ -193,6 +191,11 @@ class Blocked:
             del at_place[waiter]
             if not at_place:
                 del self._by_place[place]
+        self._watch(waiter.lane)
+
+    def _watch(self, lane: Lane) -> None:
+        """Look at what is sent and applied while somebody waits."""
+        lane.on_submitted = self.on_submitted if self.any else None
         self._server.witness()
 
     async def _time_out(self, waiter: Waiter) -> Reply:
@@ -201,73 +204,120 @@ class Blocked:
         Where there are elements that others are about to take, the log decides who was first: nobody is answered nil
         whose key was never empty.
         """
-        waiter.expired = True
         self._leave(waiter)
         for place in waiter.places:
-            if waiter.popping is None and not waiter.done.done() and self._length(waiter, place[2]):
-                self._send(waiter, place)
+            if waiter.is_free and self._length(waiter.lane, waiter.db, place[2], waiter.wish.type):
+                self._send(waiter, place, early=False)
             if waiter.popping is not None:
-                await asyncio.wait((waiter.popping,))
+                await asyncio.wait((waiter.popping.done,))
         return waiter.done.result() if waiter.done.done() else NIL_ARRAY
 
-    def _serve(self, place: _Place) -> None:
-        """Send pops for as many of the clients that wait at `place` as it has elements."""
+    # ------------------------------------------------------------------ who is served
+
+    def _serve(self, place: Place) -> None:
+        """Send pops for as many of the clients that wait at `place` as it has elements now."""
         waiters = self._by_place.get(place, {})
-        free = [waiter for waiter in waiters if waiter.popping is None and not waiter.done.done()]
-        if not free:
-            return
-        length = self._length(free[0], place[2])
-        for waiter in free[: max(0, length - self._popping.get(place, 0))]:
-            self._send(waiter, place)
+        first = next((waiter for waiter in waiters if waiter.is_free), None)
+        if first is not None:
+            length = self._length(first.lane, place[1], place[2], first.wish.type)
+            self._note(place, first.wish.type, length - self._popping.get(place, 0))
+            self._serve_noted(early=False)
 
-    def _send(self, waiter: Waiter, place: _Place) -> None:
-        if waiter.lane.closing:
-            return
-        self._popping[place] = self._popping.get(place, 0) + 1
-        waiter.popping = asyncio.get_running_loop().create_task(self._pop(waiter, place))
+    def _note(self, place: Place, type_code: int, elements: int) -> None:
+        """So many elements may be at `place`."""
+        self._filled.append((place, type_code))
+        self._left[place] = self._left.get(place, 0) + elements
 
-    async def _pop(self, waiter: Waiter, place: _Place) -> None:
+    def _serve_noted(self, *, early: bool = True) -> None:
+        """Send pops for those who wait at the places noted; then for those at what these pops may fill, and so on.
+
+        As in Redis all clients of one key are served before those of the next that has become ready.
+        """
+        self._serving = True
         try:
-            shaped = await self._popped(waiter, place[2])
-        except Exception:  # a bug of ours: the client has to be answered all the same
-            logger.exception("pop_failed", client=waiter.session.id)
-            shaped = BROKEN
+            while self._filled:
+                place, type_code = self._filled.popleft()
+                for waiter in self._by_place.get(place, {}):
+                    if self._left[place] <= 0:
+                        break
+                    if waiter.is_free and type_code in {EITHER, waiter.wish.type}:
+                        if not self._may_fail(waiter, place):
+                            self._take(waiter)
+                        self._send(waiter, place, early=early)
+                early = True
         finally:
-            waiter.popping = None
-            self._popping[place] -= 1
-            if not self._popping[place]:
-                del self._popping[place]
-        if shaped is not None and not waiter.done.done():
-            waiter.done.set_result(shaped)
-        if waiter.lane.closing:
-            self.end()
-        if shaped is None or isinstance(shaped, CommandError):  # the element, if there is one, is for the next
-            for other in waiter.places:
-                self._serve(other)
+            self._serving = False
+            self._filled.clear()
+            self._left.clear()
 
-    async def _popped(self, waiter: Waiter, key: bytes) -> Reply:
-        """What the client is answered; None when there was nothing to pop, or nobody to pop for any more."""
-        if waiter.session.closing or (waiter not in self.waiters and not waiter.expired):
-            return None
-        if waiter.lane.closing:  # since this pop was thought of
-            return waiter.lane.refusal(write=True)
-        name, *args = waiter.pop(key)
-        item = waiter.lane.submit_awaited(name, args, waiter.db)
-        reply = await item.done
-        if item.offset >= 0:
-            waiter.session.last_position = waiter.lane.partition, item.offset
+    def _take(self, waiter: Waiter) -> None:
+        """Count off what its pop takes: from the first of its keys that has elements."""
+        for place in waiter.places:
+            if (left := self._left.get(place, 0)) > 0:
+                self._left[place] = left - waiter.wish.wanted
+                return
+
+    def _may_fail(self, waiter: Waiter, place: Place) -> bool:
+        """Whether its pop takes nothing though there are elements at `place`: another key of it holds another type."""
+        wish = waiter.wish
+        others = [key for key in (*wish.keys, wish.destination) if key is not None and key != place[2]]
+        return any(self._type(waiter.lane, waiter.db, key) not in {NONE, wish.type} for key in others)
+
+    def _send(self, waiter: Waiter, place: Place, *, early: bool) -> None:
+        if waiter.lane.closing:
+            return
+        self._popping[place] = self._popping.get(place, 0) + waiter.wish.wanted
+        waiter.popping = Pop(waiter, place, self.popped, early=early)
+        waiter.lane.submit(waiter.popping)
+
+    def _shaped(self, pop: Pop, reply: Reply) -> Reply:
+        """What the client is answered; None when it goes on waiting."""
+        waiter = pop.waiter
+        if pop.offset >= 0:
+            waiter.session.last_position = waiter.lane.partition, pop.offset
         if not isinstance(reply, CommandError):
-            return waiter.shape(key, reply)
-        if reply.message == WRONG_TYPE and not self._has_type(waiter, key):
+            shaped = waiter.wish.shape(reply)
+            return None if shaped is NIL_ARRAY else shaped
+        if pop.early and reply.message.startswith(NOTHING_WRITTEN):
+            return None  # nor was what it was to pop: no affair of this client
+        if reply.message == WRONG_TYPE and not self._may_fail(waiter, pop.place):
             return None  # the key was replaced meanwhile: no fault of this client
         return reply
 
-    def _has_type(self, waiter: Waiter, key: bytes) -> bool:
-        return bool(self._read(waiter.lane, _TYPE, key, waiter.db) == TYPE_NAMES[waiter.type].encode())
+    # ------------------------------------------------------------------ what the state says
 
-    def _length(self, waiter: Waiter, key: bytes) -> int:
+    def _swapped(self, lane: Lane, args: list[bytes]) -> Iterator[Fill]:
+        """What a SWAPDB may fill."""
+        first, second = (parse_int(arg) for arg in args)
+        others = {first: second, second: first}
+        for partition, db, key in list(self._by_place):
+            other = others.get(db)
+            if partition == lane.partition and other is not None:
+                yield Fill(db, key, EITHER, UNKNOWN, ((other, key),))
+
+    def _counted(self, lane: Lane, fill: Fill) -> tuple[int, int]:
+        """The type of what a write may bring, and how much of it there is at most, by its sources and what is there."""
+        if not fill.sources:
+            held = NONE if fill.type == EITHER else self._type(lane, fill.db, fill.key)
+            return fill.type, fill.elements if held in {NONE, fill.type} else 0
+        lengths = {source: self._any_length(lane, source) for source in fill.sources}
+        type_code = fill.type
+        if type_code == EITHER:
+            ((db, key),) = fill.sources
+            type_code = self._type(lane, db, key)
+        return type_code, min(fill.elements, sum(lengths.values()))
+
+    def _any_length(self, lane: Lane, source: StoredKey) -> int:
+        type_code = self._type(lane, *source)
+        return self._length(lane, *source, type_code) if type_code in _LENGTH else 0
+
+    def _type(self, lane: Lane, db: int, key: bytes) -> int:
+        name: Any = self._read(lane, _TYPE, key, db)
+        return _TYPE_CODES.get(name, NONE)
+
+    def _length(self, lane: Lane, db: int, key: bytes, type_code: int) -> int:
         try:
-            length: int = self._read(waiter.lane, _LENGTH[waiter.type], key, waiter.db)
+            length: int = self._read(lane, _LENGTH[type_code], key, db)
         except CommandError:  # it holds another type now: nothing for those who wait
             return 0
         return length

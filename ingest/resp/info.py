@@ -109,7 +109,7 @@ def _clients(server: Server) -> Fields:
     yield "watching_clients", sum(session.watched_partition is not None for session in sessions)
     yield "clients_in_timeout_table", 0
     yield "total_watched_keys", len({key for session in sessions for key in session.watched_keys})
-    yield "total_blocking_keys", len({key for waiter in server.blocked.waiters for key in waiter.keys})
+    yield "total_blocking_keys", len({key for waiter in server.blocked.waiters for key in waiter.wish.keys})
     yield "total_blocking_keys_on_nokey", 0
 
 

@@ -16,6 +16,8 @@ from ingest.log import Entry, Headers, LogRecord, Position
 from ingest.ticker import TICK
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
+NOTHING_WRITTEN: Final = "ERR nothing was written: "
+"""What the answer to a write begins with that is not in the log, and never will be; the reason follows."""
 
 # For the short way of a write. Measured: with the packer kept, the keys in a table and no call of Entry.__new__ a
 # session takes a write in 2.1 µs, else in 2.7.

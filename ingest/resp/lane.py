@@ -29,7 +29,7 @@ from ingest.log import Entry, Log, Position
 from ingest.observer import Condition
 from ingest.resp.applying import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
 from ingest.resp.entries import event_entry
-from ingest.resp.items import ITEM_BYTES, Awaited, Group, Item, Tick, log_record, without_gaps
+from ingest.resp.items import ITEM_BYTES, NOTHING_WRITTEN, Awaited, Group, Item, Tick, log_record, without_gaps
 from ingest.resp.stopping import stopping
 from ingest.seat import Seat
 
@@ -57,10 +57,8 @@ class Lane:
     ) -> None:
         self.partition = partition
         self.seat = seat
-        self.pending_events = 0
-        self.pending_bytes = 0
+        self.pending_events = self.pending_bytes = 0
         self.ready_offset = 1 << 62  # not known yet
-        self.closing = False
         self._log = log
         self._delivered = delivered
         self._read_clock = read_clock
@@ -68,9 +66,10 @@ class Lane:
         self._sent: list[Item] = []
         self._durable: deque[Group] = deque()
         self._appending: asyncio.Task[None] | None = None
-        self._scheduled = self._busy = self._going_on = self.ticking = False
+        self._scheduled = self._busy = self._going_on = self.ticking = self.closing = False
         self._failure: Exception | None = None
         self._moved = asyncio.Event()
+        self.on_submitted: Callable[[Lane, Item], None] | None = None  # told of each write that is queued
 
     # ------------------------------------------------------------------ how it is
 
@@ -119,6 +118,8 @@ class Lane:
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
+        if self.on_submitted is not None and item.entry is not None:
+            self.on_submitted(self, item)
 
     def submit_after_tick(self, item: Item) -> None:
         """Queue a read behind a TICK, which moves the partition's clock to now; one of them is under way at a time."""
@@ -213,7 +214,7 @@ class Lane:
             logger.error("append_failed", partition=self.partition, error=repr(error))
         behind = list(self._outbox)
         self._outbox.clear()
-        nothing = CommandError(f"ERR nothing was written: {error}")
+        nothing = CommandError(f"{NOTHING_WRITTEN}{error}")
         doubt = CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {error}")
         self._fail_new(items, nothing if appended_nothing(error) else doubt)
         self._fail_new(behind, nothing)
@@ -356,9 +357,8 @@ class Lane:
         durable = [item for items, _ in self._durable for item in items]
         self._durable.clear()
         self._fail(durable, CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}"))
-        waiting = list(self._outbox)
-        self._outbox.clear()
-        self._fail(waiting, nothing or CommandError(f"ERR nothing was written: {reason}"))
+        waiting, self._outbox = list(self._outbox), deque()
+        self._fail(waiting, nothing or CommandError(f"{NOTHING_WRITTEN}{reason}"))
 
     def close(self, reason: str) -> None:
         """Answer everybody now: the server ends."""

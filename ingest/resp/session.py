@@ -33,9 +33,9 @@ from ingest.resp.window import AHEAD_BYTES, CELLS_MAX, Window
 
 if TYPE_CHECKING:
     from ingest.resp.acl import User
-    from ingest.resp.blocking import Waiter
     from ingest.resp.server import Server
     from ingest.resp.transactions import Queue
+    from ingest.resp.waiters import Waiter
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
 _LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.ingest.resp import plays, plays_of_looks
+from tests.ingest.resp import plays, plays_of_looks, waiting_plays
 from tests.ingest.resp.scripts import OracleClient, OracleClients, Step, normal, play, replay
 from tests.real.oracle import Connection, Oracle
 
@@ -30,6 +30,21 @@ def test_same_as_the_oracle(name: str, resp3: bool, slotlog_address: tuple[str, 
     expected = on_oracle(oracle_server, name, resp3=resp3)
 
     assert normal(expected) == normal(replay(slotlog_address, expected, resp3=resp3))
+
+
+@pytest.mark.parametrize("resp3", [False, True])
+@pytest.mark.parametrize("name", waiting_plays.PLAYS)
+def test_who_waits_is_served_first(
+    name: str, resp3: bool, slotlog_address: tuple[str, int], oracle_server: Oracle
+) -> None:
+    """Before the pusher's next command, as on the oracle: every client gets what it gets there."""
+    with closing(oracle_server.connect()) as oracle, closing(Connection(slotlog_address)) as ours:
+        oracle.call("FLUSHALL")
+        ours.call("FLUSHALL")
+        with closing(OracleClients(oracle_server)) as clients:
+            expected = play(clients, waiting_plays.PLAYS[name], resp3=resp3)
+
+        assert expected == replay(slotlog_address, expected, resp3=resp3, control=ours)
 
 
 def on_oracle(oracle_server: Oracle, name: str, *, resp3: bool) -> list[Step]:

@@ -17,9 +17,15 @@ from engine.layouts.base import LIST, ZSET
 from engine.numbers import parse_int, parse_long_double
 from engine.replies import NIL_ARRAY, Reply
 from ingest.resp.registry import server_command
+from ingest.resp.waiters import Wish
 
 if TYPE_CHECKING:
     from ingest.resp.session import Session
+
+Event = tuple[list[bytes], Callable[[Reply], Reply]]
+"""What pops, as an event that does not wait, and what makes its outcome the reply: nil where nothing was popped."""
+
+AsEvent = Callable[[list[bytes]], Event]
 
 _FLAGS: Final = ("write", "noscript", "blocking")
 _TIMEOUT_S_MAX: Final = 2**63 / 1000 - 1
@@ -62,12 +68,14 @@ def _counted(args: list[bytes]) -> list[bytes]:
 # ---------------------------------------------------------------------- lists
 
 
-def _list_event(side: bytes) -> Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]:
-    """Inside MULTI: the first of several keys that has elements is found when the event is applied."""
+def _list_event(name: bytes, side: bytes) -> AsEvent:
+    """The first of several keys that has elements is found when the event is applied."""
 
-    def as_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+    def as_event(args: list[bytes]) -> Event:
         read_timeout(args[-1])
         keys = args[:-1]
+        if len(keys) == 1:
+            return [name, *keys], lambda value: NIL_ARRAY if value is None else [keys[0], value]
         return [b"LMPOP", b"%d" % len(keys), *keys, side], _first_popped
 
     return as_event
@@ -77,16 +85,14 @@ def _first_popped(reply: Reply) -> Reply:
     return reply if not isinstance(reply, list) else [reply[0], reply[1][0]]
 
 
-async def _pop_list(session: Session, args: list[bytes], name: bytes) -> Reply:
-    return await session.server.blocked.wait(
-        session,
-        args[:-1],
-        LIST,
-        lambda key: [name, key],
-        lambda key, value: None if value is None else [key, value],
-        read_timeout(args[-1]),
-    )
+def _wait(
+    session: Session, type_code: int, keys: list[bytes], event: Event, timeout: bytes
+) -> Coroutine[Any, Any, Reply]:
+    return session.server.blocked.wait(session, Wish(type_code, keys, *event), read_timeout(timeout))
 
+
+_LEFT: Final = _list_event(b"LPOP", b"LEFT")
+_RIGHT: Final = _list_event(b"RPOP", b"RIGHT")
 
 _list_popper = partial(
     server_command,
@@ -99,16 +105,16 @@ _list_popper = partial(
 )
 
 
-@_list_popper("BLPOP key [key ...] timeout", as_event=_list_event(b"LEFT"))
+@_list_popper("BLPOP key [key ...] timeout", as_event=_LEFT)
 def blpop(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the first element of the first list that has any; wait for one up to `timeout` seconds."""
-    return _pop_list(session, args, b"LPOP")
+    return _wait(session, LIST, args[:-1], _LEFT(args), args[-1])
 
 
-@_list_popper("BRPOP key [key ...] timeout", as_event=_list_event(b"RIGHT"))
+@_list_popper("BRPOP key [key ...] timeout", as_event=_RIGHT)
 def brpop(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the last element of the first list that has any; wait for one up to `timeout` seconds."""
-    return _pop_list(session, args, b"RPOP")
+    return _wait(session, LIST, args[:-1], _RIGHT(args), args[-1])
 
 
 def _read_side(text: bytes) -> bytes:
@@ -118,18 +124,18 @@ def _read_side(text: bytes) -> bytes:
     return side
 
 
-def _move_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+def _move_event(args: list[bytes]) -> Event:
     sides = [_read_side(side) for side in args[2:4]]
     read_timeout(args[-1])
     return [b"LMOVE", *args[:2], *sides], _same
 
 
-def _rotate_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+def _rotate_event(args: list[bytes]) -> Event:
     read_timeout(args[-1])
     return [b"RPOPLPUSH", *args[:-1]], _same
 
 
-def _many_event(name: bytes, args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+def _many_event(name: bytes, args: list[bytes]) -> Event:
     read_timeout(args[0])
     return [name, *args[1:]], _same
 
@@ -150,21 +156,22 @@ _list_mover = partial(
 @_list_mover("BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout", since="6.2.0", as_event=_move_event)
 def blmove(session: Session, args: list[bytes]) -> Reply:
     """Move an element from one list to another; wait for one up to `timeout` seconds."""
-    source, destination, from_side, to_side, timeout = args
-    sides = [_read_side(from_side), _read_side(to_side)]
-    return _move(session, [b"LMOVE", source, destination, *sides], read_timeout(timeout))
+    return _move(session, args, _move_event(args))
 
 
 @_list_mover("BRPOPLPUSH source destination timeout", since="2.2.0", as_event=_rotate_event)
 def brpoplpush(session: Session, args: list[bytes]) -> Reply:
     """Move the last element of one list to the front of another; wait for one up to `timeout` seconds."""
-    return _move(session, [b"RPOPLPUSH", *args[:2]], read_timeout(args[2]))
+    return _move(session, args, _rotate_event(args))
 
 
-async def _move(session: Session, event: list[bytes], timeout_s: float) -> Reply:
-    reply = await session.server.blocked.wait(
-        session, [event[1]], LIST, lambda _: event, lambda _, value: value, timeout_s
-    )
+def _move(session: Session, args: list[bytes], event: Event) -> Coroutine[Any, Any, Reply]:
+    wish = Wish(LIST, args[:1], *event, destination=args[1])
+    return _moved(session, session.server.blocked.wait(session, wish, read_timeout(args[-1])))
+
+
+async def _moved(session: Session, waiting: Coroutine[Any, Any, Reply]) -> Reply:
+    reply = await waiting
     return None if reply is NIL_ARRAY and session.protocol == 3 else reply
 
 
@@ -174,21 +181,10 @@ async def _move(session: Session, event: list[bytes], timeout_s: float) -> Reply
 def _wait_many(
     session: Session, args: list[bytes], type_code: int, name: bytes, ends: Mapping[bytes, bool]
 ) -> Coroutine[Any, Any, Reply]:
-    timeout_s = read_timeout(args[0])
-    keys, end, wanted = parse_multi_pop(args[1:], ends)
-    side = next(word for word, means in ends.items() if means is end)
-    return session.server.blocked.wait(
-        session,
-        keys,
-        type_code,
-        lambda key: [name, b"1", key, side, b"COUNT", b"%d" % wanted],
-        _not_nil,
-        timeout_s,
-    )
-
-
-def _not_nil(_: bytes, reply: Reply) -> Reply:
-    return None if reply is NIL_ARRAY else reply
+    event = _many_event(name, args)
+    keys, _, wanted = parse_multi_pop(args[1:], ends)
+    wish = Wish(type_code, keys, *event, wanted=wanted)
+    return session.server.blocked.wait(session, wish, read_timeout(args[0]))
 
 
 @server_command(
@@ -224,10 +220,12 @@ def bzmpop(session: Session, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- sorted sets
 
 
-def _zset_event(side: bytes) -> Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]:
-    def as_event(args: list[bytes]) -> tuple[list[bytes], Callable[[Reply], Reply]]:
+def _zset_event(name: bytes, side: bytes) -> AsEvent:
+    def as_event(args: list[bytes]) -> Event:
         read_timeout(args[-1])
         keys = args[:-1]
+        if len(keys) == 1:
+            return [name, *keys], lambda popped: [keys[0], *_flat(popped)] if popped else NIL_ARRAY
         return [b"ZMPOP", b"%d" % len(keys), *keys, side], _first_member
 
     return as_event
@@ -240,21 +238,13 @@ def _first_member(reply: Reply) -> Reply:
     return [reply[0], member, score]
 
 
-async def _pop_zset(session: Session, args: list[bytes], name: bytes) -> Reply:
-    return await session.server.blocked.wait(
-        session,
-        args[:-1],
-        ZSET,
-        lambda key: [name, key],
-        lambda key, popped: [key, *_flat(popped)] if popped else None,
-        read_timeout(args[-1]),
-    )
-
-
 def _flat(popped: Reply) -> list[Reply]:
     """The member and its score, of a reply that has them as a pair or flat."""
     return list(popped[0]) if isinstance(popped[0], tuple) else list(popped)
 
+
+_LOWEST: Final = _zset_event(b"ZPOPMIN", b"MIN")
+_HIGHEST: Final = _zset_event(b"ZPOPMAX", b"MAX")
 
 _zset_popper = partial(
     server_command,
@@ -267,13 +257,13 @@ _zset_popper = partial(
 )
 
 
-@_zset_popper("BZPOPMIN key [key ...] timeout", as_event=_zset_event(b"MIN"))
+@_zset_popper("BZPOPMIN key [key ...] timeout", as_event=_LOWEST)
 def bzpopmin(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the member with the lowest score; wait for one up to `timeout` seconds."""
-    return _pop_zset(session, args, b"ZPOPMIN")
+    return _wait(session, ZSET, args[:-1], _LOWEST(args), args[-1])
 
 
-@_zset_popper("BZPOPMAX key [key ...] timeout", as_event=_zset_event(b"MAX"))
+@_zset_popper("BZPOPMAX key [key ...] timeout", as_event=_HIGHEST)
 def bzpopmax(session: Session, args: list[bytes]) -> Reply:
     """Remove and give the member with the highest score; wait for one up to `timeout` seconds."""
-    return _pop_zset(session, args, b"ZPOPMAX")
+    return _wait(session, ZSET, args[:-1], _HIGHEST(args), args[-1])

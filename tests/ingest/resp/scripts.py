@@ -1,6 +1,8 @@
 r"""One small play with several clients, on a valkey-server and on our server: what each client got, line by line.
 
     a: SUBSCRIBE x          client `a` sends a command (words as in a shell)
+    a: SET x 1 ; GET x      … or several in one write
+    a: CLIENT KILL ID @b    … with the id of a client that has connected before, where the servers have sockets
     a< b'*3\r\n…'           what `a` got by the time that the server was done with it
 
 Ours has no socket here: the connections are real, what is beneath them is memory. So every byte is there at once, and
@@ -15,6 +17,8 @@ import re
 import shlex
 import socket
 import time
+from collections.abc import Mapping
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Final, Protocol, cast
 
@@ -57,12 +61,15 @@ def play(clients: Clients, script: str, *, resp3: bool = False) -> list[Step]:
     return steps
 
 
-def replay(address: tuple[str, int], steps: list[Step], *, resp3: bool = False) -> list[Step]:
+def replay(
+    address: tuple[str, int], steps: list[Step], *, resp3: bool = False, control: real.Connection | None = None
+) -> list[Step]:
     """Run the script of `steps` over sockets, and return it with what everybody got there.
 
-    Each client reads as many replies and messages as `steps` say that it got; what is too much is seen at the end.
+    Each client reads as many replies and messages as `steps` say that it got; what is too much is seen at the end. With
+    `control`, another connection to that server, a client that is answered nothing has to be one that is blocked.
     """
-    clients = _SocketClients(address, resp3=resp3)
+    clients = _SocketClients(address, resp3=resp3, control=control)
     try:
         return [(line, clients.say(*_read_line(line), expected)) for line, expected in steps] + clients.end()
     finally:
@@ -99,7 +106,7 @@ class OracleClients:
         """As `Clients.say`."""
         if name not in self._sockets:
             self._connect(name)
-        data = real.request(command)
+        data = _request(command, self._ids)
         if name in self._ids:
             self._sockets[name].sendall(data)
             self._sent[name] += len(data)
@@ -162,17 +169,21 @@ class OracleClient:
 class _SocketClients:
     """Clients of a server that is another process."""
 
-    def __init__(self, address: tuple[str, int], *, resp3: bool) -> None:
+    def __init__(self, address: tuple[str, int], *, resp3: bool, control: real.Connection | None) -> None:
         self._address = address
         self._resp3 = resp3
         self._connected: dict[str, tuple[socket.socket, BinaryIO]] = {}
+        self._ids: dict[str, int] = {}
+        self._control = control
 
     def say(self, name: str, command: list[bytes], expected: dict[str, bytes]) -> dict[str, bytes]:
         """Send a command, and read as many replies and messages for each client as are expected."""
         if name not in self._connected:
             self._connect(name)
         with contextlib.suppress(ConnectionError):  # it was closed before
-            self._connected[name][0].sendall(real.request(command))
+            self._connected[name][0].sendall(_request(command, self._ids))
+        if name not in expected and self._control is not None:
+            self._wait_until_blocked(name, self._control)
         return {who: _read_frames(self._connected[who][1], _count(data)) for who, data in expected.items()}
 
     def end(self) -> list[Step]:
@@ -181,7 +192,9 @@ class _SocketClients:
         for name, (connected, stream) in self._connected.items():
             with contextlib.suppress(ConnectionError):
                 connected.sendall(real.request([b"QUIT"]))
-            got = stream.read()
+            got = b""
+            with contextlib.suppress(OSError):  # one that has timed out before
+                got = stream.read()
             if not re.fullmatch(rb"(?:\+.*\r\n)*", got):
                 late.append((name, {name: got}))
         return late
@@ -192,9 +205,18 @@ class _SocketClients:
             stream.close()
             connected.close()
 
+    def _wait_until_blocked(self, name: str, control: real.Connection) -> None:
+        """It is answered nothing now: wait until the server holds it, or has closed it."""
+        until = time.monotonic() + _DEADLINE_S
+        while re.search(rb" flags=[^ b]+ ", control.call("CLIENT", "LIST", "ID", self._ids[name])):
+            assert time.monotonic() < until, f"{name} is neither answered nor blocked"
+
     def _connect(self, name: str) -> None:
         connected = socket.create_connection(self._address, timeout=_DEADLINE_S)
         self._connected[name] = connected, connected.makefile("rb")
+        if self._control is not None:
+            connected.sendall(real.request([b"CLIENT", b"ID"]))
+            self._ids[name] = int(read_frame(self._connected[name][1])[1:])
         if self._resp3:
             connected.sendall(real.request([b"HELLO", b"3"]))
             read_frame(self._connected[name][1])
@@ -296,6 +318,15 @@ class _Process:
     settings: Final[dict[str, str]] = {}
 
 
+def _request(words: list[bytes], ids: Mapping[str, int]) -> bytes:
+    """The commands between the `;`, as bytes; `@name` is the id of a client."""
+    requests = b""
+    for is_end, command in groupby(words, lambda word: word == b";"):
+        if not is_end:
+            requests += real.request([b"%d" % ids[word[1:].decode()] if word[:1] == b"@" else word for word in command])
+    return requests
+
+
 def _count(data: bytes) -> int:
     """How many frames there are, the end of the connection among them."""
     stream = io.BytesIO(data.removesuffix(_CLOSED))
@@ -308,7 +339,7 @@ def _count(data: bytes) -> int:
 def _read_frames(stream: BinaryIO, count: int) -> bytes:
     """So many frames; less when the connection ends or nothing more comes."""
     got = b""
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(OSError):  # a time-out, now or before
         for _ in range(count):
             got += read_frame(stream) or _CLOSED
     return got
