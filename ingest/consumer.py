@@ -22,7 +22,7 @@ import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
 from ingest.beside import apply_beside
-from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError
+from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
 from ingest.log import Log, LogRecord, Reader
 from ingest.observer import Condition, Observer
 from ingest.seat import RETRY_SECONDS_MIN, HasRoom, Seat, no_room
@@ -237,7 +237,8 @@ class Consumer:
                 await seat.worker.apply(records, start, end, partial(reader.headers, partition))
             else:
                 await apply_beside(seat, seat.beside, records, end, partial(reader.headers, partition))
-        except (LogUnavailableError, StoreBusyError) as error:
+        except (LogUnavailableError, StoreBusyError, RecordHeldError) as error:
+            seat.holds_record = isinstance(error, RecordHeldError)
             self._set_aside(partition, Condition.WAITING, str(error))
         except CorruptionError as error:
             if seat.worker.is_open:
@@ -256,7 +257,7 @@ class Consumer:
             if partition in self._stopped_outside:
                 return
             seat.retry_seconds = RETRY_SECONDS_MIN
-            seat.on_trial = seat.stopped_by_record = False
+            seat.on_trial = seat.stopped_by_record = seat.holds_record = False
             self._set(partition, Condition.RUNNING, "")
             return
         reader.pause(partition)
@@ -329,6 +330,7 @@ class Consumer:
                 if not seat.worker.is_open:
                     seat.worker.open()
                 _pass_by_unreadable(seat)
+                seat.worker.take_decision()
                 await seat.worker.check()
             except LogUnavailableError as error:
                 self._set_aside(partition, seat.condition, str(error))
@@ -347,7 +349,7 @@ class Consumer:
                 reader.seek(partition, seat.worker.machine.next_offset)
                 reader.resume(partition)
                 seat.position = seat.worker.machine.position
-                if seat.stopped_by_record:
+                if seat.stopped_by_record or seat.holds_record:
                     seat.on_trial = True
                 else:
                     self._set(partition, Condition.RUNNING, "")

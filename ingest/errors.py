@@ -5,6 +5,7 @@ LogUnavailableError       the log cannot be reached now; nothing was appended; t
 ├─ WallClockMovedError    the machine's clock was set: nothing is appended until it is right, or an operator agrees
 ├─ LogDamagedError        the log cannot be read where it says what it holds: it is damaged, or its disk fails
 └─ LogRecordError         the log gives a record that cannot be read: the partition cannot go on, others can
+RecordHeldError           a record from the future: its partition waits for the wall clock, or for an operator
 LogMismatchError          the log is not the one that the state was built from, or its settings lose events: stop
 RecordTooLargeError       an entry that no log takes; nothing was appended
 TimeAheadError            an entry with a time in the future; nothing was appended
@@ -14,6 +15,7 @@ ProducerClosedError       a producer was used after its close
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from engine.errors import CROSS_SLOT
@@ -42,6 +44,23 @@ class WallClockMovedError(LogUnavailableError):
 
 class LogDamagedError(LogUnavailableError):
     """The log cannot be read, and it is not a record alone: it is damaged, or its disk fails. Nothing was appended."""
+
+
+class RecordHeldError(Exception):
+    """A record whose time lies so far in the future that its partition does not apply it. It waits.
+
+    Attributes:
+        offset, time_ms: the record's.
+    """
+
+    def __init__(self, partition: int, offset: int, time_ms: int) -> None:
+        super().__init__(
+            f"the record at offset {offset} has a time in the future, {time_ms} ms ({_moment(time_ms)}): it waits until"
+            f" the wall clock is there. If it is wrong, `slotlog clock set {partition}` gives it, and all up to the"
+            f" log's end, the time of now; if it is right, `slotlog clock accept {partition}`"
+        )
+        self.offset = offset
+        self.time_ms = time_ms
 
 
 class LogRecordError(LogUnavailableError):
@@ -110,6 +129,14 @@ class CrossSlotError(ValueError):
 
 class ProducerClosedError(RuntimeError):
     """The producer is closed, or was closed while the event waited."""
+
+
+def _moment(time_ms: int) -> str:
+    """A time as people write it; that of a record may lie beyond the calendar."""
+    try:
+        return (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return "beyond the year 9999"
 
 
 def appended_nothing(error: Exception) -> bool:

@@ -87,7 +87,8 @@ class Seat:
         worker: its store and machine; closed while the partition is stopped.
         condition, reason: how it is, and why it is not running.
         stopped_by_record: why it is not running is a record, not its store or its log.
-        on_trial: open again after a record stopped it; it counts as stopped until a batch is committed.
+        holds_record: why it waits is a record from the future.
+        on_trial: open again after a record stopped or held it; it counts as before until a batch is committed.
         unreadable_offset: a record that the log cannot give; None if there is none.
         position: the committed one, also while the worker is closed; None before it was open.
         caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
@@ -106,6 +107,7 @@ class Seat:
     condition: Condition = Condition.OPENING
     reason: str = ""
     stopped_by_record: bool = False
+    holds_record: bool = False
     on_trial: bool = False
     unreadable_offset: int | None = None
     position: Position | None = None

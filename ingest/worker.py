@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Sequence
+from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from stamina import Attempt, retry_context
 
 from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
+from engine.limits import TIME_MS_MAX
 from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.store.base import Store
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
 from engine.sweep import Sweeper, Swept
-from engine.system import Home
+from engine.system import Home, Retimes, retime_changes
 from ingest.dead_letters import DeadLetter, DeadLetters
+from ingest.errors import RecordHeldError
 from ingest.events import decode
 from ingest.log import Headers, Log, LogRecord
 from ingest.observer import Observer
@@ -34,6 +37,8 @@ BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 _BATCH_RECORDS_MIN: Final = 16
 _LOOP_SECONDS_MAX: Final = 0.005
 _SWEPT_KEYS_MAX: Final = 100  # about as long
+
+_TIME_OF: Final = itemgetter(1)
 
 OpenStore = Callable[[int], Store]
 """Opens the store of a partition; raises CorruptionError, OSError."""
@@ -49,6 +54,11 @@ def _tell_nobody(_partition: int, _swept: Swept) -> None:
     """Nobody wants to know what expires."""
 
 
+def _nothing_decided(_partition: int) -> Retimes:
+    """No operator has said anything."""
+    return ()
+
+
 def no_headers(_offset: int) -> Headers:
     """What a record without headers has."""
     return ()
@@ -61,6 +71,8 @@ class Worker:
         home: which topic, partition and layout.
         open_store: called at each `open`.
         dead_letters: None for a replay, which sends none.
+        latest_ms: the latest time that a record may have now to be applied; None: any, as in a replay.
+        decided: what an operator has decided on the times of a partition's records, as `Position.retimes` has it.
         records_max: the largest batch; smaller ones change nothing but the time it takes.
         tracing: makes spans of what is applied from the log; None: no spans.
     """
@@ -73,6 +85,8 @@ class Worker:
         dead_letters: DeadLetters | None,
         observer: Observer,
         *,
+        latest_ms: Callable[[], int] | None = None,
+        decided: Callable[[int], Retimes] = _nothing_decided,
         records_max: int = BATCH_RECORDS_MAX,
         cached_keys_max: int = CACHED_KEYS_MAX,
         tracing: Tracing | None = None,
@@ -83,6 +97,8 @@ class Worker:
         self._open_store = open_store
         self._dead_letters = dead_letters
         self._observer = observer
+        self._latest_ms = latest_ms
+        self._decided = decided
         self._records_max = records_max
         self._records = records_max
         self._cached_keys_max = cached_keys_max
@@ -155,7 +171,7 @@ class Worker:
             headers_of: gives the headers of a record by offset, for dead letters.
 
         Raises:
-            PartitionStoppedError: everything before that record is applied and committed.
+            PartitionStoppedError, RecordHeldError: everything before that record is applied and committed.
             LogUnavailableError: the dead-letter store is away.
             StoreBusyError: RocksDB has been behind with its compactions for half a minute.
             Exception: the store failed; close it and open it again.
@@ -168,6 +184,8 @@ class Worker:
         while at < len(records):
             began = perf_counter()
             batch, value_bytes = self._batch(records, at)
+            if self._latest_ms is not None:
+                batch = self._up_to_held(batch, self._latest_ms)
             end = to_position if at + len(batch) == len(records) else 0
             at += await self._apply_batch(batch, value_bytes, end)
             self._adapt(perf_counter() - began)
@@ -179,6 +197,35 @@ class Worker:
             except BaseException:
                 self.machine.rollback()
                 raise
+
+    def take_decision(self) -> None:
+        """Keep in the state what an operator has decided on the times of records, if anything: see `decided`."""
+        position = self.machine.position
+        for decision in self._decided(self.partition):
+            if decision not in position.retimes:
+                self.store.write(retime_changes(*decision))
+                kept = [each for each in position.retimes if each[0] != decision[0]]
+                position.retimes = tuple(sorted([*kept, decision]))
+
+    def is_held(self, offset: int, time_ms: int) -> bool:
+        """Whether the record there is not to be applied now: it is from the future, and nobody has decided on it."""
+        machine = self.machine
+        if self._latest_ms is None or time_ms <= machine.clock_ms or time_ms > TIME_MS_MAX:
+            return False
+        if time_ms <= self._latest_ms() or offset in machine.position.skips:
+            return False
+        return not any(begin <= offset < end for begin, end, _ in machine.position.retimes)
+
+    def _up_to_held(self, batch: Sequence[LogRecord], latest_ms: Callable[[], int]) -> Sequence[LogRecord]:
+        """The records before the first one that is held."""
+        if max(map(_TIME_OF, batch)) <= max(self.machine.clock_ms, latest_ms()):  # 0.03 us for each record
+            return batch
+        for place, (offset, time_ms, _, _) in enumerate(batch):
+            if self.is_held(offset, time_ms):
+                if not place:
+                    raise RecordHeldError(self.partition, offset, time_ms)
+                return batch[:place]
+        return batch
 
     def _batch(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
         count = self._records
@@ -217,6 +264,9 @@ class Worker:
         Raises:
             As `apply`.
         """
+        for offset, time_ms, _, _ in batch:
+            if self.is_held(offset, time_ms):
+                raise RecordHeldError(self.partition, offset, time_ms)
         value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
         return await self._apply_decoded(batch, decoded, value_bytes, perf_counter(), 0, waiting)
 

@@ -2,7 +2,9 @@
 
 DATA/clock.json has the newest moment at which the wall clock was right, beside the clock since the machine's boot: a
 service that is started again while the wall clock is wrong finds out by it. DATA/clock-agreed is an operator's word
-that the wall clock is right (`slotlog clock agree`); it is taken away once read.
+that the wall clock is right (`slotlog clock agree`); it is taken away once read. DATA/retime-PARTITION-OFFSET.json is
+one on the times of records from that offset on (`slotlog clock set`, `accept`): a running service takes it into its
+state, and a replay finds it when there is no state any more.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import structlog
 
+from engine.system import Retimes
 from ingest.clock import WALL
 from ops.config import ConfigError, Settings
 
@@ -107,6 +111,30 @@ async def agree(data: Path, seconds: float = 5.0) -> None:
             file.unlink(missing_ok=True)
             raise ConfigError(f"no service runs on {data}: one that starts asks again if it has to")
         await asyncio.sleep(_LOOK_SECONDS / 10)
+
+
+def decide(data: Path, partition: int, begin: int, end: int, time_ms: int) -> None:
+    """Keep an operator's decision: no record of `partition` from offset `begin` to before `end` has a later time."""
+    file = data / f"retime-{partition}-{begin}.json"
+    new = file.with_suffix(".new")
+    with new.open("w") as text:
+        json.dump([begin, end, time_ms], text)
+        text.flush()
+        os.fsync(text.fileno())
+    new.replace(file)
+
+
+def decided(data: Path, partition: int) -> Retimes:
+    """What operators have decided on the times of a partition's records."""
+    files = data.glob(f"retime-{partition}-*.json")
+    return tuple(
+        sorted((begin, end, time_ms) for begin, end, time_ms in (json.loads(file.read_text()) for file in files))
+    )
+
+
+def latest_ms() -> int:
+    """The latest time that a record may have now to be applied."""
+    return WALL.now_ms() + WALL.ahead_max_ms
 
 
 def _leave(file: Path) -> None:

@@ -14,13 +14,14 @@ import structlog
 
 from engine.digest import Digest
 from engine.errors import CorruptionError, StateMismatchError
-from engine.store.base import Store
+from engine.store.base import Changes, Store
 from engine.store.rocks import RocksStore
-from engine.system import replaying_changes, skip_changes
+from engine.system import Retimes, replaying_changes, retime_changes, skip_changes
 from ingest.consumer import Consumer
 from ingest.log import Log, open_log
 from ingest.observer import NullObserver
 from ingest.worker import Worker
+from ops.clocks import decided
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state import (
@@ -76,6 +77,7 @@ class _Live:
 
     skips: frozenset[int] = frozenset()
     note: str = ""
+    retimes: Retimes = ()
 
 
 async def replay(
@@ -90,8 +92,8 @@ async def replay(
     """Rebuild every owned partition into `to`, without the records that an operator has decided to go past.
 
     Args:
-        settings: the log, and the live state: its skips are taken over, and it is compared with. A live state that is
-            damaged or of another topic is left aside, with a note.
+        settings: the log, and the live state: its skips and decisions on times are taken over, and it is compared with.
+            A live state that is damaged or of another topic is left aside, with a note.
         to: a directory that is empty or not there.
         until: where to end.
         skips: (partition, offset) of records to go past, beside those that the live state goes past.
@@ -111,7 +113,15 @@ async def replay(
         ends = await _ends(log, settings.owned, until)
         _check_skips(skips, ends)
         carried = [(partition, offset) for partition, state in live.items() for offset in sorted(state.skips)]
-        await _replay_to(settings, log, to, ends, [*carried, *skips], records_max, tell or _tell_nobody)
+        retimes = {each: {*state.retimes, *decided(settings.data, each)} for each, state in live.items()}
+        prepared = {
+            partition: [
+                *(skip_changes(offset) for skipped, offset in (*carried, *skips) if skipped == partition),
+                *(retime_changes(*decision) for decision in sorted(retimes[partition])),
+            ]
+            for partition in ends
+        }
+        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody)
     finally:
         await log.close()
     return [_compare(settings, to, partition, live[partition]) for partition in settings.owned]
@@ -122,7 +132,7 @@ def _look_at(settings: Settings, partition: int) -> _Live:
         return _Live(note=f"{settings.data} has no state of it")
     try:
         with reading(settings, partition) as (_, machine):
-            return _Live(machine.position.skips)
+            return _Live(machine.position.skips, retimes=machine.position.retimes)
     except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
         logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
         return _Live(note=str(error))
@@ -170,7 +180,7 @@ async def _replay_to(
     log: Log,
     to: Path,
     ends: Mapping[int, int],
-    skips: Sequence[tuple[int, int]],
+    prepared: Mapping[int, Sequence[Changes]],
     records_max: int,
     tell: Tell,
 ) -> None:
@@ -179,9 +189,8 @@ async def _replay_to(
     for partition in ends:
         store = open_store(partition)
         store.write(replaying_changes(begins=True))
-        for skipped, offset in skips:
-            if skipped == partition:
-                store.write(skip_changes(offset))
+        for changes in prepared[partition]:
+            store.write(changes)
         store.flush_all()
         store.close()
     workers = {

@@ -21,7 +21,7 @@ from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
 from ingest.worker import Worker
 from ops.cleaning import cleaning
-from ops.clocks import ClockGuard
+from ops.clocks import ClockGuard, decided, latest_ms
 from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
 from ops.health import Health, PartitionHealth
 from ops.metrics import Metrics, Watched
@@ -240,6 +240,8 @@ class Service:
                 open_store,
                 self._dead_letters,
                 self._observer,
+                latest_ms=latest_ms,
+                decided=partial(decided, settings.data),
                 records_max=settings.batch_records_max,
                 cached_keys_max=cached_keys_max(settings),
                 tracing=None if self._spans is None else self._spans.tracing,

@@ -55,6 +55,8 @@ def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_c
         UnusualError, Exception: as `Machine.apply`; roll back.
     """
     machine = seat.worker.machine
+    if positions and seat.worker.is_held(positions[-1].offset, positions[-1].time_ms):
+        raise UnusualError
     answers: Answers = []
     done: list[Applied] = []
     ends = perf_counter() + PART_SECONDS

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
-from ops.cli.options import Data, Json, print_json, reports_errors
-from ops.config import load_settings
+from ops.cli.options import (
+    Data,
+    Json,
+    LogUrl,
+    StateOwn,
+    StatePartitions,
+    StateTopic,
+    listed,
+    print_json,
+    reports_errors,
+)
+from ops.config import ConfigError, load_settings
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+_Partition = Annotated[int, typer.Argument(help="The partition.")]
 
 
 @app.callback()
 def clock() -> None:
     """The time of this machine and of the log, and what to do when one of them is wrong.
 
-    Example: slotlog clock agree
+    Example: slotlog clock show
     """
 
 
@@ -37,3 +52,110 @@ def agree(*, data: Data = None, json: Json = False) -> None:
         print_json({"agreed": True})
     else:
         print("the service takes the wall clock as right")
+
+
+@app.command()
+@reports_errors
+def show(
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: StateOwn = None,
+    json: Json = False,
+) -> None:
+    """Say where the clocks of the partitions stand, and which record waits as its time lies in the future.
+
+    Example: slotlog clock show --data .data
+    """
+    from ops.log_time import log_times
+    from ops.recorded import load_state_settings
+
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    seen = asyncio.run(log_times(settings))
+    if json:
+        print_json({"partitions": [asdict(each) for each in seen]})
+        return
+    for each in seen:
+        ahead = f", {each.ahead_ms / 1000:.0f} s ahead of the wall clock" if each.ahead_ms > 0 else ""
+        print(f"partition {each.partition}: clock {each.clock_ms} ms{ahead}")
+        if each.held_ms:
+            print(f"  offset {each.next_offset} is held: its time is {each.held_ms} ms")
+
+
+@app.command()
+@reports_errors
+def accept(
+    partition: _Partition,
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    json: Json = False,
+) -> None:
+    """Decide that the record from the future that a partition holds is right, and all behind it up to the log's end.
+
+    Every key dies that was to die by then. A running service goes on within seconds; the decision is kept.
+
+    Example: slotlog clock accept 0 --data .data
+    """
+    from ops.log_time import accept
+    from ops.recorded import load_state_settings
+
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    first, last = asyncio.run(accept(settings, partition))
+    if json:
+        print_json({"partition": partition, "first_offset": first, "last_offset": last})
+    else:
+        print(f"partition {partition} applies {listed('offset', sorted({first, last}))} with the times that they have")
+
+
+@app.command(name="set")
+@reports_errors
+def set_(
+    partition: _Partition,
+    *,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="In ms since 1970, or as 2026-11-22T16:00:00+00:00.")
+    ] = None,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    json: Json = False,
+) -> None:
+    """Set a partition's time right: its clock goes back to now, by an event in the log, and so does the embedded log's.
+
+    What is due at the old clock goes first. Records from the future that the partition holds count as of that time, up
+    to the log's end. A running service goes on within seconds.
+
+    Example: slotlog clock set 0 --data .data
+    """
+    from ops.log_time import set_back
+    from ops.recorded import load_state_settings
+
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
+    if json:
+        print_json(asdict(done))
+        return
+    if done.offset >= 0:
+        print(f"partition {partition}: the event at offset {done.offset} sets its clock back to {done.to_ms} ms")
+    if done.retimed is not None:
+        offsets = listed("offset", sorted(set(done.retimed)))
+        print(f"partition {partition}: no record of {offsets} counts as later than {done.to_ms} ms")
+
+
+def _moment_ms(text: str) -> int:
+    """A time in ms, as `--to` has it."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"--to {text!r} is neither milliseconds since 1970 nor a time such as 2026-11-22T16:00Z"
+        ) from None
+    return int(moment.astimezone().timestamp() * 1000)
