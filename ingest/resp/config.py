@@ -26,6 +26,7 @@ from ingest.resp.parameters import (
     INT64_MAX,
     PERCENTILES,
     SECRET,
+    SHARE,
     TEXT,
     YES_NO,
     Kind,
@@ -64,6 +65,7 @@ def _real() -> tuple[Parameter, ...]:
     limits = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
     return (
         Parameter("maxclients", integer(1, 2**32 - 1), "10000", mutable=True),
+        Parameter("maxmemory-clients", SHARE, str(1024 * _MIB), mutable=True),
         Parameter("timeout", seconds, "0", mutable=True),
         Parameter("tcp-keepalive", seconds, "300", mutable=True),
         Parameter("proto-max-bulk-len", memory(_MIB, STRING_BYTES_MAX), "512mb", mutable=True),
@@ -134,7 +136,6 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "maxmemory": "0",
     "maxmemory-policy": "noeviction",
     "maxmemory-samples": "5",
-    "maxmemory-clients": "0",
     "lfu-log-factor": "10",
     "lfu-decay-time": "1",
     "lazyfree-lazy-eviction": "yes",

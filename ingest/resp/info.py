@@ -214,7 +214,9 @@ def _stats(server: Server) -> Fields:
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
-    for name in ("evicted_keys", "evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"):
+    yield "evicted_keys", 0
+    yield "evicted_clients", stats.evicted_clients
+    for name in ("total_eviction_exceeded_time", "current_eviction_exceeded_time"):
         yield name, 0
     yield "keyspace_hits", stats.keyspace_hits
     yield "keyspace_misses", stats.keyspace_misses

@@ -76,6 +76,16 @@ def memory(least: int, most: int) -> Kind:
     return Kind(parse)
 
 
+def _parse_share(text: str, _now: Any) -> int:
+    """Bytes, or below 0 a share in percent: how Redis keeps such a value as well."""
+    if not text.endswith("%"):
+        return _within(_bytes(text), 0, INT64_MAX)
+    percent = parse_int(text[:-1].encode(errors="surrogateescape"))
+    if percent is None or not 0 <= percent <= 100:
+        raise ValueError("argument must be a memory or percent value")
+    return -percent
+
+
 def choice(*names: str) -> Kind:
     """One of these words, in any case."""
 
@@ -153,6 +163,7 @@ def _show_limits(limits: BufferLimits) -> str:
     return " ".join(f"{name} {limit.hard_bytes} {limit.soft_bytes} {limit.soft_seconds}" for name, limit in named)
 
 
+SHARE: Final = Kind(_parse_share, lambda value: str(value) if value >= 0 else f"{-value}%")
 TEXT: Final = Kind(lambda text, _now: text)
 SECRET: Final = Kind(lambda text, _now: text, lambda there: HIDDEN if there else "", bool)
 YES_NO: Final = Kind(_parse_yes_no, lambda value: "yes" if value else "no")

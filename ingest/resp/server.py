@@ -28,6 +28,7 @@ from ingest.resp.cluster import map_of
 from ingest.resp.config import Config, start_values
 from ingest.resp.connection import Connection
 from ingest.resp.descriptors import check_room, make_room
+from ingest.resp.eviction import evict
 from ingest.resp.host import Host
 from ingest.resp.lane import Lane
 from ingest.resp.latency import Latency
@@ -189,6 +190,7 @@ class Server:
                 self.tell_time()
                 self.stats.sample(monotonic(), self.plans.calls)
                 cut_off(self)
+                evict(self)
                 self.pause.end_if_due()
                 self.flush()
             except Exception:

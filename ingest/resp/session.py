@@ -55,6 +55,7 @@ class Session:
     Attributes:
         cells: the places of replies that are still to come, and of those behind them; empty most of the time.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
+        backlog_bytes: of the commands that wait for earlier ones.
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
         pushes: encoded messages that leave with it too, behind the replies that are there.
         plain: whether commands may take the short way.
@@ -108,7 +109,7 @@ class Session:
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
         self._backlog: deque[list[bytes]] = deque()
-        self._backlog_bytes = 0
+        self.backlog_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._finished = self.waits = False
         self._ending: CommandError | None = None
@@ -187,13 +188,13 @@ class Session:
                 self._keep(commands[done:])
         self.turns.rest(len(self._backlog), came=len(commands))
         self.flush()
-        if self._backlog and self._backlog_bytes > _BACKLOG_BYTES_MAX:
+        if self._backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
             self.transport.pause_reading()
 
     def _keep(self, commands: list[list[bytes]]) -> None:
         """Put them into the backlog. A little is read on: else nobody would hear that a blocked client leaves."""
         self._backlog.extend(commands)
-        self._backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
+        self.backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
 
     def resume(self) -> None:
         """Go on with the backlog, if nothing keeps it waiting any more."""
@@ -210,7 +211,7 @@ class Session:
         self.write_out()
         self.turns.rest(len(backlog))
         if not backlog:
-            self._backlog_bytes = 0
+            self.backlog_bytes = 0
             if not self.transport.is_closing():
                 self.transport.resume_reading()
 

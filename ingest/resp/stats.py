@@ -49,6 +49,7 @@ class Stats:
         expired_keys, expired_fields: those whose records went because their time was over. Where a write replaces a key
             that is due, it counts only while somebody looks at what writes do (notifications, blocked clients).
         denied_auth, denied_command, denied_key, denied_channel, denied_database: what the ACL refused.
+        evicted_clients: those disconnected because all of them together held more than `maxmemory-clients`.
         query_limit_disconnections, output_limit_disconnections: clients cut off at a buffer limit.
         errors: error code, such as `ERR` -> replies with it.
         error_replies: all of them.
@@ -72,6 +73,7 @@ class Stats:
         "denied_key",
         "error_replies",
         "errors",
+        "evicted_clients",
         "expired_fields",
         "expired_keys",
         "keyspace_hits",
@@ -112,6 +114,7 @@ class Stats:
         self.denied_key = 0
         self.denied_channel = 0
         self.denied_database = 0
+        self.evicted_clients = 0
         self.query_limit_disconnections = 0
         self.output_limit_disconnections = 0
         self.error_replies = 0

@@ -214,6 +214,7 @@ def read_clients(readings: Readings, server: Server) -> None:
     )
     readings.add("resp_clients_cut_off_total", stats.query_limit_disconnections, "query")
     readings.add("resp_clients_cut_off_total", stats.output_limit_disconnections, "output")
+    readings.add("resp_clients_cut_off_total", stats.evicted_clients, "all")
     readings.add_distribution("resp_request_seconds", stats.request_seconds)
     readings.add_distribution("resp_write_seconds", stats.write_seconds)
     for partition, lane in server.lanes.items():
