@@ -102,6 +102,10 @@ class Settings(BaseSettings):
     http: str = Field(
         default="127.0.0.1:8640", description="address of the page, /metrics, /livez and /readyz; empty: none"
     )
+    http_password: SecretStr = Field(
+        default=SecretStr(""),
+        description="of the page, /status and /metrics, for the user slotlog (HTTP Basic); empty: none",
+    )
     resp: str = Field(default="127.0.0.1:6379", description="address for Redis clients; empty: none")
     lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
     free_bytes_min: int = Field(

@@ -1,12 +1,18 @@
-"""`/metrics`, `/livez`, `/readyz` and the page, on loopback unless told otherwise; no keys or values in any."""
+"""`/metrics`, `/livez`, `/readyz` and the page, on loopback unless told otherwise; no keys or values in any.
+
+With a password everything but `/livez` and `/readyz` asks for it: those are for whoever restarts the process.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from hmac import compare_digest
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from ops.config import parse_address
 from ops.health import Health
@@ -19,6 +25,9 @@ CONNECTIONS_MAX: Final = 64
 IDLE_SECONDS: Final = 10.0
 """So long may a connection take for its request, and be kept without another one."""
 
+USER: Final = "slotlog"
+_OPEN: Final = frozenset({"/livez", "/readyz"})
+
 
 class HttpServer:
     """The service's HTTP face.
@@ -27,9 +36,13 @@ class HttpServer:
         exposition: gives what `/metrics` answers.
         health: what `/livez` and `/readyz` answer.
         status: what the page shows.
+        password: of the user `slotlog`; empty: none is asked for.
     """
 
-    def __init__(self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: Status) -> None:
+    def __init__(
+        self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: Status, password: str = ""
+    ) -> None:
+        self._password = password
         self._exposition = exposition
         self._health = health
         self._status = status
@@ -40,7 +53,7 @@ class HttpServer:
     async def start(self, address: str) -> None:
         """Listen on HOST:PORT; `port` then says which (0 asks for a free one). OSError when it is taken."""
         host, port = parse_address(address)
-        app = web.Application()
+        app = web.Application(middlewares=[_asking(self._password)] if self._password else [])
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
@@ -83,3 +96,19 @@ class HttpServer:
     async def _readyz(self, _request: web.Request) -> web.Response:
         body = await self._health.readiness()
         return web.json_response(body, status=200 if body["ready"] else 503)
+
+
+def _asking(password: str) -> Middleware:
+    """Refuses whoever does not show the password, but for the two questions about health."""
+    wanted = b64encode(f"{USER}:{password}".encode())
+
+    @web.middleware
+    async def ask(request: web.Request, handler: Handler) -> web.StreamResponse:
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        known = scheme.lower() == "basic" and compare_digest(shown.strip().encode(), wanted)
+        if known or request.path in _OPEN:
+            return await handler(request)
+        headers = {"WWW-Authenticate": 'Basic realm="slotlog", charset="UTF-8"'}
+        return web.Response(status=401, text="a password is needed: user slotlog\n", headers=headers)
+
+    return ask

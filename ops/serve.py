@@ -216,14 +216,15 @@ class Service:
 
     async def _start_http(self) -> None:
         host, _ = parse_address(self.settings.http)
-        if not is_loopback(host):
+        if not is_loopback(host) and not self.settings.http_password.get_secret_value():
             logger.warning(
-                "http_is_public", address=self.settings.http, hint="metrics have no password: keep them inside"
+                "http_is_public", address=self.settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside"
             )
         from ops.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
         status = Status(self, self._health.readiness, open_letters(self._log, self._dead_letters))
-        self.http = HttpServer(self.metrics.exposition, self._health, status)
+        password = self.settings.http_password.get_secret_value()
+        self.http = HttpServer(self.metrics.exposition, self._health, status, password)
         try:
             await self.http.start(self.settings.http)
         except OSError as error:

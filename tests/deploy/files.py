@@ -15,9 +15,14 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 @cache
-def compose() -> dict[str, Any]:
-    """docker-compose.yml with all profiles, as Compose understands it: anchors merged, short forms written out."""
-    return json.loads(compose_config("--profile", "*", format_="json"))  # type: ignore[no-any-return]
+def compose(*others: str) -> dict[str, Any]:
+    """docker-compose.yml with all profiles, as Compose understands it: anchors merged, short forms written out.
+
+    Args:
+        others: files beside it that change it.
+    """
+    files = [word for name in others for word in ("--file", str(ROOT / name))]
+    return json.loads(compose_config(*files, "--profile", "*", format_="json"))  # type: ignore[no-any-return]
 
 
 def compose_config(*options: str, format_: str = "yaml") -> str:

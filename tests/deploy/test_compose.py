@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from ingest.resp.cluster import parse_peers
 from tests.deploy.files import ROOT, compose, compose_config
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, wait_until
@@ -81,6 +82,24 @@ def test_one_service_builds_the_image() -> None:
 
     assert ours == {name: (True, "missing") if name == "pod" else (False, "never") for name in OURS}
     assert all("pod" in SERVICES[name]["depends_on"] for name in ("slotlog-0", "slotlog-1"))
+
+
+def test_each_worker_may_have_a_network_of_its_own() -> None:
+    """With the second file workers share no network: each is found by its name, where the peers' list has it."""
+    services = compose("docker-compose.network.yml")["services"]
+    workers = {name: services[name] for name in ("slotlog-0", "slotlog-1")}
+    peers = parse_peers(workers["slotlog-0"]["environment"]["SLOTLOG_REDIS__PEERS"], 4)
+
+    assert [] == [name for name, service in services.items() if "service:" in service.get("network_mode", "")]
+    assert [["default"]] * 3 == [list(services[name]["networks"]) for name in (*workers, "load")]
+    assert {(name, int(each["environment"]["SLOTLOG_RESP"].rsplit(":")[-1])) for name, each in workers.items()} == set(
+        peers.values()
+    )
+    assert [] == [port for each in workers.values() for port in each["ports"] if port["host_ip"] != "127.0.0.1"]
+    assert ["8640", "8641"] == [port["published"] for each in workers.values() for port in each["ports"]]
+    assert services["pod"]["build"] == SERVICES["pod"]["build"]
+    assert "ports" not in services["pod"]
+    assert services["load"]["environment"]["SLOTLOG_RESP"] == "slotlog-0:6379"
 
 
 def test_every_mounted_path_is_there() -> None:

@@ -45,13 +45,18 @@ def test_each_pod_owns_the_partitions_that_its_number_says() -> None:
         load_settings(partitions=partitions, own_of=share.replace("$(POD_INDEX)", str(pod))).owned
         for pod in range(SET["replicas"])
     ]
-    peers = parse_peers(SETTINGS["SLOTLOG_REDIS__PEERS"], partitions)
+    variables = {each["name"]: each for each in CONTAINER["env"]}
+    told = variables["SLOTLOG_REDIS__PEERS"]["value"].replace("$(POD_NAMESPACE)", "shop")
+    peers = parse_peers(told, partitions)
 
     assert number["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['apps.kubernetes.io/pod-index']"
+    assert variables["POD_NAMESPACE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+    # A variable is put in only where it stands before.
+    assert list(variables).index("POD_NAMESPACE") < list(variables).index("SLOTLOG_REDIS__PEERS")
     assert (verb, option) == ("serve", "--own-of")
     assert sorted(partition for each in owned for partition in each) == list(range(partitions))
     assert peers == {
-        partition: (f"slotlog-{pod}.{SET['serviceName']}", 6379)
+        partition: (f"slotlog-{pod}.{SET['serviceName']}.shop.svc", 6379)
         for pod, partitions_of_pod in enumerate(owned)
         for partition in partitions_of_pod
     }
@@ -84,6 +89,23 @@ def test_resources_name_each_other_rightly() -> None:
     assert [(each["port"], each["path"]) for each in monitor["endpoints"]] == [("http", "/metrics")]
     assert set(monitor) == {"jobLabel", "selector", "endpoints"}
     assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == volumes
+
+
+def test_the_network_is_closed_but_for_those_who_need_it() -> None:
+    """The policy is of the pods, names their ports, and lets workers, clients, Prometheus, Kafka and names through."""
+    spec = MANIFESTS["NetworkPolicy/slotlog"]["spec"]
+    labels = SET["template"]["metadata"]["labels"]
+    _, kafka_port = SETTINGS["SLOTLOG_LOG"].rsplit(":", 1)
+    entered = {port["port"] for rule in spec["ingress"] for port in rule["ports"]}
+    left = {port["port"] for rule in spec["egress"] for port in rule["ports"]}
+
+    assert spec["podSelector"]["matchLabels"] == labels
+    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    assert entered == {port["name"] for port in CONTAINER["ports"]}
+    assert all(rule["from"] for rule in spec["ingress"])
+    assert left == {"redis", int(kafka_port), 53}
+    reached = [peer for rule in spec["egress"] for peer in rule.get("to", [])]
+    assert [{"podSelector": {"matchLabels": labels}}] == reached
 
 
 def test_the_operator_has_the_rules() -> None:

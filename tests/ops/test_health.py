@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from aiohttp import ClientSession
 from aiokafka import AIOKafkaProducer
 
 from ingest.consumer import Consumer
@@ -258,3 +260,28 @@ async def test_ready_and_redis_clients_wait_for_the_log_to_be_applied(
     assert behind["partitions"][0]["reason"] == "3 events behind the log, more than 2"
     assert [behind["ready"], behind["log"]["ready"], behind["disk"]["ready"]] == [False, True, True]
     assert (early, late) == (ErrorReply(b"LOADING slotlog is applying its log"), SimpleString(b"PONG"))
+
+
+async def test_a_password_closes_all_but_health(tmp_path: Path) -> None:
+    """The page, /status and /metrics want user and password; what restarts the process asks without; no log has it."""
+    secret = "canary-with-ü"
+    async with served(tmp_path, http_password=secret) as it:
+        assert it.service.http is not None
+        url = f"http://127.0.0.1:{it.service.http.port}"
+        shown = {
+            name: {"Authorization": f"Basic {b64encode(text.encode()).decode()}"}
+            for name, text in (("right", f"slotlog:{secret}"), ("wrong", "slotlog:other"), ("user", f"root:{secret}"))
+        }
+        async with ClientSession() as session:
+
+            async def status(path: str, headers: dict[str, str] | None = None) -> int:
+                async with session.get(url + path, headers=headers) as response:
+                    return response.status
+
+            closed = [await status(path) for path in ("/", "/page.js", "/status", "/metrics", "/nosuch")]
+            health = [await status(path) for path in ("/livez", "/readyz")]
+            tried = [await status("/metrics", shown[name]) for name in ("wrong", "user", "right")]
+
+    assert [401] * 5 == closed
+    assert 401 not in health
+    assert [401, 401, 200] == tried

@@ -20,6 +20,7 @@ from engine.store.rocks import RocksStore
 from ingest.errors import LogUnavailableError
 from ingest.events import encode
 from ingest.log import Entry, open_log
+from ingest.wording import sized
 from ops.config import load_settings
 from ops.serve import Service
 from ops.state import column_families
@@ -191,7 +192,7 @@ def test_log_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
     succeed("produce", write_lines(tmp_path / "events", [INCR]), "--data", data)
 
     assert "holds the topic 'slotlog', but was opened as 'other'" in refusal("--data", data, "--topic", "other")
-    assert "has 1 partitions, but was opened with 2" in refusal("--data", data, "--partitions", 2)
+    assert "has 1 partition, but was opened with 2" in refusal("--data", data, "--partitions", 2)
 
 
 def test_health_is_on_loopback(data: Path) -> None:
@@ -295,9 +296,8 @@ async def test_full_disk_makes_it_wait(data: Path, monkeypatch: pytest.MonkeyPat
     service.stop()
     await running
 
-    assert f"the disk of {data} has {reserve - 1} bytes left, less than the reserve of {reserve}; make room" == (
-        waiting.reason
-    )
+    left, kept = sized(reserve - 1), sized(reserve)
+    assert f"the disk of {data} has {left} left, less than the reserve of {kept}; make room" == waiting.reason
     assert (False, 0) == (waiting.ready, applied)
     assert '"1"\n' == succeed("query", "--data", data, "GET", "n")
 
