@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -21,6 +22,7 @@ import structlog
 
 from engine.system import Retimes
 from ingest.clock import WALL
+from ingest.seat import Seat
 from ops.config import ConfigError, Settings
 
 _LOOK_SECONDS: Final = 1.0
@@ -45,6 +47,8 @@ class ClockGuard:
         self._agreed = agreement(settings.data)
         self._keep_at = 0.0
         self._trouble = ""
+        self._seats: Mapping[int, Seat] = {}
+        self._ahead: dict[int, int] = {}
 
     def begin(self) -> None:
         """Go on from where an earlier service on this data, since the same boot, saw the wall clock right."""
@@ -53,6 +57,10 @@ class ClockGuard:
             if _boot_id() and kept["boot_id"] == _boot_id():
                 WALL.expect((int(kept["boot_ms"]), int(kept["offset_ms"])))
         self.look()
+
+    def watch(self, seats: Mapping[int, Seat]) -> None:
+        """Tell of the clocks of these partitions as well, where they are ahead."""
+        self._seats = seats
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -69,6 +77,13 @@ class ClockGuard:
         elif self._trouble and not trouble:
             logger.warning("wall_clock_right_again", appends="taken")
         self._trouble = trouble
+        ahead = clocks_ahead(self._seats)
+        for partition in ahead.keys() - self._ahead.keys():
+            seconds = ahead[partition] / 1000
+            logger.warning(
+                "log_time_ahead", partition=partition, seconds=seconds, hint=f"slotlog clock set {partition}"
+            )
+        self._ahead = ahead
         if not trouble and monotonic() >= self._keep_at:
             self._keep_at = monotonic() + _KEEP_SECONDS
             self._keep()
@@ -130,6 +145,13 @@ def decided(data: Path, partition: int) -> Retimes:
     return tuple(
         sorted((begin, end, time_ms) for begin, end, time_ms in (json.loads(file.read_text()) for file in files))
     )
+
+
+def clocks_ahead(seats: Mapping[int, Seat]) -> dict[int, int]:
+    """The partitions whose clock is further ahead of the wall clock than a record's time may be, and how far, in ms."""
+    now_ms = WALL.now_ms()
+    clocks = {partition: seat.committed.clock_ms - now_ms for partition, seat in seats.items() if seat.committed}
+    return {partition: ahead_ms for partition, ahead_ms in clocks.items() if ahead_ms > WALL.ahead_max_ms}
 
 
 def latest_ms() -> int:

@@ -17,6 +17,7 @@ from ingest.log import Log
 from ingest.observer import Condition
 from ingest.seat import Seat
 from ingest.wording import counted
+from ops.clocks import clocks_ahead
 from ops.config import Settings
 from ops.metrics.counts import UNHEARD_SECONDS
 from ops.state import free_space_guard
@@ -124,7 +125,12 @@ class Health:
             for partition, seat in self._consumer.seats.items()
             if seat.begin_offset
         ]
-        return [*cut, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
+        ahead = [
+            f"the clock of partition {partition} is {ahead_ms / 1000:.0f} s ahead of the wall clock: keys die too early"
+            f" and then none does; `slotlog clock set {partition}` sets it back"
+            for partition, ahead_ms in clocks_ahead(self._consumer.seats).items()
+        ]
+        return [*cut, *ahead, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
 
     async def _asked_disk(self) -> str:
         if monotonic() >= self._disk_until:

@@ -87,6 +87,7 @@ class Service:
             has_room=self._has_room,
         )
         self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
+        self._clock.watch(self.consumer.seats)
         if self.resp is not None:
             self.resp.attach(self.consumer.seats)
 

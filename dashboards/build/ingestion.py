@@ -89,6 +89,13 @@ def _positions() -> Row:
             (f"time() - max by (instance, partition) ({_CLOCK})", _LEGEND),
         ),
         graph(
+            "Wall clock moved",
+            "How far the wall clock of a machine was moved against the clock since its boot. Nothing is appended while "
+            "it is not 0.",
+            "s",
+            (f"max by (instance) ({series('slotlog_wall_clock_moved_seconds')})", "{{instance}}"),
+        ),
+        graph(
             "Bytes applied",
             "Bytes of the records' values in a second, dead letters included.",
             "Bps",

@@ -7,7 +7,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ingest.distribution import APPEND_SECONDS, Distribution
-from ingest.errors import AppendUncertainError
+from ingest.errors import AppendUncertainError, WallClockMovedError
 
 if TYPE_CHECKING:
     from ingest.log.base import Position
@@ -71,7 +71,8 @@ class Appends:
             self.uncertain += 1
         else:
             self.failed += 1
-        if not isinstance(error, ValueError):  # that is the fault of what was to be appended
+        # Of the first what was to be appended is to blame; the second ends by itself, and is told of the wall clock.
+        if not isinstance(error, ValueError | WallClockMovedError):
             self._failing.update(dict.fromkeys((entry.partition for entry in entries), str(error)))
 
     def failure_of(self, partition: int) -> str:

@@ -314,6 +314,13 @@ _WORKERS: Final = (
 )
 
 _PROCESS: Final = (
+    _gauge(
+        "wall_clock_moved_seconds",
+        "How far the machine's wall clock was moved, back below zero; nothing is appended meanwhile. 0: it is right.",
+        "seconds",
+        (),
+        _SCRAPE,
+    ),
     _gauge("build_info", "1, labelled with what runs.", "1", ("version", "layout", "rules", "python"), "at the start"),
     _histogram(
         "event_loop_stall_seconds",

@@ -23,7 +23,7 @@ from engine.registry import SPECS
 from engine.store.base import GRAVEYARD_CF
 from engine.store.rocks import RocksStore, SharedMemory
 from engine.system import RULES
-from ingest.clock import now_ms
+from ingest.clock import WALL, now_ms
 from ingest.log import Log
 from ingest.log.local import LocalLog
 from ingest.observer import Condition
@@ -249,6 +249,7 @@ def read_workers(readings: Readings, bus: Bus) -> None:
 def read_process(readings: Readings, settings: Settings) -> None:
     """The process, its build and its disk."""
     readings.add("build_info", 1, VERSION, settings.layout, str(RULES), platform.python_version())
+    readings.add("wall_clock_moved_seconds", WALL.moved_ms() / _SECOND)
     disk = shutil.disk_usage(settings.data)
     readings.add("disk_free_bytes", disk.free)
     readings.add("disk_size_bytes", disk.total)

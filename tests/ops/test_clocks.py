@@ -14,6 +14,7 @@ from ingest.log import Entry
 from ops.clocks import agree, agreement
 from ops.config import ConfigError
 from tests.ops.test_health import Served, served
+from tests.ops.test_metrics_sources import scraped
 from tests.ops.verbs import run
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 
@@ -68,6 +69,7 @@ async def test_a_leap_of_the_wall_clock_kills_no_key_and_is_said(tmp_path: Path,
         ]
         unready = await it.until("/readyz", 503)
         _, status = await it.get("/status")
+        values = await scraped(it.service.metrics)
         moved(0)
         await it.until("/readyz", 200)
         after = [await client.call("SET", "lock", "other", "NX"), await client.call("SET", "k", "v")]
@@ -83,6 +85,7 @@ async def test_a_leap_of_the_wall_clock_kills_no_key_and_is_said(tmp_path: Path,
         each["ready"] for each in unready["partitions"]
     ]
     assert unready["clock"] == status["clock"]
+    assert abs(leap_ms / 1000 - values["slotlog_wall_clock_moved_seconds"]) < 1
     assert [None, OK] == after
     assert 900 < left <= 1000
 

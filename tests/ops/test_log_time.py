@@ -101,6 +101,9 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
         await verb("accept", "0", "--data", data)
         await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
         await it.until("/readyz", 200)
+        _, warned = await it.get("/readyz")
+        (warning,) = warned["log"]["warnings"]
+        await until(lambda: 0 in it.service._clock._ahead)  # which writes the log line
         frozen = [await client.call("GET", "lock"), await client.call("SET", "k", "v", "PX", 60_000)]
         done = await verb("set", "0", "--data", data)
         await until(lambda: seat.worker.machine.clock_ms < ahead_ms)
@@ -114,6 +117,11 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
         client.close()
     replayed = await asyncio.to_thread(succeed, "replay", "--data", data, "--to", tmp_path / "again", "--json")
 
+    assert warned["ready"] is True
+    assert warning.startswith("the clock of partition 0 is 3153")
+    assert warning.endswith(
+        "ahead of the wall clock: keys die too early and then none does; `slotlog clock set 0` sets it back"
+    )
     assert [None, OK] == frozen
     assert (ahead_ms, None) == (done["from_ms"], done["retimed"])
     assert [b"here", None, OK] == after
