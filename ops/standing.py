@@ -16,7 +16,7 @@ from sqlite3 import Error as SqliteError
 from typing import Any, Final, NamedTuple
 
 from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log import open_log
+from ingest.log import Log, open_log
 from ingest.log.local import LocalLog
 from ops.config import ConfigError, Settings
 from ops.state import partition_path
@@ -73,8 +73,13 @@ class Standing(NamedTuple):
 
 def log_ends(settings: Settings, partitions: Sequence[int]) -> Ends:
     """Ask the log, before the state is read: what comes later is no lag. Kafka has five seconds to answer."""
+    log = open_log(
+        settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
+    )
     try:
-        return Ends(asyncio.run(_ask(settings, partitions)), "")
+        # The embedded one is not started: that would upgrade an older file.
+        ends = log.ends(partitions) if isinstance(log, LocalLog) else asyncio.run(_ask(log, partitions))
+        return Ends(ends, "")
     except TimeoutError:
         return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")
     except (LogUnavailableError, LogMismatchError, OSError, SqliteError) as error:
@@ -115,12 +120,7 @@ def is_applied(path: Path) -> bool:
     return kind != fcntl.F_UNLCK
 
 
-async def _ask(settings: Settings, partitions: Sequence[int]) -> dict[int, int]:
-    log = open_log(
-        settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
-    )
-    if isinstance(log, LocalLog):  # not started: that would upgrade an older file
-        return log.ends(partitions)
+async def _ask(log: Log, partitions: Sequence[int]) -> dict[int, int]:
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             return {partition: await log.end_offset(partition) for partition in partitions}
