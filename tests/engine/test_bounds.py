@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.audit import Audit
 from engine.errors import EXEC_TOO_LARGE, CommandError, CorruptionError
 from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.machine import Machine
@@ -92,6 +93,25 @@ def test_flushing_twice_walks_the_index_once() -> None:
     apply(machine, *(event(offset, "FLUSHDB") for offset in range(2, 9)))
 
     assert 1 == store.scans
+
+
+def test_a_flush_of_the_last_keys_takes_no_entry_of_a_new_one() -> None:
+    """A key that is deleted and written again with its old time, and between that the flush of the only other keys.
+
+    In one batch: the flush removes the whole index as a range, and with it the entry that the key had.
+    """
+    store = new_store()
+    machine = open_machine(store)
+    expire_ms = NOW_MS + 9_000
+    apply(machine, event(0, f"SET a 1 PXAT {expire_ms}"), event(1, "SET b 1 EX 9", db=1))
+    machine.commit(FINGERPRINT)
+    (before, _) = [entry for entry, _ in store.scan(EXPIRY_CF, b"", None)]
+
+    apply(machine, event(2, "DEL a"), event(3, "FLUSHDB", db=1), event(4, f"SET a 2 PXAT {expire_ms}"))
+    machine.commit(FINGERPRINT)
+
+    assert [before] == [entry for entry, _ in store.scan(EXPIRY_CF, b"", None)]
+    assert [] == list(Audit(store, HOME).violations())
 
 
 def test_damage_of_the_store_is_not_taken_for_a_fault_of_the_record() -> None:

@@ -9,8 +9,11 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -20,10 +23,11 @@ from aiokafka import AIOKafkaProducer
 from ingest.consumer import Consumer
 from ingest.errors import LogUnavailableError
 from ingest.events import encode
-from ingest.log import Entry, LogRecord
+from ingest.log import Entry, Log, LogRecord
+from ingest.log.appends import Appends
 from ingest.log.local import LocalLog
 from ingest.log.local_reader import LocalReader
-from ingest.observer import NullObserver
+from ingest.observer import Condition, NullObserver
 from ingest.resp.info import info_text
 from ingest.watch import Watch
 from ops import health as health_module
@@ -285,3 +289,73 @@ async def test_a_password_closes_all_but_health(tmp_path: Path) -> None:
     assert [401] * 5 == closed
     assert 401 not in health
     assert [401, 401, 200] == tried
+
+
+QUIET_LOG = cast("Log", SimpleNamespace(url="the log", append_counts=Appends(), concerns=[]))
+
+
+@dataclass
+class PlayedTimes:
+    """What `Health` asks of a consumer: when its loop turned last, when the log was heard, and its seats."""
+
+    alive_at: float = 0.0
+    log_heard_at: float = 0.0
+    seats: dict[int, Any] = field(default_factory=dict)
+
+
+def health_of(times: PlayedTimes, tmp_path: Path, **settings: Any) -> Health:
+    """The health of a service with these times."""
+    loaded = load_settings(data=tmp_path, **settings)
+    return Health(cast("Consumer", times), lambda _: 0, loaded, QUIET_LOG, lambda *_: "")
+
+
+@pytest.mark.parametrize(("request_timeout_ms", "stuck_seconds"), [(1, 300), (60_000, 300), (100_000, 500)])
+def test_how_long_the_loop_may_stand_still(tmp_path: Path, request_timeout_ms: int, stuck_seconds: int) -> None:
+    """Five minutes, or five requests to the broker that time out, whichever is longer."""
+    kafka = {"request_timeout_ms": request_timeout_ms}
+    near, over = (
+        health_of(PlayedTimes(alive_at=monotonic() - stuck_seconds + left), tmp_path, kafka=kafka) for left in (60, 0)
+    )
+
+    assert ("", f"the loop that applies the log has not turned for {stuck_seconds} s") == (near.stuck(), over.stuck())
+
+
+async def test_how_long_the_log_may_be_silent(tmp_path: Path) -> None:
+    """Fifteen seconds."""
+    heard = [PlayedTimes(log_heard_at=monotonic() - seconds) for seconds in (5, 15)]
+    reasons = [(await health_of(times, tmp_path).readiness())["log"]["reason"] for times in heard]
+
+    assert ["", "the log has not answered for 15 s"] == reasons
+
+
+def test_how_long_a_transaction_may_hold_up_the_log(tmp_path: Path) -> None:
+    """Ten seconds."""
+    reasons = []
+    for seconds in (3, 10):
+        seat = SimpleNamespace(condition=Condition.RUNNING, reason="", held_up_since=monotonic() - seconds)
+        reasons += [each.reason for each in health_of(PlayedTimes(seats={0: seat}), tmp_path).partitions()]
+
+    assert ["", "the log stands still: somebody's transaction has been open for 10 s"] == reasons
+
+
+async def test_how_often_the_disk_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every five seconds at most, however often somebody asks."""
+    tried: list[float] = []
+
+    def note(_data: Path, _free_bytes_min: int) -> str:
+        tried.append(now[0])
+        return ""
+
+    health = Health(
+        cast("Consumer", PlayedTimes()),
+        lambda _: 0,
+        load_settings(data=tmp_path),
+        QUIET_LOG,
+        note,
+    )
+    now = [1000.0]
+    monkeypatch.setattr(health_module, "monotonic", lambda: now[0])
+    for now[0] in (1000.0, 1004.9, 1005.0, 1005.1, 1009.9, 1010.0):
+        await health.readiness()
+
+    assert [1000.0, 1005.0, 1010.0] == tried

@@ -109,6 +109,15 @@ COMMANDS = [
     ),
     *("watch a", "watch c", "watch ra", "info", "command count", "auth x", "quit", "hello 3", "reset"),
     *("getrange x 0 1", "hset wx f v", "hget rx f", "hlen wx", "zadd wz 1 m", "zrange rz 0 1", "zincrby wz 1 m"),
+    *(
+        "copy a b",
+        "copy a b db 1",
+        "copy a b replace DB 1",
+        "copy a b db 1 db 0",
+        "copy a b db 0 DB 1",
+        "copy a b db x",
+    ),
+    *("move a 0", "move a 1", "swapdb 0 0", "swapdb 0 1"),
     *("get x*y", "get xzy", "get q", "get bb", "get dd", "smembers rs", "sadd ws m", "spop ws", "srem ws m"),
 ]
 
