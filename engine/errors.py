@@ -54,6 +54,10 @@ class DueLeftError(Exception):
     """A clock is to be set back: commit what stands before the record, remove all that is due, and apply it again."""
 
 
+class MachineHeldError(Exception):
+    """A machine was left in the middle of a command or commit: nobody else may enter it before that has gone on."""
+
+
 class CorruptionError(Exception):
     """Stored bytes that cannot be what was written. `slotlog replay` rebuilds the state from the log."""
 

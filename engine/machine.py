@@ -16,13 +16,14 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
+from engine import errors
 from engine.applied import Applied, Record
 from engine.compaction import notes_in
 from engine.dedup import Deduplicator
 from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, EventError, PartitionStoppedError
 from engine.layouts import LAYOUTS
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
-from engine.observed import run_observed
+from engine.observed import run_watched
 from engine.placement import Placement
 from engine.registry import SPECS, Spec, check_arity, find
 from engine.replies import NIL_ARRAY, OK, Reply, TransactionReplies
@@ -49,6 +50,9 @@ class Machine:
         home: which topic, partition and layout this is; checked against what the store says.
         cached_keys_max: how many keys' metadata to keep in memory between batches (about 800 bytes each).
         verify: after each rejection prove that it changed nothing. Slow: for tests and the simulation.
+
+    Attributes:
+        is_held: left in the middle of a command or commit, which goes on later; all else raises MachineHeldError.
 
     Raises:
         StateMismatchError: the store holds something else.
@@ -79,7 +83,7 @@ class Machine:
         self._fresh = read_home(store) is None
         self._waiting: Container[int] = frozenset()
         self._verify = verify
-        self._witnessing = self._plain = False
+        self.is_held = self._witnessing = self._plain = False
         self._reads = 0
         self._choose_path()
 
@@ -118,9 +122,10 @@ class Machine:
 
     @property
     def key_counts(self) -> dict[tuple[int, int], int]:
-        """Keys with a metadata record by (logical database, type code), due ones included."""
-        logical = {stored: db for db, stored in enumerate(self._tx.stored_dbs)}
-        return {(logical[stored], type_code): count for (stored, type_code), count in self._tx.counts.items()}
+        """Keys with a metadata record by (logical database, type code), due ones included; if held, as committed."""
+        known = self.position if self.is_held else self._tx
+        logical = {stored: db for db, stored in enumerate(known.stored_dbs)}
+        return {(logical[stored], type_code): count for (stored, type_code), count in known.counts.items()}
 
     def apply(
         self,
@@ -143,6 +148,8 @@ class Machine:
             StoreBusyError, Exception: as `commit`, of a collection that is too large for one batch (engine/staging.py).
             CorruptionError: stored bytes are damaged. Everything since the last commit is forgotten.
         """
+        if self.is_held:
+            raise errors.MachineHeldError
         if from_position != self._next_offset or (records and records[0][0] < from_position):
             message = f"records from offset {from_position}, but the next one to apply is {self._next_offset}"
             raise ValueError(message)
@@ -181,10 +188,7 @@ class Machine:
                 raise
             raise PartitionStoppedError(offset, name, error) from error
         applied.records = taken
-        self._next_offset = offset + 1
-        if taken == len(records):
-            self._next_offset = max(self._next_offset, to_position)
-        applied.next_offset = self._next_offset
+        self._next_offset = applied.next_offset = max(offset + 1, to_position if taken == len(records) else 0)
         return applied
 
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
@@ -200,6 +204,8 @@ class Machine:
         Raises:
             DueError: a key of it dies between the partition's clock and `wall_ms`. CommandError: its own error.
         """
+        if self.is_held:
+            raise errors.MachineHeldError
         tx = self._tx
         self._reads += 1  # stands for an offset: what a read draws is another one each time
         now_ms = wall_ms if (ahead := wall_ms > self._clock_ms) and spec.by_wall else at_ms or self._clock_ms
@@ -217,6 +223,8 @@ class Machine:
         Raises:
             CommandError: its own error. EventError: it is unknown, writes, or names what does not belong here.
         """
+        if self.is_held:
+            raise errors.MachineHeldError
         spec = find(name)
         check_arity(spec, args)
         if spec.write:
@@ -237,6 +245,8 @@ class Machine:
         Raises:
             ValueError: the machine is not settled.
         """
+        if self.is_held:
+            raise errors.MachineHeldError
         if not self.is_settled:
             message = f"records up to offset {self._next_offset} are not committed: clean after the commit"
             raise ValueError(message)
@@ -253,6 +263,8 @@ class Machine:
             StoreBusyError: nothing was written; call again.
             Exception: the store's own; whether the batch was written is unknown, so this machine is done for.
         """
+        if self.is_held:
+            raise errors.MachineHeldError
         changes = self._tx.changes()
         position = Position(
             next_offset=self._next_offset,
@@ -280,6 +292,8 @@ class Machine:
 
     def rollback(self) -> None:
         """Forget everything since the last commit."""
+        if self.is_held:
+            raise errors.MachineHeldError
         position = self.position
         self._next_offset, self._clock_ms = position.next_offset, position.clock_ms
         self._tx.stored_dbs = position.stored_dbs
@@ -325,23 +339,10 @@ class Machine:
 
     def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
         """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace."""
-        tx = self._tx
-        watched = spec.write and bool(tx.watches)
-        if watched:
-            tx.watches.age(tx.now_ms)
-        before = tx.image() if self._verify else None
         try:
-            if watched or (spec.write and self._witnessing):
-                return run_observed(tx, spec, args, offset, applied if self._witnessing else None)
-            return spec.handler(tx, args)
-        except CommandError as error:
-            if self._verify and tx.image() != before:
-                message = f"{spec.name!r} changed something before it failed"
-                raise AssertionError(message) from error
-            raise
+            return run_watched(self._tx, spec, args, offset, applied if self._witnessing else None, verify=self._verify)
         finally:
-            if watched:
-                self._choose_path()  # the last watch may be gone
+            self._choose_path()  # the last watch may be gone
 
     def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied, replies: TransactionReplies) -> Reply:
         """One command of a transaction."""

@@ -4,9 +4,42 @@ from __future__ import annotations
 
 from engine.applied import Applied
 from engine.effects import KEY, LAST_FIELD
+from engine.errors import CommandError
 from engine.registry import Spec
 from engine.replies import Reply
 from engine.transaction import Transaction
+
+
+def run_watched(
+    tx: Transaction, spec: Spec, args: list[bytes], offset: int, witness: Applied | None, *, verify: bool
+) -> Reply:
+    """Run a command while somebody may look: a watch, a server, or a test whether it fails without a trace.
+
+    Args:
+        tx: what it runs against.
+        spec: the command.
+        args: what follows its name.
+        offset: of its record.
+        witness: told which keys it has modified; None: nobody wants to know.
+        verify: prove that it changed nothing if it fails. Slow.
+
+    Raises:
+        CommandError: its own.
+        AssertionError: it failed after it had changed something.
+    """
+    watched = spec.write and bool(tx.watches)
+    if watched:
+        tx.watches.age(tx.now_ms)
+    before = tx.image() if verify else None
+    try:
+        if watched or (spec.write and witness is not None):
+            return run_observed(tx, spec, args, offset, witness)
+        return spec.handler(tx, args)
+    except CommandError as error:
+        if verify and tx.image() != before:
+            message = f"{spec.name!r} changed something before it failed"
+            raise AssertionError(message) from error
+        raise
 
 
 def run_observed(tx: Transaction, spec: Spec, args: list[bytes], offset: int, witness: Applied | None) -> Reply:

@@ -19,8 +19,10 @@ async def apply_beside(
     """
     await beside.settled()
     while True:
+        await beside.idle()
         if beside.in_trouble:
             await beside.advance_carefully()
+            await beside.idle()
         start, own = seat.worker.machine.next_offset, beside.first_offset
         until = end if own is None else min(end, own)
         if start >= until:

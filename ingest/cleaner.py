@@ -214,7 +214,7 @@ class Cleaner:
         job = self._jobs.get(partition)
         if job is None or job.machine is not machine:
             job = self._jobs[partition] = Job(machine, seat.worker.store)
-        return job if machine.is_settled else None
+        return job if machine.is_settled and not machine.is_held else None
 
     def failed(self, partition: int, error: Exception) -> None:
         """Leave a store alone that is busy; set aside a partition of whose store nobody knows what it holds now."""

@@ -45,8 +45,12 @@ class Beside(Protocol):
         """Wait until it is known of everything that it sent whether it is in the log, and where."""
         ...
 
+    async def idle(self) -> None:
+        """Wait until nothing of it is suspended in the middle of being applied."""
+        ...
+
     def hold(self) -> None:
-        """Apply nothing until `release`."""
+        """Apply nothing until `release`. To be called when `idle`."""
         ...
 
     def release(self) -> None:
@@ -128,13 +132,19 @@ class Seat:
         return self.worker.machine.position if self.worker.is_open else self.position
 
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
-        """`Machine.evaluate`, where a failing store stops the partition.
+        """`Machine.evaluate` behind what is suspended in the machine, where a failing store stops the partition.
 
         Raises:
             CommandError: its own error, or why the partition is stopped. DueError: as `Machine.evaluate`.
+            GreenletExit: the partition was closed while this was suspended.
         """
+        worker = self.worker
+        if worker.gate.is_held:
+            worker.gate.enter()
+            if not worker.is_open:
+                raise CommandError(f"ERR partition {worker.partition} is {self.condition}: {self.reason}")
         try:
-            return self.worker.machine.evaluate(spec, args, db, wall_ms, at_ms)
+            return worker.machine.evaluate(spec, args, db, wall_ms, at_ms)
         except (CommandError, EventError, DueError):
             raise
         except Exception as error:

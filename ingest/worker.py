@@ -8,12 +8,11 @@ A batch holds at most 1,000 records and 4 MiB, and fewer where that took more th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
-
-from stamina import Attempt, retry_context
 
 from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
 from engine.limits import TIME_MS_MAX
@@ -28,6 +27,8 @@ from ingest.errors import RecordHeldError
 from ingest.events import decode
 from ingest.log import Headers, Log, LogRecord
 from ingest.observer import Observer
+from ingest.patience import patience
+from ingest.slices import Slices
 
 if TYPE_CHECKING:
     from ingest.tracing import Tracing
@@ -75,6 +76,7 @@ class Worker:
         decided: what an operator has decided on the times of a partition's records, as `Position.retimes` has it.
         records_max: the largest batch; smaller ones change nothing but the time it takes.
         tracing: makes spans of what is applied from the log; None: no spans.
+        slices: of the process, so that a long command does not hold the event loop; None: it does, as in a replay.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class Worker:
         records_max: int = BATCH_RECORDS_MAX,
         cached_keys_max: int = CACHED_KEYS_MAX,
         tracing: Tracing | None = None,
+        slices: Slices | None = None,
     ) -> None:
+        self.gate = (slices or Slices()).gate()
         self.partition = home.partition
         self.home = home
         self._log = log
@@ -99,8 +103,7 @@ class Worker:
         self._observer = observer
         self._latest_ms = latest_ms
         self._decided = decided
-        self._records_max = records_max
-        self._records = records_max
+        self._records_max = self._records = records_max
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
@@ -139,12 +142,14 @@ class Worker:
         self._store = self._open_store(self.partition)
         try:
             self._machine = Machine(self._store, self.home, cached_keys_max=self._cached_keys_max)
+            self.gate.machine = self._machine
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Let go of the store; what was not committed is forgotten."""
+        """Let go of the store; what was not committed is forgotten, and what is suspended ends."""
+        self.gate.close()
         self._machine = None
         store, self._store = self._store, None
         if store is not None:
@@ -191,11 +196,12 @@ class Worker:
             self._adapt(perf_counter() - began)
             await asyncio.sleep(0)
         if not records and to_position > from_position:
+            self.gate.enter()
             self.machine.apply([], from_position, to_position=to_position)
             try:
                 self.machine.commit(None)
             except BaseException:
-                self.machine.rollback()
+                self.gate.rollback()
                 raise
 
     def take_decision(self) -> None:
@@ -282,7 +288,7 @@ class Worker:
         from_position = self.machine.next_offset
         try:
             try:
-                applied = self.machine.apply(decoded, from_position, waiting, to_position)
+                applied = await self._apply_in_slices(decoded, from_position, waiting, to_position)
             except StoreBusyError:  # it was rolled back: a large collection was to be staged
                 applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
         except PartitionStoppedError as stop:
@@ -290,7 +296,7 @@ class Worker:
             if not isinstance(stop.__cause__, DueLeftError):
                 raise
             await self._sweep()
-            applied = self.machine.apply(decoded[count : count + 1], self.machine.next_offset, waiting)
+            applied = await self._apply_in_slices(decoded[count : count + 1], self.machine.next_offset, waiting)
             await self._commit(batch[count:], applied, 0, 0.0)
             applied.records += count
             return applied
@@ -300,12 +306,14 @@ class Worker:
     async def _sweep(self) -> None:
         """Remove all that is due, in slices: what a record that sets the clock back asks for."""
         sweeper = Sweeper(self.machine, self.store)
+        self.gate.enter()
         self.machine.begin_cleaning()
         await self._commit_patiently(None)  # without what a batch has staged that was rolled back
         more = True
         while more:
-            async for attempt in _patience():
+            async for attempt in patience():
                 with attempt:
+                    self.gate.enter()
                     swept = sweeper.expire(_SWEPT_KEYS_MAX)
             more = swept.more
             self.tell_swept(self.partition, swept)
@@ -318,7 +326,7 @@ class Worker:
         count = sum(record[0] < offset for record in decoded)
         at = 0
         while at < count:
-            applied = self.machine.apply(decoded[at:count], from_position)
+            applied = await self._apply_in_slices(decoded[at:count], from_position)
             await self._commit(batch[at:count], applied, 0, 0.0)
             at += applied.records
             from_position = applied.next_offset
@@ -329,23 +337,28 @@ class Worker:
             try:
                 await self._store_dead_letters(self._dead_letters, batch, applied)
             except BaseException:
-                self.machine.rollback()
+                self.gate.rollback()
                 raise
         began = perf_counter()
         applied.first_time_ms = batch[0][1]
         fingerprint = self._log.fingerprint(self.partition, batch[applied.records - 1])
         try:
             try:
-                self.machine.commit(fingerprint)
+                await self.gate.call(partial(self.machine.commit, fingerprint))
             except StoreBusyError:
                 await self._commit_patiently(fingerprint)
         except BaseException:
-            self.machine.rollback()
+            self.gate.rollback()
             raise
         seconds += perf_counter() - began
         self.observe(applied, value_bytes, seconds)
         if self._tracing is not None:
             self._tracing.applied(self.partition, batch[: applied.records], self._headers_of, seconds)
+
+    async def _apply_in_slices(
+        self, decoded: Sequence[Record], from_position: int, waiting: Container[int] = frozenset(), to_position: int = 0
+    ) -> Applied:
+        return await self.gate.call(partial(self.machine.apply, decoded, from_position, waiting, to_position))
 
     def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
         """Tell the observer of a batch that is committed."""
@@ -353,17 +366,17 @@ class Worker:
 
     async def _commit_patiently(self, fingerprint: bytes | None) -> None:
         """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
-        async for attempt in _patience():
+        async for attempt in patience():
             with attempt:
-                self.machine.commit(fingerprint)
+                await self.gate.call(partial(self.machine.commit, fingerprint))
 
     async def _apply_patiently(
         self, decoded: Sequence[Record], from_position: int, waiting: Container[int], to_position: int
     ) -> Applied:
         """Likewise, from the beginning of the batch each time."""
-        async for attempt in _patience():
+        async for attempt in patience():
             with attempt:
-                applied = self.machine.apply(decoded, from_position, waiting, to_position)
+                applied = await self._apply_in_slices(decoded, from_position, waiting, to_position)
         return applied
 
     async def _store_dead_letters(
@@ -385,8 +398,3 @@ class Worker:
             reason=reason,
             headers=self._headers_of(offset),
         )
-
-
-def _patience() -> AsyncIterator[Attempt]:
-    """Attempts at a write while RocksDB is behind with its compactions: StoreBusyError after half a minute of them."""
-    return retry_context(StoreBusyError, attempts=None, timeout=30.0, wait_initial=0.01, wait_max=1.0)

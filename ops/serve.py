@@ -19,6 +19,7 @@ from ingest.letters import open_letters
 from ingest.log import Log, open_log
 from ingest.observer import Observer, Observers
 from ingest.resp.server import Server
+from ingest.slices import Slices
 from ingest.worker import Worker
 from ops.cleaning import cleaning
 from ops.clocks import ClockGuard, decided, latest_ms
@@ -74,6 +75,7 @@ class Service:
         self._dead_letters = open_dead_letters(self._log)
         self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
         self._spans = Spans(settings) if settings.tracing else None
+        self._slices = Slices()
         self._workers = self._make_workers()
         self._rocksdb_logs = RocksdbLogs({each: partition_path(settings.data, each) for each in settings.owned})
         guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
@@ -116,14 +118,15 @@ class Service:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self.stop)
-        serving = asyncio.create_task(self._serve())
-        stopping = asyncio.create_task(self._drain())
-        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        await asyncio.wait((serving,), timeout=_GRACE_SECONDS)
-        while not serving.done():  # it waits for something that is away; each cancel ends one such wait
-            serving.cancel()
-            await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
+        with self._slices.timed():
+            serving = asyncio.create_task(self._serve())
+            stopping = asyncio.create_task(self._drain())
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            await asyncio.wait((serving,), timeout=_GRACE_SECONDS)
+            while not serving.done():  # it waits for something that is away; each cancel ends one such wait
+                serving.cancel()
+                await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
         if not (serving.cancelled() and self._stop.is_set()):
             serving.result()
 
@@ -247,6 +250,7 @@ class Service:
                 records_max=settings.batch_records_max,
                 cached_keys_max=cached_keys_max(settings),
                 tracing=None if self._spans is None else self._spans.tracing,
+                slices=self._slices,
             )
             for partition in settings.owned
         }

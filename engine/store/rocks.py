@@ -50,7 +50,6 @@ _WAL_BYTES_MIN: Final = _MIB  # below it nothing is flushed for its sake
 _GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
 _COUNT: Final = re.compile(r"^(rocksdb\.\S+) COUNT : (\d+)$", re.MULTILINE)
 
-
 PROPERTIES: Final = (
     "total-sst-files-size",
     "live-sst-files-size",
@@ -184,7 +183,6 @@ class RocksStore:
                 else:
                     batch[key] = value
             self._deleted[name] += deleted
-        self._idle = {name: [] for name in self._idle}
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
@@ -194,6 +192,8 @@ class RocksStore:
             if is_damage(error):  # a flush or compaction has met some: until the store is opened again, no write goes
                 raise damaged(error) from error
             raise
+        finally:  # not before: others may scan while the batch is filled, and give their iterators back
+            self._idle = {name: [] for name in self._idle}
 
     def flush_all(self) -> None:
         """Write every memtable to disk: afterwards the directory is whole even when `wal` was off.

@@ -132,15 +132,18 @@ class Blocked:
 
     def on_submitted(self, lane: Lane, item: Item) -> None:
         """A write is on its way: send the pops for who waits for what it may fill right behind it."""
-        alone = lane.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
-        is_swap = item.name == b"SWAPDB"
-        for fill in self._swapped(lane, item.args) if is_swap else fills_of(item.name, item.args, item.db):
-            place = lane.partition, fill.db, fill.key
-            if place in self._by_place:
-                type_code, elements = self._counted(lane, fill) if alone else (fill.type, fill.elements)
-                self._note(place, type_code, elements)
-        if self._filled and not self._serving:  # else `_send` has come by here, with a move
-            self._serve_noted()
+        if lane.is_held:  # nobody can ask the state: they are served when the write is applied
+            return
+        with self._server.slices.whole():
+            alone = lane.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
+            is_swap = item.name == b"SWAPDB"
+            for fill in self._swapped(lane, item.args) if is_swap else fills_of(item.name, item.args, item.db):
+                place = lane.partition, fill.db, fill.key
+                if place in self._by_place:
+                    type_code, elements = self._counted(lane, fill) if alone else (fill.type, fill.elements)
+                    self._note(place, type_code, elements)
+            if self._filled and not self._serving:  # else `_send` has come by here, with a move
+                self._serve_noted()
 
     def look_again(self) -> None:
         """Databases were exchanged, or a partition goes on: any key may have elements now."""
@@ -206,6 +209,7 @@ class Blocked:
         """
         self._leave(waiter)
         for place in waiter.places:
+            await waiter.lane.free()
             if waiter.is_free and self._length(waiter.lane, waiter.db, place[2], waiter.wish.type):
                 self._send(waiter, place, early=False)
             if waiter.popping is not None:
@@ -215,13 +219,23 @@ class Blocked:
     # ------------------------------------------------------------------ who is served
 
     def _serve(self, place: Place) -> None:
-        """Send pops for as many of the clients that wait at `place` as it has elements now."""
-        waiters = self._by_place.get(place, {})
-        first = next((waiter for waiter in waiters if waiter.is_free), None)
-        if first is not None:
-            length = self._length(first.lane, place[1], place[2], first.wish.type)
-            self._note(place, first.wish.type, length - self._popping.get(place, 0))
-            self._serve_noted(early=False)
+        """Send pops for as many of the clients that wait at `place` as it has elements now.
+
+        Where a command is suspended in the partition, as soon as that is done.
+        """
+        lane, slices = self._server.lanes[place[0]], self._server.slices
+        if lane.is_held:
+            if slices.fiber is None:
+                slices.run(self._serve, place)
+                return
+            lane.seat.worker.gate.enter()
+        with slices.whole():  # what is counted here must not change on the way
+            waiters = self._by_place.get(place, {})
+            first = next((waiter for waiter in waiters if waiter.is_free), None)
+            if first is not None:
+                length = self._length(first.lane, place[1], place[2], first.wish.type)
+                self._note(place, first.wish.type, length - self._popping.get(place, 0))
+                self._serve_noted(early=False)
 
     def _note(self, place: Place, type_code: int, elements: int) -> None:
         """So many elements may be at `place`."""
@@ -328,4 +342,4 @@ class Blocked:
         try:
             return lane.read(spec, [key], db, self._server.wall_ms)
         except DueError:
-            return lane.seat.evaluate(spec, [key], db, at_ms=self._server.wall_ms)
+            return lane.read(spec, [key], db, at_ms=self._server.wall_ms)

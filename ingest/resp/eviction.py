@@ -20,7 +20,9 @@ logger = structlog.get_logger(__name__)
 def held_bytes(session: Session) -> int:
     """What is held for one client: of its input, and of its output."""
     queued = 0 if session.transaction is None else session.transaction.size
-    return session.query_bytes + session.backlog_bytes + queued + max(session.cell_bytes, 0) + session.output_bytes
+    return (
+        session.query_bytes + session.inbox.backlog_bytes + queued + max(session.cell_bytes, 0) + session.output_bytes
+    )
 
 
 def evict(server: Server) -> None:

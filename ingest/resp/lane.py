@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Final
 
 import structlog
+from greenlet import GreenletExit
 
 from engine.applied import Applied
 from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
@@ -25,18 +27,17 @@ from engine.registry import Spec, keys_of
 from engine.replies import Reply
 from ingest.clock import ReadClock
 from ingest.errors import LogUnavailableError, appended_nothing
-from ingest.log import Entry, Log, Position
+from ingest.log import Log, Position
 from ingest.observer import Condition
 from ingest.resp.applying import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
 from ingest.resp.entries import event_entry
 from ingest.resp.items import ITEM_BYTES, NOTHING_WRITTEN, Awaited, Group, Item, Tick, log_record, without_gaps
+from ingest.resp.outbox import Outbox
 from ingest.resp.stopping import stopping
 from ingest.seat import Seat
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
-_GROUP_EVENTS_MAX: Final = 1000
-_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 
 logger = structlog.get_logger(__name__)
 
@@ -62,13 +63,11 @@ class Lane:
         self._log = log
         self._delivered = delivered
         self._read_clock = read_clock
-        self._outbox: deque[Item] = deque()
-        self._sent: list[Item] = []
+        self._outbox = Outbox(log, self._arrived, self._append_failed)
         self._durable: deque[Group] = deque()
-        self._appending: asyncio.Task[None] | None = None
-        self._scheduled = self._busy = self._going_on = self.ticking = self.closing = False
+        self._busy = self._advancing = self._going_on = self.ticking = self.closing = False
         self._failure: Exception | None = None
-        self._moved = asyncio.Event()
+        self._moved, self._stood_still = asyncio.Event(), asyncio.Event()
         self.on_submitted: Callable[[Lane, Item], None] | None = None  # told of each write that is queued
 
     # ------------------------------------------------------------------ how it is
@@ -101,23 +100,26 @@ class Lane:
 
     # ------------------------------------------------------------------ in
 
-    def read(self, spec: Spec, args: list[bytes], db: int, wall_ms: int) -> Reply:
-        """The reply of a read as of now.
+    def read(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
+        """The reply of a read as of now, behind a command that is suspended in the partition.
 
         Raises:
-            CommandError: its own error.
+            CommandError: its own error, or the partition was closed before it was done.
             DueError: a key of it is due by `wall_ms` and not by the log: `submit_after_tick` waits for a tick.
         """
-        return self.seat.evaluate(spec, args, db, wall_ms)
+        try:
+            return self.seat.evaluate(spec, args, db, wall_ms, at_ms)
+        except GreenletExit:  # thrown into it where it was suspended
+            raise CommandError(f"ERR partition {self.partition} was closed: {self.seat.reason}") from None
 
     def submit(self, item: Item) -> None:
         """Queue a write, or a read that stands behind one."""
-        self._outbox.append(item)
+        outbox = self._outbox
+        outbox.items.append(item)
         self.pending_events += 1
         self.pending_bytes += item.size
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        if not outbox.scheduled:
+            outbox.schedule()
         if self.on_submitted is not None and item.entry is not None:
             self.on_submitted(self, item)
 
@@ -150,53 +152,7 @@ class Lane:
         self.submit(item)
         return item
 
-    # ------------------------------------------------------------------ to the log
-
-    def _flush(self) -> None:
-        """Send the next group to the log."""
-        self._scheduled = False
-        if self._appending is not None or not self._outbox:
-            return
-        items = self._next_group()
-        entries = [item.entry for item in items if item.entry is not None]
-        try:
-            positions = self._log.append_at_once(entries) if entries else []
-        except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for these items
-            self._append_failed(items, error)
-            return
-        if positions is None:
-            self._sent = items
-            self._appending = asyncio.get_running_loop().create_task(self._append(entries))
-            return
-        self._arrived(items, positions)
-
-    async def _append(self, entries: list[Entry]) -> None:
-        positions: list[Position] = []
-        failure: Exception | None = None
-        try:
-            positions = await self._log.append(entries)
-        except Exception as error:  # noqa: BLE001 - as in `_flush`
-            failure = error
-        self._appending = None
-        items, self._sent = self._sent, []
-        if failure is not None:
-            self._append_failed(items, failure)
-        elif items:
-            self._arrived(items, positions)
-
-    def _next_group(self) -> list[Item]:
-        outbox = self._outbox
-        if len(outbox) <= _GROUP_EVENTS_MAX and self.pending_bytes <= _GROUP_BYTES_MAX:
-            items = list(outbox)
-            outbox.clear()
-            return items
-        items = []
-        size = 0
-        while outbox and len(items) < _GROUP_EVENTS_MAX and size < _GROUP_BYTES_MAX:
-            item = outbox.popleft()
-            size += item.size
-            items.append(item)
-        return items
+    # ------------------------------------------------------------------ from the log
 
     def _arrived(self, items: list[Item], positions: list[Position]) -> None:
         """These items are durable."""
@@ -204,16 +160,11 @@ class Lane:
         self.advance()
         if self._durable and self.seat.condition is not Condition.RUNNING:
             self.give_up(self.seat.reason)
-        if self._outbox and not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
 
-    def _append_failed(self, items: list[Item], error: Exception) -> None:
+    def _append_failed(self, items: list[Item], behind: list[Item], error: Exception) -> None:
         """Nothing of what waits may overtake a write that failed: it fails as well, and was never sent."""
         if not isinstance(error, LogUnavailableError):
             logger.error("append_failed", partition=self.partition, error=repr(error))
-        behind = list(self._outbox)
-        self._outbox.clear()
         nothing = CommandError(f"{NOTHING_WRITTEN}{error}")
         doubt = CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {error}")
         self._fail_new(items, nothing if appended_nothing(error) else doubt)
@@ -221,7 +172,7 @@ class Lane:
 
     def _fail_new(self, items: list[Item], error: CommandError) -> None:
         """Reads among them may stand behind durable writes that are not applied yet: then they go on waiting."""
-        if self._durable:
+        if self._durable or self._advancing:
             if reads := [item for item in items if item.entry is None]:
                 self._durable.append((reads, []))
             items = [item for item in items if item.entry is not None]
@@ -254,11 +205,25 @@ class Lane:
 
     async def settled(self) -> None:
         """Wait until it is known of everything that was sent whether it is in the log, and where."""
-        if self._appending is not None:
-            await asyncio.wait((self._appending,))
+        await self._outbox.settled()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a command is suspended in the partition."""
+        return self.seat.worker.gate.is_held
+
+    async def free(self) -> None:
+        """Wait until no command is suspended in the partition: a `read` that follows at once need not wait."""
+        await self.seat.worker.gate.free()
+
+    async def idle(self) -> None:
+        """Wait until nothing of ours is suspended in the middle of being applied."""
+        while self._advancing:
+            await self._stood_still.wait()
 
     def hold(self) -> None:
-        """The consumer applies records that stand before ours: nothing may come between."""
+        """The consumer applies records that stand before ours: nothing may come between. To be called when `idle`."""
+        assert not self._advancing
         self._busy = True
 
     def release(self) -> None:
@@ -270,35 +235,61 @@ class Lane:
         """Apply what is durable and next in line. Any trouble is left to `advance_carefully`, which the consumer calls.
 
         The hot path of a server: no await, answers after the commit. After some milliseconds or a large reply it makes
-        room for others, and goes on in the next turn of the loop.
+        room for others, and goes on in the next turn of the loop. What takes longer is suspended meanwhile.
         """
-        durable = self._durable
+        if self._durable and not (self._advancing or self._busy or self._failure is not None):
+            self._advancing = True
+            self.seat.worker.gate.slices.run(self._advance)
+
+    def _advance(self) -> None:
+        worker, durable = self.seat.worker, self._durable
         ends = perf_counter() + PART_SECONDS
-        while durable and not self._busy and self._failure is None and self.seat.worker.is_open:
-            items, positions = durable[0]
-            machine = self.machine
-            if positions and positions[0].offset != machine.next_offset:
-                return
-            began = perf_counter()
-            try:
-                answers, done, written = self._apply(machine, items, positions)
-            except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
-                machine.rollback()
-                self._failure = error
-                return
-            durable.popleft()
-            if is_part := len(answers) < len(items):
-                durable.appendleft((items[len(answers) :], positions[written:]))
-                items = items[: len(answers)]
-            seconds = perf_counter() - began
-            self._answer(answers, seconds)
-            self._report(done, items, seconds)
-            self.seat.pass_by(self.partition, machine.next_offset)
-            if is_part or (durable and began + seconds > ends):
-                if not self._going_on:
-                    self._going_on = True
-                    asyncio.get_running_loop().call_soon(self._go_on)
-                return
+        try:
+            while durable and not self._busy and self._failure is None and worker.is_open:
+                worker.gate.enter()  # which may have taken its time
+                if not (durable and worker.is_open) or not self._advance_group(worker.machine, *durable.popleft()):
+                    return
+                if durable and perf_counter() > ends:
+                    self._make_room()
+                    return
+        finally:
+            self._advancing = False
+            self._stood_still.set()
+            self._stood_still = asyncio.Event()
+
+    def _advance_group(self, machine: Machine, items: list[Item], positions: list[Position]) -> bool:
+        """Apply and answer a group; False: it is not its turn, or it was its beginning alone, or met trouble."""
+        if positions and positions[0].offset != machine.next_offset:
+            self._durable.appendleft((items, positions))
+            return False
+        began = perf_counter()
+        try:
+            answers, done, written = self._apply(machine, items, positions)
+        except GreenletExit:  # the partition was closed while this was suspended
+            unread = CommandError(f"ERR partition {self.partition} was closed: {self.seat.reason}")
+            unknown = _in_the_log(self.seat.reason)
+            self._answer([(item, unread if item.entry is None else unknown) for item in items], 0.0)
+            return False
+        except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
+            machine.rollback()
+            self._durable.appendleft((items, positions))
+            self._failure = error
+            return False
+        if is_part := len(answers) < len(items):
+            self._durable.appendleft((items[len(answers) :], positions[written:]))
+            items = items[: len(answers)]
+        seconds = perf_counter() - began
+        self._answer(answers, seconds)
+        self._report(done, items, seconds)
+        self.seat.pass_by(self.partition, machine.next_offset)
+        if is_part:
+            self._make_room()
+        return not is_part
+
+    def _make_room(self) -> None:
+        if not self._going_on:
+            self._going_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
         self._going_on = False
@@ -318,6 +309,7 @@ class Lane:
         Raises:
             Exception: as `Worker.apply`; what was not applied by then is answered by `give_up`.
         """
+        await self.idle()
         failure, self._failure = self._failure, None
         if failure is not None and not isinstance(failure, (UnusualError, StoreBusyError, PartitionStoppedError)):
             raise failure
@@ -339,7 +331,8 @@ class Lane:
         places = iter(positions)
         for at, item in enumerate(items):
             if item.entry is None:
-                self._answer([(item, evaluated(self.seat, item, self._read_clock))], 0.0)
+                reply = await worker.gate.call(partial(evaluated, self.seat, item, self._read_clock))
+                self._answer([(item, reply)], 0.0)
                 continue
             position = next(places)
             item.offset = position.offset
@@ -354,15 +347,17 @@ class Lane:
     def give_up(self, reason: str, nothing: CommandError | None = None) -> None:
         """The partition is set aside: what is in the log is applied when it goes on, and nobody waits for that."""
         self._failure = None
+        if self.seat.condition is Condition.STOPPED:
+            self.seat.worker.gate.abandon()
         durable = [item for items, _ in self._durable for item in items]
         self._durable.clear()
-        self._fail(durable, CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}"))
-        waiting, self._outbox = list(self._outbox), deque()
-        self._fail(waiting, nothing or CommandError(f"{NOTHING_WRITTEN}{reason}"))
+        self._fail(durable, _in_the_log(reason))
+        self._fail(self._outbox.take(), nothing or CommandError(f"{NOTHING_WRITTEN}{reason}"))
 
     def close(self, reason: str) -> None:
         """Answer everybody now: the server ends."""
-        items, self._sent = self._sent, []
+        self.seat.worker.gate.abandon()
+        items = self._outbox.take_sent()
         self._fail(items, CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}"))
         self.give_up(reason, stopping(self._log.partitions))
 
@@ -395,6 +390,11 @@ class Lane:
     def _read_anyway(self, item: Item, error: CommandError) -> Reply:
         """The reply of a read in a partition that is in trouble."""
         worker = self.seat.worker
+        worker.gate.enter()
         if not worker.is_open:
             return error
         return evaluated(self.seat, item, self._read_clock, by_wall=True)
+
+
+def _in_the_log(reason: str) -> CommandError:
+    return CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}")

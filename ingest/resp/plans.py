@@ -13,6 +13,10 @@ _SPELLINGS_MAX: Final = 4096
 _NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
 """Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
 
+_FEW: Final = 64
+_SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)", "O(members)", "O(√n)"), _FEW)
+"""By complexity of a read: with how many words it needs no fiber (ingest/slices.py), which would take 2 µs."""
+
 
 _RETURNING_DATA: Final = frozenset(
     (
@@ -43,6 +47,7 @@ class Plan:
         event_head: what the event of a write begins with.
         returns_data: its reply may be large.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
+        short_words: a read of at most so many words never takes long, whatever its keys hold.
         server: of the server, else.
         calls, seconds: how often it ran, and how long in all.
         rejected: how often it was refused before it ran.
@@ -64,6 +69,7 @@ class Plan:
         "returns_data",
         "seconds",
         "server",
+        "short_words",
         "shown",
         "spec",
     )
@@ -80,6 +86,7 @@ class Plan:
         some = spec or server
         self.arguments_min = some.arguments_min if some else 0
         self.arguments_max = some.arguments_max if some else 1 << 30
+        self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
         self.reset()
 
     def reset(self) -> None:

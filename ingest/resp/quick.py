@@ -10,6 +10,8 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from greenlet import GreenletExit
+
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from engine.slots import slot
 from ingest.resp.cell import Cell
@@ -40,7 +42,7 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     began = perf_counter()
     try:
         data = session.encode(reply := evaluate(spec, args, session.db, server.wall_ms))
-    except Exception:  # noqa: BLE001 - whatever it is, the general way has the words for it
+    except (Exception, GreenletExit):  # noqa: BLE001 - whatever it is, the general way has the words for it
         return False
     session.parts.append(data)
     plan.calls += 1

@@ -28,6 +28,7 @@ from ingest.resp.cluster import map_of
 from ingest.resp.config import Config, start_values
 from ingest.resp.connection import Connection
 from ingest.resp.descriptors import check_room, make_room
+from ingest.resp.entrances import ENTRANCES
 from ingest.resp.eviction import evict
 from ingest.resp.host import Host
 from ingest.resp.lane import Lane
@@ -46,6 +47,7 @@ from ingest.resp.tls import server_context
 from ingest.resp.transactions import unwatch
 from ingest.seat import Seat
 from ingest.seldom import Seldom
+from ingest.slices import Slices
 
 _CLOSE_SECONDS: Final = 4.0
 _MICROSECOND: Final = 1e-6
@@ -65,6 +67,7 @@ class Server:
         sessions: connected clients by id, in the order in which they came.
         lanes: owned partitions.
         ready: sessions that have something to be sent, in the order in which it came up.
+        slices: in which commands run; those of the partitions.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         slow_seconds: SLOWLOG, LATENCY or both want to know what takes longer.
@@ -83,12 +86,11 @@ class Server:
         self.sessions: dict[int, Session] = {}
         self.lanes: dict[int, Lane] = {}
         self.ready: dict[Session, None] = {}
-        self.plans = Plans()
-        self.stats = Stats()
+        self.slices = Slices()
+        self.plans, self.stats = Plans(), Stats()
         self.pubsub = PubSub()
         self.monitors = Monitors()
-        self.slowlog = SlowLog()
-        self.latency = Latency()
+        self.slowlog, self.latency = SlowLog(), Latency()
         self.notifications = Notifications(self.pubsub)
         self.blocked = Blocked(self)
         self.pause = Pause(self)
@@ -98,13 +100,11 @@ class Server:
         self.run_id = secrets.token_hex(20)
         self.read_clock = ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
-        self.port = self.tls_port = 0
-        self.active_expire = True
-        self.tracks_latencies = True
+        self.port = self.tls_port = self._last_id = 0
+        self.active_expire = self.tracks_latencies = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self.slow_seconds = self.config["slowlog-log-slower-than"] * _MICROSECOND
         self._crowd: dict[Session, None] = {}
-        self._last_id = 0
         self.refusals = Seldom()
         self._loading: dict[int, None] = {}
         self._listeners: list[asyncio.Server] = []
@@ -116,8 +116,9 @@ class Server:
     def attach(self, seats: Mapping[int, Seat]) -> None:
         """Take over the writes of these partitions, before their consumer opens them."""
         for partition, seat in seats.items():
-            lane = Lane(partition, seat, self.log, self.flush, self.read_clock)
-            self.lanes[partition] = seat.beside = lane
+            self.lanes[partition] = seat.beside = Lane(partition, seat, self.log, self.flush, self.read_clock)
+            self.slices = seat.worker.gate.slices
+        self.slices.entrances |= ENTRANCES
 
     async def start(self) -> None:
         """Listen.
@@ -284,7 +285,7 @@ class Server:
         try:
             return lane.read(spec, args, db, self.wall_ms)
         except DueError:
-            return lane.seat.evaluate(spec, args, db, at_ms=self.wall_ms)
+            return lane.read(spec, args, db, at_ms=self.wall_ms)
 
     # ------------------------------------------------------------------ what was done
 

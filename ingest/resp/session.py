@@ -18,15 +18,13 @@ import structlog
 
 from engine.errors import CommandError
 from engine.replies import Reply
-from ingest.resp import quick
 from ingest.resp.access import addresses, is_loopback
 from ingest.resp.applying import BROKEN
 from ingest.resp.cell import Cell, Filled
-from ingest.resp.dispatch import dispatch
 from ingest.resp.encode import encode2, encode3
-from ingest.resp.items import ITEM_BYTES
+from ingest.resp.inbox import Inbox
 from ingest.resp.output import FLUSH_BYTES, fits, to_nobody, write_much
-from ingest.resp.plans import Kind, Plan
+from ingest.resp.plans import Plan
 from ingest.resp.replies import Push
 from ingest.resp.turns import Turns
 from ingest.resp.window import AHEAD_BYTES, CELLS_MAX, Window
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
     from ingest.resp.transactions import Queue
     from ingest.resp.waiters import Waiter
 
-_BACKLOG_BYTES_MAX: Final = 1024 * 1024
 _LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
-_READ: Final = Kind.READ
 
 logger = structlog.get_logger(__name__)
 
@@ -55,7 +51,6 @@ class Session:
     Attributes:
         cells: the places of replies that are still to come, and of those behind them; empty most of the time.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
-        backlog_bytes: of the commands that wait for earlier ones.
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
         pushes: encoded messages that leave with it too, behind the replies that are there.
         plain: whether commands may take the short way.
@@ -105,11 +100,10 @@ class Session:
         self.plain = False
         self.window = Window()
         self.turns = Turns(self)
+        self.inbox = Inbox(self)
         self.cells: deque[Cell | Filled] = deque()
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
-        self._backlog: deque[list[bytes]] = deque()
-        self.backlog_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._finished = self.waits = False
         self._ending: CommandError | None = None
@@ -152,6 +146,7 @@ class Session:
             or self.choked
             or self.turns.resting
             or self.closing
+            or self.inbox.is_suspended
         )
 
     def refresh(self) -> None:
@@ -180,58 +175,13 @@ class Session:
         self.received_commands += len(commands)
         if not self.cells:
             self.waiting_since = self.last_active
-        if self._backlog or self.is_held:
-            self._keep(commands)
-        else:
-            done = self._run(commands)
-            if done < len(commands):
-                self._keep(commands[done:])
-        self.turns.rest(len(self._backlog), came=len(commands))
+        self.inbox.take(commands)
         self.flush()
-        if self._backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
-            self.transport.pause_reading()
-
-    def _keep(self, commands: list[list[bytes]]) -> None:
-        """Put them into the backlog. A little is read on: else nobody would hear that a blocked client leaves."""
-        self._backlog.extend(commands)
-        self.backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
+        self.inbox.hold_back()
 
     def resume(self) -> None:
-        """Go on with the backlog, if nothing keeps it waiting any more."""
-        if not (backlog := self._backlog):
-            return
-        self.turns.begin()
-        while backlog:
-            command = backlog.popleft()
-            if self.plain and quick.take(self, command):
-                continue
-            if self.turns.is_over() or self.is_held or not dispatch(self, command):
-                backlog.appendleft(command)
-                break
-        self.write_out()
-        self.turns.rest(len(backlog))
-        if not backlog:
-            self.backlog_bytes = 0
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
-
-    def _run(self, commands: list[list[bytes]]) -> int:
-        """How many of the commands were taken. The hot path: what is plain goes the short way (`ingest.resp.quick`)."""
-        server = self.server
-        plans = server.plans.by_spelling
-        self.run_bytes = 0
-        self.turns.begin()
-        for at, command in enumerate(commands):
-            plan = plans.get(command[0])
-            if plan is not None and self.plain:
-                if plan.kind is _READ:
-                    if not self.cells and quick.read(self, plan, command):
-                        continue
-                elif plan.first_key >= 0 and quick.write(self, plan, command):
-                    continue
-            if self.turns.is_over() or self.is_held or not dispatch(self, command):
-                return at
-        return len(commands)
+        """Go on with what waits, if nothing keeps it waiting any more."""
+        self.inbox.resume()
 
     # ------------------------------------------------------------------ out
 
@@ -282,8 +232,8 @@ class Session:
             parts += self.pushes
             self.pushes.clear()
         self.write_out()
-        if self._backlog:
-            self.resume()
+        if self.inbox.waits:
+            self.inbox.resume()
         if self.closing:
             if not cells:
                 self.transport.close()
@@ -363,7 +313,7 @@ class Session:
 
     def _end_if_done(self) -> None:
         """Close, once everything that was sent is answered."""
-        if (self._finished or self._ending is not None) and not (self.cells or self._backlog or self._task):
+        if (self._finished or self._ending is not None) and self.inbox.is_done and not (self.cells or self._task):
             if self._ending is not None:
                 self.parts.append(self.encode(self._ending))
                 self.server.stats.count_error(self._ending.message)
@@ -374,7 +324,7 @@ class Session:
         if not self.closing:
             self.closing = True
             self.refresh()
-            self._backlog.clear()
+            self.inbox.clear()
             logger.debug("client_closed", client=self.id, reason=reason)
             self.flush()
             if not self.cells:
@@ -391,7 +341,7 @@ class Session:
         """The connection is closed: nobody waits for a reply any more."""
         self.closing = True
         self.encode = to_nobody
-        self._backlog.clear()
+        self.inbox.clear()
         self.cells.clear()
         self.parts.clear()
         if self._task is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,7 +92,7 @@ def _outcome(session: Session, lane: Lane, step: Step, wall_ms: int, at_ms: int,
     try:
         replies.check(write=False)
         if step.plan.spec is not None:
-            return lane.seat.evaluate(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+            return lane.read(step.plan.spec, step.args, session.db, wall_ms, at_ms)
         return _handle(session, step)  # SELECT, for the steps behind it
     except CommandError as error:
         return error
@@ -135,7 +136,7 @@ class Run:
             self._note(step, await _awaited(step, work), began)
             for later in self._left:
                 began = perf_counter()
-                reply = self._reply(later)
+                reply = await self._session.server.slices.in_fiber(partial(self._reply, later))
                 self._note(later, await _awaited(later, reply) if inspect.iscoroutine(reply) else reply, began)
         finally:
             self._session.in_exec = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,7 +137,7 @@ async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> R
     _check(lane, write=False)
     at_ms = session.server.wall_ms if isinstance(tick, CommandError) else 0
     began = perf_counter()
-    outcomes = evaluate(session, lane, steps, at_ms=at_ms)
+    outcomes = await session.server.slices.in_fiber(partial(evaluate, session, lane, steps, at_ms=at_ms))
     replies = Run(session, steps, outcomes, perf_counter() - began).begin()
     return await replies if inspect.iscoroutine(replies) else replies
 

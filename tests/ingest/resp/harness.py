@@ -27,6 +27,7 @@ from ingest.log.local import LocalLog
 from ingest.observer import NullObserver, Observer
 from ingest.resp.server import Server
 from ingest.resp.settings import RespSettings
+from ingest.slices import Slices
 from ingest.worker import Worker
 from tests.wire.client import Client
 
@@ -254,11 +255,18 @@ def make_consumer(
     observer: Observer,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
+    slices: Slices | None = None,
 ) -> Consumer:
     """A consumer of these partitions."""
+    slices = slices or Slices()
     workers = {
         partition: Worker(
-            Home(TOPIC, partition, log.partitions, LAYOUT), log, stores.__getitem__, dead_letters, observer
+            Home(TOPIC, partition, log.partitions, LAYOUT),
+            log,
+            stores.__getitem__,
+            dead_letters,
+            observer,
+            slices=slices,
         )
         for partition in stores
     }
@@ -292,6 +300,7 @@ async def serving(
     begin: asyncio.Event | None = None,
     prepare: Callable[[PlayedLog], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
+    slices: Slices | None = None,
     **config: str,
 ) -> AsyncIterator[Live]:
     """A server on the log in `directory`; a second one there goes on with the same log.
@@ -307,6 +316,7 @@ async def serving(
         begin: the consumer does nothing before this; None: it begins at once.
         prepare: what the log is told before it is read.
         settings: more of `RespSettings`.
+        slices: in which commands run; without a timer if None.
         config: CONFIG's parameters, with `_` for `-`.
     """
     owned = tuple(range(partitions)) if own is None else tuple(own)
@@ -321,7 +331,7 @@ async def serving(
     kept = stores or {partition: MemoryStore(FAMILIES) for partition in owned}
     observer = Watched()
     observer.server = server
-    consumer = make_consumer(log, kept, observer, guard, dead_letters)
+    consumer = make_consumer(log, kept, observer, guard, dead_letters, slices)
     server.attach(consumer.seats)
     await server.start()
     stop = asyncio.Event()

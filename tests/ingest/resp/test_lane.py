@@ -138,7 +138,7 @@ async def test_nothing_overtakes_a_write_that_failed(tmp_path: Path) -> None:
         live.log.start_gate.clear()
         live.log.failure = AWAY
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.lanes[0]._appending is not None)
+        await until(lambda: live.server.lanes[0]._outbox.is_appending)
         client.send(["SET", "a", "2"], ["GET", "a"])
         other.send(["SET", "b", "2"])
         await until(lambda: live.server.lanes[0].pending_events == 4)
@@ -188,7 +188,7 @@ async def test_a_read_behind_an_unapplied_write_waits_for_it_when_the_next_appen
         await until(lambda: len(lane._durable) == 1)
         live.log.failure = AWAY
         client.send(["SET", "a", "2"], ["GET", "a"])
-        await until(lambda: lane.pending_events == 2 and lane._appending is None)
+        await until(lambda: lane.pending_events == 2 and not lane._outbox.is_appending)
         lane.release()
 
         assert [OK, NOTHING, b"1"] == await replies(client, 3)

@@ -186,7 +186,7 @@ async def test_an_append_that_arrives_after_its_partition_was_set_aside(tmp_path
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["INCR", "n"])
-        await until(lambda: live.server.lanes[0]._appending is not None)
+        await until(lambda: live.server.lanes[0]._outbox.is_appending)
         live.log.before = lambda: [event("INCR", "n")]
         reasons[0] = "disk full"
         live.server.lanes[0].seat.retry_seconds = 60
@@ -290,7 +290,7 @@ async def test_the_end_of_a_server_whose_log_does_not_answer(tmp_path: Path) -> 
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.lanes[0]._appending is not None)
+        await until(lambda: live.server.lanes[0]._outbox.is_appending)
         client.send(["SET", "a", "2"])
         await until(lambda: live.server.lanes[0].pending_events == 2)
         await live.server.close()

@@ -1,0 +1,153 @@
+"""What a client has sent: its commands, one after the other, and those of them that wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from ingest.resp import quick
+from ingest.resp.dispatch import dispatch
+from ingest.resp.items import ITEM_BYTES
+from ingest.resp.plans import Kind
+
+if TYPE_CHECKING:
+    from ingest.gate import Fiber
+    from ingest.resp.session import Session
+
+_BACKLOG_BYTES_MAX: Final = 1024 * 1024
+_READ: Final = Kind.READ
+
+
+class Inbox:
+    """The commands of one session.
+
+    What may take its time runs in a fiber (ingest/slices.py), with all that was sent behind it: a command that is
+    suspended holds its connection.
+
+    Args:
+        session: whose they are.
+
+    Attributes:
+        backlog_bytes: of the commands that wait for earlier ones.
+        fiber: in which a command runs now, or is suspended.
+    """
+
+    __slots__ = ("_backlog", "_session", "backlog_bytes", "fiber")
+
+    def __init__(self, session: Session) -> None:
+        self.fiber: Fiber | None = None
+        self._session = session
+        self._backlog: deque[list[bytes]] = deque()
+        self.backlog_bytes = 0
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a command was left in the middle."""
+        return self.fiber is not None and self.fiber is not self._session.server.slices.fiber
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are commands that have not begun."""
+        return bool(self._backlog)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every command is over, or waits for its reply in a cell."""
+        return not self._backlog and self.fiber is None
+
+    def take(self, commands: list[list[bytes]]) -> None:
+        """Run these commands, which have just come, behind those that wait."""
+        session = self._session
+        if self._backlog or session.is_held:
+            self._keep(commands)
+        else:
+            done = self._run(commands)
+            if done < len(commands):
+                session.server.slices.run(self._run_in_fiber, commands[done:] if done else commands)
+        session.turns.rest(len(self._backlog), came=len(commands))
+
+    def resume(self) -> None:
+        """Go on with the backlog, if nothing keeps it waiting any more."""
+        if self._backlog and self.fiber is None:
+            self._session.server.slices.run(self._run_backlog)
+
+    def hold_back(self) -> None:
+        """Read no more from a client that has sent very much ahead."""
+        if self._backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
+            self._session.transport.pause_reading()
+
+    def clear(self) -> None:
+        """Forget what has not begun."""
+        self._backlog.clear()
+
+    # ------------------------------------------------------------------ inside
+
+    def _keep(self, commands: list[list[bytes]]) -> None:
+        """Put them into the backlog. A little of it is read on: else nobody would hear that a blocked client leaves."""
+        self._backlog.extend(commands)
+        self.backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
+
+    def _run(self, commands: list[list[bytes]]) -> int:
+        """How many of the commands were taken. The hot path: what is plain goes the short way (`ingest.resp.quick`).
+
+        Up to one that has to wait; outside of a fiber, to one that may take its time.
+        """
+        session, fiber = self._session, self.fiber
+        plans = session.server.plans.by_spelling
+        session.run_bytes = 0
+        session.turns.begin()
+        for at, command in enumerate(commands):
+            plan = plans.get(command[0])
+            if plan is not None and session.plain:
+                if plan.kind is _READ:
+                    fits = fiber is not None or len(command) <= plan.short_words
+                    if fits and not session.cells and quick.read(session, plan, command):
+                        continue
+                elif plan.first_key >= 0 and quick.write(session, plan, command):
+                    continue
+            if fiber is None or session.turns.is_over() or session.is_held or not dispatch(session, command):
+                return at
+        return len(commands)
+
+    def _run_in_fiber(self, commands: list[list[bytes]]) -> None:
+        fiber = self.fiber = self._session.server.slices.fiber
+        try:
+            done = self._run(commands)
+        finally:
+            self.fiber = None
+        if done < len(commands):
+            later, self._backlog = self._backlog, deque()  # what came while a command was suspended
+            self._keep(commands[done:])
+            self._backlog += later
+        if fiber is not None and fiber.was_left:
+            self._session.turns.rest(len(self._backlog))
+            self._go_on()
+
+    def _run_backlog(self) -> None:
+        session, backlog = self._session, self._backlog
+        fiber = self.fiber = session.server.slices.fiber
+        try:
+            session.turns.begin()
+            while backlog:
+                command = backlog.popleft()
+                if session.plain and quick.take(session, command):
+                    continue
+                if session.turns.is_over() or session.is_held or not dispatch(session, command):
+                    backlog.appendleft(command)
+                    break
+        finally:
+            self.fiber = None
+        session.write_out()
+        session.turns.rest(len(backlog))
+        if not backlog:
+            self.backlog_bytes = 0
+            if not session.transport.is_closing():
+                session.transport.resume_reading()
+        if fiber is not None and fiber.was_left:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """A command was suspended, and is done: nobody who called waits for it."""
+        self._session.refresh()
+        asyncio.get_running_loop().call_soon(self._session.flush)
