@@ -18,6 +18,7 @@ from ingest.seat import Seat
 
 _LAG_SECONDS: Final = 2.0
 _COMMIT_SECONDS: Final = 5.0
+_MEASURE_SECONDS: Final = 60.0
 
 logger = structlog.get_logger(__name__)
 
@@ -48,6 +49,7 @@ class Watch:
         self._identity_at = monotonic() + identity_seconds
         self._commit_at = monotonic() + _COMMIT_SECONDS
         self._begin_at = 0.0
+        self._measure_at = 0.0
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -72,6 +74,9 @@ class Watch:
             await self._report_begins()
             self._begin_at = monotonic() + self._identity_seconds
         await self._report_lag()
+        if monotonic() >= self._measure_at:
+            self._measure_at = monotonic() + _MEASURE_SECONDS
+            await self._log.measure()
         if monotonic() >= self._commit_at:
             self._commit_at = monotonic() + _COMMIT_SECONDS
             await self.commit()

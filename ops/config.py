@@ -108,6 +108,11 @@ class Settings(BaseSettings):
     )
     resp: str = Field(default="127.0.0.1:6379", description="address for Redis clients; empty: none")
     lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
+    log_bytes_warn: int = Field(
+        default=100 * 1024 * _MIB,
+        ge=0,
+        description="a log that is larger raises an alert, as it grows for ever; 0: none does",
+    )
     free_bytes_min: int = Field(
         default=256 * _MIB,
         ge=0,

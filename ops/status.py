@@ -20,7 +20,6 @@ from engine.store.rocks import RocksStore
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.letters import Letters, Summary
-from ingest.log.local import LocalLog
 from ingest.resp.memory import memory_use
 from ingest.resp.server import Server
 from ingest.seat import Seat
@@ -101,7 +100,7 @@ class Status:
             "ready": readiness["ready"],
             "log": readiness["log"],
             "clock": readiness["clock"],
-            "log_bytes": self._log_bytes(),
+            "log_bytes": self._service.log.stored_bytes,
             "disk": {**readiness["disk"], "free_bytes": disk.free, "total_bytes": disk.total},
             "memory": {"rss_bytes": memory_use().rss_bytes, "peak_bytes": memory_use().peak_bytes},
             "partitions": [
@@ -152,10 +151,6 @@ class Status:
             "resp": None if resp is None else _address(resp, service.settings.resp),
             "log": service.log.url,
         }
-
-    def _log_bytes(self) -> int | None:
-        log = self._service.log
-        return log.disk_bytes() if isinstance(log, LocalLog) else None
 
     def _clients(self, now: float) -> dict[str, int | float | None] | None:
         resp = self._service.resp

@@ -215,10 +215,11 @@ def _log() -> Row:
             (highest("slotlog_topic_settings_wrong", "instance"), "{{instance}}"),
         ),
         graph(
-            "Size of the embedded log",
-            "It grows for ever: it is the truth. No data with Kafka.",
+            "Size of the log",
+            "It grows for ever: it is the truth. Of a topic one replica; for that the user must DESCRIBE the cluster.",
             "bytes",
-            (each("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
+            (highest("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
+            (highest("slotlog_log_warn_bytes", "instance"), "{{instance}}: log_bytes_warn"),
         ),
         graph(
             "Damage in the embedded log",

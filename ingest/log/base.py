@@ -204,6 +204,19 @@ class Log(Protocol):
         """
         ...
 
+    @property
+    def stored_bytes(self) -> int | None:
+        """Bytes of all partitions, one copy of each, as `measure` found them last; None where that is not known."""
+        ...
+
+    async def measure(self) -> None:
+        """Find out `stored_bytes`.
+
+        Raises:
+            LogUnavailableError: it cannot be told now.
+        """
+        ...
+
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Tell lag tools how far the partitions are applied: {partition: next offset}. Never read back.
 

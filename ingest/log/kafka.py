@@ -21,6 +21,7 @@ from ingest.log.kafka_clients import is_dead, open_consumer, stop_consumer, unav
 from ingest.log.kafka_reader import KafkaReader
 from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka_settings import KafkaSettings
+from ingest.log.kafka_sizes import topic_bytes
 from ingest.log.kafka_topic import MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
 
 _LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
@@ -70,6 +71,7 @@ class KafkaLog:
         self._lookup: AIOKafkaConsumer | None = None
         self._committer: AIOKafkaConsumer | None = None
         self.append_counts = Appends()
+        self.stored_bytes: int | None = None
         self.concerns: tuple[str, ...] = ()
 
     @property
@@ -172,6 +174,10 @@ class KafkaLog:
             record = await self._ask(lambda consumer: self._record_at(consumer, partition, mark.offset))
             check_record(name, mark, None if record is None else mark_of(record, calc_crc32c))
         self._checked[partition] = found[partition]
+
+    async def measure(self) -> None:
+        """Ask every broker. One that does not let this user ask leaves it unknown."""
+        self.stored_bytes = await self._ask(lambda consumer: topic_bytes(consumer, self.topic, self.partitions))
 
     def _note(self, concerns: tuple[str, ...]) -> None:
         """Say what has changed in the topic's settings since they were looked at last."""

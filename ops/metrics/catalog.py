@@ -160,7 +160,14 @@ _LOGS: Final = (
         (),
         "every `identity_check_seconds`",
     ),
-    _gauge("log_disk_bytes", "Bytes of the embedded log's files.", "bytes", (), _SCRAPE, "sqlite"),
+    _gauge(
+        "log_disk_bytes",
+        "Bytes of the log: the files of the embedded one; of a topic all partitions, one replica of each.",
+        "bytes",
+        (),
+        "read at each scrape; from Kafka every minute",
+    ),
+    _gauge("log_warn_bytes", "The setting `log_bytes_warn`: a log larger than that is an alert.", "bytes", (), _SCRAPE),
     _counter("log_scrubbed_bytes", "Bytes of the embedded log held against checksums.", "bytes", (), _SCRAPE, "sqlite"),
     _gauge(
         "log_damages",

@@ -182,15 +182,16 @@ def read_memory(readings: Readings, memory: SharedMemory, settings: Settings) ->
 
 
 def read_log(readings: Readings, log: Log) -> None:
-    """What this process appended, and the embedded log's size."""
+    """What this process appended, and what is known of the log itself."""
     counts = log.append_counts
     readings.add_distribution("log_append_seconds", counts.seconds)
     readings.add("log_appended_records_total", counts.records)
     readings.add("log_append_errors_total", counts.failed, "nothing")
     readings.add("log_append_errors_total", counts.uncertain, "unknown")
     readings.add("topic_settings_wrong", len(log.concerns))
+    if log.stored_bytes is not None:
+        readings.add("log_disk_bytes", log.stored_bytes)
     if isinstance(log, LocalLog):
-        readings.add("log_disk_bytes", log.disk_bytes())
         readings.add("log_scrubbed_bytes_total", log.scrubbed.bytes)
         readings.add("log_damages", log.scrubbed.damages)
         if log.scrubbed.ended_ms:
@@ -253,6 +254,7 @@ def read_process(readings: Readings, settings: Settings) -> None:
     disk = shutil.disk_usage(settings.data)
     readings.add("disk_free_bytes", disk.free)
     readings.add("disk_size_bytes", disk.total)
+    readings.add("log_warn_bytes", settings.log_bytes_warn)
     for family in _PROCESS.collect():
         for sample in family.samples:
             readings.values[sample.name] = [((), sample.value)]

@@ -13,7 +13,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from structlog.testing import capture_logs
 
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
-from ingest.log import KafkaSettings
+from ingest.log import Entry, KafkaSettings
 from ingest.log.kafka import KafkaLog
 from ingest.log.kafka_topic import Breach, TopicRules
 from tests.ingest.conftest import MakeKafkaLog
@@ -307,3 +307,20 @@ async def test_a_topic_that_no_broker_knows(
 
     with pytest.raises(LogUnavailableError, match="was created, but broker 1 does not know of it yet"):
         await make_log().start()
+
+
+async def test_size(make_log: MakeKafkaLog) -> None:
+    """What the topic takes on the broker's disk grows with what is appended, over all partitions."""
+    log = make_log(partitions=2)
+    await log.start()
+    unknown = log.stored_bytes
+    await log.append([Entry(partition, None, bytes(10_000)) for partition in range(2)])
+    await log.measure()
+    first = log.stored_bytes
+    await log.append([Entry(partition, None, bytes(10_000)) for partition in range(2)])
+    await log.measure()
+
+    assert unknown is None
+    assert first is not None
+    assert log.stored_bytes is not None
+    assert (20_000 < first < 30_000, 40_000 < log.stored_bytes < 60_000) == (True, True)

@@ -125,6 +125,14 @@ class SimulatedLog:
             self._world.fail(str(error))
             raise
 
+    @property
+    def stored_bytes(self) -> int | None:
+        """Nobody knows."""
+        return None
+
+    async def measure(self) -> None:
+        """Nothing to find out."""
+
     async def commit(self, positions: Mapping[int, int]) -> None:
         """For lag tools; nobody reads it."""
 
