@@ -7,7 +7,7 @@ every column family was flushed and the mark in it is gone (`engine.system.repla
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -32,7 +32,6 @@ from ops.state import (
     reading,
     store_opener,
 )
-from ops.unapplied import NotApplied, Unapplied
 
 logger = structlog.get_logger(__name__)
 
@@ -61,7 +60,6 @@ class Replayed:
         live_digest: that of the live state, where it is at the same position.
         skips: offsets that were not applied, by decision of an operator; ascending.
         note: why there is no `live_digest`; else empty.
-        not_applied: how much was not applied, by kind.
     """
 
     partition: int
@@ -71,7 +69,6 @@ class Replayed:
     live_digest: Digest | None
     skips: tuple[int, ...] = ()
     note: str = ""
-    not_applied: NotApplied = field(default_factory=NotApplied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,6 @@ class _Live:
     skips: frozenset[int] = frozenset()
     note: str = ""
     retimes: Retimes = ()
-    next_offset: int = 0
 
 
 async def replay(
@@ -125,15 +121,10 @@ async def replay(
             ]
             for partition in ends
         }
-        unapplied = Unapplied()
-        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody, unapplied)
-        if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
-            await unapplied.compare(log, {partition: state.next_offset for partition, state in live.items()})
+        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody)
     finally:
         await log.close()
-    return [
-        _compare(settings, to, partition, live[partition], unapplied.counts[partition]) for partition in settings.owned
-    ]
+    return [_compare(settings, to, partition, live[partition]) for partition in settings.owned]
 
 
 def _look_at(settings: Settings, partition: int) -> _Live:
@@ -141,8 +132,7 @@ def _look_at(settings: Settings, partition: int) -> _Live:
         return _Live(note=f"{settings.data} has no state of it")
     try:
         with reading(settings, partition) as (_, machine):
-            position = machine.position
-            return _Live(position.skips, retimes=position.retimes, next_offset=position.next_offset)
+            return _Live(machine.position.skips, retimes=machine.position.retimes)
     except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
         logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
         return _Live(note=str(error))
@@ -193,7 +183,6 @@ async def _replay_to(
     prepared: Mapping[int, Sequence[Changes]],
     records_max: int,
     tell: Tell,
-    unapplied: Unapplied,
 ) -> None:
     to.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in this loop
     open_store = store_opener(settings, to, replaying=True)
@@ -210,7 +199,7 @@ async def _replay_to(
             log,
             open_store,
             None,
-            unapplied,
+            NullObserver(),
             records_max=records_max,
             cached_keys_max=cached_keys_max(settings),
         )
@@ -243,11 +232,11 @@ def _finish(store: Store) -> None:
     store.flush_all()
 
 
-def _compare(settings: Settings, to: Path, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
+def _compare(settings: Settings, to: Path, partition: int, live: _Live) -> Replayed:
     result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
     live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
     skips = tuple(sorted(position.skips))
-    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note, not_applied)
+    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note)
 
 
 def _live_digest(settings: Settings, partition: int, next_offset: int) -> tuple[Digest | None, str]:

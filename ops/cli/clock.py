@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from ops.cli.options import (
     print_json,
     reports_errors,
 )
-from ops.config import ConfigError, load_settings
+from ops.config import ConfigError, Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -70,9 +70,8 @@ def show(
     Example: slotlog clock show --data .data
     """
     from ops.log_time import log_times
-    from ops.recorded import load_state_settings
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    settings = _settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     seen = asyncio.run(log_times(settings))
     if json:
         print_json({"partitions": [asdict(each) for each in seen]})
@@ -102,9 +101,8 @@ def accept(
     Example: slotlog clock accept 0 --data .data
     """
     from ops.log_time import accept
-    from ops.recorded import load_state_settings
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     first, last = asyncio.run(accept(settings, partition))
     if json:
         print_json({"partition": partition, "first_offset": first, "last_offset": last})
@@ -134,9 +132,8 @@ def set_(
     Example: slotlog clock set 0 --data .data
     """
     from ops.log_time import set_back
-    from ops.recorded import load_state_settings
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
     if json:
         print_json(asdict(done))
@@ -146,6 +143,16 @@ def set_(
     if done.retimed is not None:
         offsets = listed("offset", sorted(set(done.retimed)))
         print(f"partition {partition}: no record of {offsets} counts as later than {done.to_ms} ms")
+
+
+def _settings(**options: Any) -> Settings:
+    """Those of the state, with these options; what the log has to say goes to stderr."""
+    from ops.logging import configure_logging
+    from ops.recorded import load_state_settings
+
+    settings = load_state_settings(**options)
+    configure_logging(settings.log_level)
+    return settings
 
 
 def _moment_ms(text: str) -> int:

@@ -258,3 +258,74 @@ def test_versions_go_on(store: MemoryStore) -> None:
 
     assert newest + 2 == machine.position.last_version
     assert [] == violations(store)
+
+
+def reclaim(reclaimer: Reclaimer, records_max: int = 100) -> None:
+    """Until nothing is left."""
+    while reclaimer.reclaim(records_max).more:
+        pass
+
+
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_what_dies_afterwards_is_reclaimed(store: MemoryStore, opened_again: bool) -> None:
+    """The reclaimer stood at the wrong clock, beyond what dies from now on; it goes back with the clock."""
+    machine = open_machine(store)
+    send(machine, "RPUSH a 1", "DEL a", at_ms=AHEAD_MS)
+    reclaimer = Reclaimer(machine, store)
+    reclaim(reclaimer)
+    set_back(machine, store)
+    send(machine, "RPUSH b 1", "DEL b")
+    send(machine, "TICK", at_ms=NOW_MS + 100)
+    assert [] == violations(store)
+    reclaim(Reclaimer(open_machine(store), store) if opened_again else reclaimer)
+
+    assert {} == family(store, "graveyard")
+
+
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_a_reclaimer_in_the_middle_of_old_graves_misses_no_new_one(store: MemoryStore, opened_again: bool) -> None:
+    """Those from under the wrong clock stand behind those of now: a slice that ends among them comes back."""
+    machine = open_machine(store)
+    send(machine, "RPUSH a 1", "RPUSH b 1", "DEL a", "DEL b", at_ms=AHEAD_MS)
+    set_back(machine, store)
+    reclaimer = Reclaimer(machine, store)
+    assert reclaimer.reclaim(1).more
+    send(machine, "RPUSH c 1", "DEL c", at_ms=NOW_MS + 1)
+    send(machine, "TICK", at_ms=NOW_MS + 100)
+    reclaim(Reclaimer(open_machine(store), store) if opened_again else reclaimer)
+
+    assert {} == family(store, "graveyard")
+
+
+def test_a_sweeper_that_was_ahead_sweeps_on(store: MemoryStore) -> None:
+    """One that has walked up to the wrong clock finds what is due by the right one, without being made anew."""
+    machine = open_machine(store)
+    send(machine, "SET k v PX 10", "TICK")
+    send(machine, "TICK", at_ms=AHEAD_MS)
+    sweeper = Sweeper(machine, store)
+    assert 1 == len(sweeper.expire(10).keys)
+    assert not sweeper.expire(10).more
+    set_back(machine, store)
+    send(machine, "SET k v PX 10")
+    send(machine, "TICK", at_ms=NOW_MS + 10)
+
+    assert [(0, b"k")] == sweeper.expire(10).keys
+    assert {} == family(store, "expiry")
+
+
+def test_idempotency_keys_from_afterwards_go_in_their_time(store: MemoryStore) -> None:
+    """The cursor behind which none are left stood at the wrong clock; those that come below it go when they are old."""
+    machine = open_machine(store)
+
+    def remember(at_ms: int) -> None:
+        apply(machine, event(machine.next_offset, "TICK", at_ms=at_ms, event_id=b"%d" % at_ms))
+        machine.commit(FINGERPRINT)
+
+    for day in range(6):
+        remember(AHEAD_MS + day * DAY_MS)
+    assert 2 == Sweeper(machine, store).forget().dedup_buckets
+    set_back(machine, store)
+    for day in range(6):
+        remember(NOW_MS + day * DAY_MS)
+
+    assert 2 == Sweeper(machine, store).forget().dedup_buckets

@@ -6,13 +6,16 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from engine.limits import TIME_MS_MAX
 from ingest.clock import WALL
 from ingest.events import encode
 from ingest.log import Entry, open_log
+from tests.faults.topics import administered
 from tests.ingest.test_consumer import until
 from tests.ops.test_clocks import Client
 from tests.ops.test_health import served
@@ -198,3 +201,34 @@ async def test_what_stands_before_a_held_record_is_applied(tmp_path: Path, monke
         client.close()
 
     assert (b"2", 2) == (value, seat.position.next_offset if seat.position else -1)
+
+
+async def test_a_record_that_a_producer_dates_ahead_on_kafka_is_set_right(
+    tmp_path: Path, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held where a topic takes producers' times; accepted the clock is ahead, and an event in the log sets it back."""
+    data, topic = tmp_path / "data", f"ahead-{uuid4().hex}"
+    log = f"kafka://{kafka_bootstrap}"
+    async with served(tmp_path, log=log, topic=topic, kafka={"create_time": True}) as it:
+        await it.until("/readyz", 200)
+        client = Client(it)
+        await client.call("SET", "lock", "mine", "EX", 1000)
+        async with administered(kafka_bootstrap, topic) as made:
+            await made.configure(message_timestamp_type="CreateTime", retention_ms="-1", max_message_bytes="9437184")
+        ahead_ms = WALL.now_ms() + 50 * 60_000  # no broker takes more than an hour
+        async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer:
+            value = encode("INCR", ["n"])
+            await producer.send_and_wait(topic, value, key=b"\0\0", partition=0, timestamp_ms=ahead_ms)
+        seat = it.service.consumer.seats[0]
+        await until(lambda: seat.holds_record)
+        words = ("0", "--data", data, "--log", log)
+        monkeypatch.setenv("SLOTLOG_KAFKA__CREATE_TIME", "true")
+        await verb("accept", *words)
+        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        done = await verb("set", *words)
+        await until(lambda: seat.worker.machine.clock_ms < ahead_ms)
+        after = [await client.call("GET", "n"), await client.call("GET", "lock"), await client.call("SET", "k", "v")]
+        client.close()
+
+    assert (ahead_ms, 2) == (done["from_ms"], done["offset"])
+    assert [b"1", None, OK] == after
