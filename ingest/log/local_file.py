@@ -109,6 +109,16 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     if not create and not path.exists():
         raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}")
     try:
+        return _connected(path)
+    except LogUnavailableError as error:
+        if not isinstance(error.__cause__, sqlite3.Error) or code_of(error.__cause__) != sqlite3.SQLITE_IOERR:
+            raise
+        logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=0)
+    return _connected(path)  # what a disk fails to read once may be sound
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error

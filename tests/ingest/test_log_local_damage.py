@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import LogDamagedError, LogRecordError
+from ingest.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from ingest.log import Entry, LogRecord
 from ingest.log.local import LocalLog
 from ingest.log.local_chain import DAMAGED, LOST, MOVED, link_of
@@ -253,6 +253,29 @@ async def test_one_failing_read(filled: LocalLog, monkeypatch: pytest.MonkeyPatc
 
     assert RECORDS == len((await read(filled.reader({0: 0}), RECORDS))[0])
     assert [] == list(failures)
+
+
+async def test_one_failing_read_at_the_opening(
+    filled: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it when the log is opened; a disk that fails again is named."""
+    failures = [sqlite3.SQLITE_IOERR_READ]
+
+    def failing(*arguments: Any) -> None:
+        if failures:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = failures.pop()
+            raise error
+
+    monkeypatch.setattr("ingest.log.local_file._refuse_foreign", failing)
+    again = LocalLog(local_path, topic="t", partitions=2)
+    await again.start()
+    assert RECORDS == await again.end_offset(0)
+    await again.close()
+
+    failures += [sqlite3.SQLITE_IOERR_READ] * 2
+    with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
+        await LocalLog(local_path, topic="t", partitions=2).start()
 
 
 async def test_concurrent_appends_stay_one_chain(filled: LocalLog, local_path: Path) -> None:
