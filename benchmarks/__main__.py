@@ -6,7 +6,8 @@
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
-command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one.
+command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` have the
+same figures of valkey-server beside theirs, called `valkey_…`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks.data import DataResult, run_data
 from benchmarks.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.measure import Result
 from benchmarks.metrics import CountResult, ScrapeResult, run_metrics
+from benchmarks.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
 from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
 from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
@@ -43,14 +45,17 @@ DATA: Final = "data"
 METRICS: Final = "metrics"
 RECLAIM_BESIDE: Final = "reclaim_beside"
 CLEANING: Final = "cleaning"
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING)
+CLIENT: Final = "client"
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
-_AnyResult = Result | RespResult | DataResult | CountResult | ScrapeResult | BesideResult | CleaningResult
+_AnyResult = (
+    Result | RespResult | DataResult | CountResult | ScrapeResult | BesideResult | CleaningResult | ClientResult
+)
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -142,6 +147,8 @@ async def _print(size: Size, resp_size: RespSize, data_size: DataSize, names: li
         results.append(run_beside(BESIDE_SMOKE if size.events <= SMOKE.events else BESIDE_LARGE))
     if CLEANING in names and ENGINE in sources:
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
+    if CLIENT in names and EMBEDDED in sources:
+        results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
     for lines in results:
         async for result in lines:
             print(result.line(), flush=True)
