@@ -30,6 +30,7 @@ from ingest.resp.connection import Connection
 from ingest.resp.descriptors import check_room, make_room
 from ingest.resp.entrances import ENTRANCES
 from ingest.resp.eviction import evict
+from ingest.resp.heap import Heap
 from ingest.resp.host import Host
 from ingest.resp.lane import Lane
 from ingest.resp.latency import Latency
@@ -97,6 +98,7 @@ class Server:
         self.spread = Spread(self.lanes, self.partitions)
         self.cluster = map_of(settings, 0)
         self.bus = Bus(self)
+        self.heap = Heap()
         self.run_id = secrets.token_hex(20)
         self.read_clock = ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
@@ -192,6 +194,7 @@ class Server:
                 self.stats.sample(monotonic(), self.plans.calls)
                 cut_off(self)
                 evict(self)
+                self.heap.look()
                 self.pause.end_if_due()
                 self.flush()
             except Exception:

@@ -209,8 +209,9 @@ def memory_malloc_stats(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("MEMORY PURGE", group="server", since="4.0.0", flags=("loading",), categories=("slow",), container=True)
 def memory_purge(session: Session, args: list[bytes]) -> Reply:
-    """Collect garbage."""
+    """Collect garbage, and give free memory back to the kernel."""
     gc.collect()
+    session.server.heap.give_back()
     return OK
 
 
