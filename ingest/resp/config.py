@@ -1,6 +1,7 @@
 """The parameters of CONFIG GET and CONFIG SET: Redis' names for what is a setting here as well.
 
     real        take effect: limits, timeouts, SLOWLOG, keyspace events, requirepass
+    no effect   taken, as clients set them: nothing is compressed, and every payload is looked at
     knobs       thresholds of Redis' encodings: nothing is encoded by them here, OBJECT ENCODING answers by them
     read-only   known when the process starts: addresses, TLS, the settings of slotlog as `slotlog-…`
     constants   what clients and tools ask for and what is always so here: no snapshots, no eviction
@@ -88,6 +89,14 @@ def _real() -> tuple[Parameter, ...]:
     )
 
 
+def _without_effect() -> tuple[Parameter, ...]:
+    """What clients and tests set that is about a value's form in memory, of which there is one here."""
+    return (
+        Parameter("list-compress-depth", integer(0, INT32_MAX), "0", mutable=True),
+        Parameter("sanitize-dump-payload", choice("no", "yes", "clients"), "no", mutable=True),
+    )
+
+
 def _knobs() -> tuple[Parameter, ...]:
     entries, size = integer(0, INT64_MAX), memory(0, INT64_MAX)
     kinds = {"list-max-listpack-size": integer(-INT32_MAX - 1, INT32_MAX), "set-max-listpack-value": entries}
@@ -143,7 +152,6 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "lazyfree-lazy-server-del": "yes",
     "lazyfree-lazy-user-del": "yes",
     "lazyfree-lazy-user-flush": "yes",
-    "list-compress-depth": "0",
     "activerehashing": "yes",
     "activedefrag": "no",
     "io-threads": "1",
@@ -173,7 +181,7 @@ _CONSTANTS: Final[Mapping[str, str]] = {
 def all_parameters() -> tuple[Parameter, ...]:
     """Every parameter that a server has whatever its settings are."""
     constants = (Parameter(name, TEXT, value) for name, value in _CONSTANTS.items())
-    return (*_real(), *_knobs(), *_read_only(), *constants)
+    return (*_real(), *_knobs(), *_without_effect(), *_read_only(), *constants)
 
 
 class Config:

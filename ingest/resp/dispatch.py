@@ -18,13 +18,13 @@ from ingest.resp.access import denial
 from ingest.resp.applying import BROKEN
 from ingest.resp.cell import Cell
 from ingest.resp.entries import TOO_LARGE, event_entry
-from ingest.resp.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring
+from ingest.resp.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from ingest.resp.plans import Kind, Plan
 from ingest.resp.protocol import TooLarge
 from ingest.resp.pubsub import allowed_while_subscribed, not_while_subscribed
 from ingest.resp.registry import CONTAINERS, find_subcommand
 from ingest.resp.replies import NO_REPLY
-from ingest.resp.transactions import aborted, reads_here
+from ingest.resp.transactions import aborted, reads_here, show_when_run
 
 if TYPE_CHECKING:
     from ingest.resp.lane import Lane
@@ -63,7 +63,7 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
     queued = queue is not None and (plan.server is None or plan.server.queued)
     if not queued and _must_wait(session, plan, args):
         return False
-    _begin(session, plan, command)
+    _begin(session, plan, command, queued=queued)
     if queue is not None and queued:
         queue.add(plan, command)
         session.answer(QUEUED)
@@ -184,12 +184,12 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     return False
 
 
-def _begin(session: Session, plan: Plan, command: list[bytes]) -> None:
-    """What every command that is taken does first."""
+def _begin(session: Session, plan: Plan, command: list[bytes], *, queued: bool) -> None:
+    """What every command that is taken does first. Those in a queue are shown when they run, as in Redis."""
     server = session.server
     session.last_command = plan.name
     _mute(session)
-    if server.monitors.any and (plan.server is None or "admin" not in plan.server.flags):
+    if server.monitors.any and not queued and is_shown(plan) and not is_shown_late(plan):
         server.monitors.feed(session, session.db, command)
 
 
@@ -210,11 +210,15 @@ def _done(session: Session, plan: Plan, command: list[bytes], reply: object, sec
 
 def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
     assert plan.server is not None
+    db, queue = session.db, session.transaction
     began = perf_counter()
     try:
         reply = plan.server.handler(session, args)
     except CommandError as error:
         reply = error
+    if session.server.monitors.any and is_shown_late(plan):
+        steps = [] if queue is None or isinstance(reply, CommandError) or plan.name != b"EXEC" else queue.steps
+        show_when_run(session, db if plan.name == b"EXEC" else session.db, steps, command)
     if inspect.iscoroutine(reply):
         session.start(plan, command, reply)
     elif reply is not NO_REPLY:

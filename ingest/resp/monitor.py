@@ -11,13 +11,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from engine.limits import DATABASES
+from engine.numbers import parse_int
 from engine.replies import Status
 from ingest.clock import now_us
 from ingest.resp.acl import redacted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ingest.resp.plans import Plan
     from ingest.resp.session import Session
+    from ingest.resp.steps import Step
 
 HIDDEN: Final = b"(hidden)"
 """What stands for the arguments that a user may not see."""
@@ -25,6 +30,7 @@ HIDDEN: Final = b"(hidden)"
 NO_KEYS_WHILE_MONITORING: Final = "ERR Replica can't interact with the keyspace"
 """What a monitoring client is told that reads, writes or publishes: Redis counts it among the replicas."""
 
+_SHOWN_LATE: Final = frozenset({b"EXEC", b"RESET", b"SELECT"})
 _PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH"})
 _ON_KEYS: Final = frozenset({"readonly", "write"})
 
@@ -67,6 +73,34 @@ class Monitors:
         name_only = Status(prefix + b" ".join(map(quoted, without_values(command))))
         for monitor in list(self._sessions):
             monitor.send(whole if sees_values(monitor) else name_only)
+
+    def feed_all(self, session: Session, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
+        """Show everybody the commands of a transaction that has run, and then what has made it run."""
+        for step in steps:
+            if step.plan.name == b"SELECT":
+                db = read_db(step.args[0], db)
+            if is_shown(step.plan):
+                self.feed(session, db, step.command)
+        self.feed(session, db, command)
+
+
+def read_db(text: bytes, db: int) -> int:
+    """The database that SELECT has chosen with `text`; `db` if it was refused."""
+    number = parse_int(text)
+    return number if number is not None and 0 <= number < DATABASES else db
+
+
+def is_shown(plan: Plan) -> bool:
+    """Whether MONITOR shows the command; what administers the server it does not."""
+    return plan.server is None or "admin" not in plan.server.flags
+
+
+def is_shown_late(plan: Plan) -> bool:
+    """Whether it is shown behind what it does: EXEC behind its commands, RESET to those who still monitor.
+
+    SELECT is shown in the database that it has chosen.
+    """
+    return plan.name in _SHOWN_LATE
 
 
 def allowed_while_monitoring(plan: Plan) -> bool:

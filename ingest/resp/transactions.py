@@ -100,6 +100,15 @@ def execute(session: Session, plan: Plan) -> Reply:
     return NO_REPLY
 
 
+def show_when_run(session: Session, db: int, steps: list[Step], command: list[bytes]) -> None:
+    """Let MONITOR show what has run: an EXEC with watches when its outcome is there, all else at once."""
+    cell = session.cells[-1] if session.cells else None
+    if steps and isinstance(cell, ExecCell) and cell.watch_id is not None and cell.data is None:
+        cell.shown = db, command
+    else:
+        session.server.monitors.feed_all(session, db, steps, command)
+
+
 def _lane_of(session: Session, keys: list[bytes]) -> Lane:
     """Where the transaction goes.
 
@@ -196,20 +205,29 @@ class _Unwatch(Cell):
 
 
 class ExecCell(Cell):
-    """An EXEC that is an event on its way. What runs on the server runs when its outcome is there."""
+    """An EXEC that is an event on its way. What runs on the server runs when its outcome is there.
 
-    __slots__ = ("_steps", "_work")
+    Attributes:
+        shown: the database, and the command as it was sent, for MONITOR once the outcome is there.
+    """
+
+    __slots__ = ("_steps", "_work", "shown")
 
     def __init__(self, session: Session, plan: Plan, steps: list[Step], entry: Entry, watch_id: bytes | None) -> None:
         args = [step.event for step in steps if step.event is not None]
         super().__init__(session, plan, b"EXEC", args, entry, watch_id=watch_id)
         self._steps = steps
+        self.shown: tuple[int, list[bytes]] | None = None
         self._work: asyncio.Task[None] | None = None
 
     def answer(self, reply: Reply, seconds: float) -> None:
         """Complete the outcome, unless the transaction did not run."""
         super().answer(reply, seconds)
-        if reply is NIL_ARRAY or isinstance(reply, CommandError):
+        has_run = reply is not NIL_ARRAY and not isinstance(reply, CommandError)
+        if self.shown is not None:
+            db, command = self.shown
+            self.session.server.monitors.feed_all(self.session, db, self._steps if has_run else [], command)
+        if not has_run:
             self._end()
             return
         self.data = None

@@ -15,6 +15,7 @@ PLAYS = {
     "pubsub": plays.PUBSUB,
     "client": plays.CLIENT,
     "monitor": plays.MONITOR,
+    "monitored": plays_of_looks.MONITORED,
     "notifications": plays.NOTIFICATIONS,
     "slowlog": plays_of_looks.SLOWLOG,
     "slow data": plays_of_looks.SLOW_DATA,

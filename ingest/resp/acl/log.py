@@ -52,22 +52,15 @@ class Entry:
 
 
 class AclLog:
-    """The newest refusals. `entries_max` is the setting `acllog-max-len`; 0 keeps none."""
+    """The newest refusals. `entries_max` is the setting `acllog-max-len`; 0 keeps none.
+
+    A change of it takes away nothing: what is too much goes when the next one comes, as in Redis.
+    """
 
     def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
         self._entries: deque[Entry] = deque()
-        self._entries_max = entries_max
+        self.entries_max = entries_max
         self._next_id = 0
-
-    @property
-    def entries_max(self) -> int:
-        """How many entries are kept."""
-        return self._entries_max
-
-    @entries_max.setter
-    def entries_max(self, entries_max: int) -> None:
-        self._entries_max = entries_max
-        self._trim()
 
     def add(
         self, reason: Reason, context: Context, denied: bytes, user_name: bytes, client_info: bytes, now_ms: int
@@ -100,5 +93,5 @@ class AclLog:
         self._entries.clear()
 
     def _trim(self) -> None:
-        while len(self._entries) > self._entries_max:
+        while len(self._entries) > self.entries_max:
             self._entries.pop()

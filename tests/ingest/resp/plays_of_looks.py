@@ -26,6 +26,42 @@ SLOW_DATA: Final = """
 """
 """Each command as it was sent, blocking ones too; an EXEC is none, its commands are."""
 
+MONITORED: Final = """
+    a: PING
+    b: PING
+    m: MONITOR
+    a: SET k v
+    a: MULTI
+    a: SET k 2
+    a: SELECT 1
+    a: ECHO x
+    a: CONFIG GET save
+    a: EXEC
+    a: SELECT 0
+    a: MULTI
+    a: SET k 3
+    a: DISCARD
+    a: MULTI
+    a: SET k
+    a: EXEC
+    a: WATCH k
+    b: SET k 4
+    a: MULTI
+    a: GET k
+    a: EXEC
+    a: WATCH k
+    a: MULTI
+    a: GET k
+    a: eXec
+    a: EXEC
+    m: PING
+    m: RESET
+    a: RESET
+    a: PING
+    m: PING
+"""
+"""What a MULTI queues is shown when it runs, if it does; a client's own commands behind their replies."""
+
 KEYS_AND_FLAGS: Final = """
     a: COMMAND GETKEYSANDFLAGS set k v
     a: COMMAND GETKEYSANDFLAGS set k v get

@@ -127,7 +127,7 @@ def test_a_repetition_within_a_minute_is_counted_in_its_entry() -> None:
 
 
 def test_the_log_keeps_no_more_than_it_may() -> None:
-    """At the limit all are there; one past it the oldest goes; a smaller limit cuts at once; 0 keeps none."""
+    """At the limit all are there; one past it the oldest goes; a smaller limit cuts with the next one; 0 keeps none."""
     log = AclLog(entries_max=3)
     for number in range(3):
         note(log, b"%d" % number)
@@ -135,14 +135,17 @@ def test_the_log_keeps_no_more_than_it_may() -> None:
     note(log, b"3")
     past_it = [entry[b"object"] for entry in shown(log)]
     log.entries_max = 1
+    uncut = [entry[b"object"] for entry in shown(log)]
+    note(log, b"4")
     cut = [entry[b"object"] for entry in shown(log)]
     log.entries_max = 0
-    note(log, b"4")
+    note(log, b"5")
 
-    assert (at_the_limit, past_it, cut, shown(log)) == (
+    assert (at_the_limit, past_it, uncut, cut, shown(log)) == (
         [b"2", b"1", b"0"],
         [b"3", b"2", b"1"],
-        [b"3"],
+        [b"3", b"2", b"1"],
+        [b"4"],
         [],
     )
 
