@@ -15,6 +15,7 @@ from ingest.clock import WALL
 from ingest.consumer import Consumer
 from ingest.log import Log
 from ingest.observer import Condition
+from ingest.ownership import Ownership
 from ingest.seat import Seat
 from ingest.wording import counted
 from ops.clocks import clocks_ahead
@@ -63,6 +64,7 @@ class Health:
 
     Attributes:
         stopping: whether the service ends: then nothing is ready.
+        ownership: what is known of other owners; None: nothing.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Health:
         probe: Probe | None = None,
     ) -> None:
         self.stopping = False
+        self.ownership: Ownership | None = None
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
@@ -130,7 +133,8 @@ class Health:
             f" and then none does; `slotlog clock set {partition}` sets it back"
             for partition, ahead_ms in clocks_ahead(self._consumer.seats).items()
         ]
-        return [*cut, *ahead, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
+        owned = self.ownership.warnings() if self.ownership is not None else []
+        return [*cut, *ahead, *owned, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
 
     async def _asked_disk(self) -> str:
         if monotonic() >= self._disk_until:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
+import secrets
+import socket
+from pathlib import Path
 from typing import Final
 
 _YOUNG_OBJECTS_MAX: Final = 10_000
+
+
+def process_name(data: Path) -> str:
+    """What this process is called among all that may apply the same topic: its machine, its state, and what is its own.
+
+    No two processes have the same, nor has one that is started again.
+    """
+    return f"{socket.gethostname()}:{data.resolve()}#{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def tune_collector() -> None:

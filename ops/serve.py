@@ -18,6 +18,7 @@ from ingest.errors import LogUnavailableError
 from ingest.letters import open_letters
 from ingest.log import Log, open_log
 from ingest.observer import Observer, Observers
+from ingest.ownership import Ownership
 from ingest.resp.server import Server
 from ingest.slices import Slices
 from ingest.worker import Worker
@@ -26,6 +27,7 @@ from ops.clocks import ClockGuard, decided, latest_ms
 from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
 from ops.health import Health, PartitionHealth
 from ops.metrics import Metrics, Watched
+from ops.process import process_name
 from ops.resp import ServiceHost, resp_settings
 from ops.rocksdb_log import RocksdbLogs
 from ops.state import (
@@ -90,6 +92,8 @@ class Service:
         )
         self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
         self._clock.watch(self.consumer.seats)
+        self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
+        self._health.ownership = self.ownership
         if self.resp is not None:
             self.resp.attach(self.consumer.seats)
 
@@ -138,7 +142,8 @@ class Service:
         reading = asyncio.create_task(self._rocksdb_logs.run())
         measuring = asyncio.create_task(self.metrics.run())
         try:
-            self.metrics.watch(Watched(settings, self.consumer.seats, self._log, self.resp, self._health.readiness))
+            readiness = self._health.readiness
+            self.metrics.watch(Watched(settings, self.consumer.seats, self._log, self.resp, readiness, self.ownership))
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
@@ -191,12 +196,15 @@ class Service:
 
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
+        owning = asyncio.create_task(self.ownership.run())
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
                 await self.consumer.run(self._stopping)
         except Exception:
             logger.exception("failed")
             raise
+        finally:
+            owning.cancel()
 
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.build.frame import Row, dashboard
 from dashboards.build.panels import graph
-from dashboards.build.queries import each, growth, quantiles, rate
+from dashboards.build.queries import each, growth, highest, quantiles, rate
 
 _INSTANCE: Final = "{{instance}}"
 _COMMAND: Final = "{{command}}"
@@ -158,6 +158,14 @@ def _workers() -> Row:
             "none",
             (each("slotlog_peers", "instance", "health"), "{{health}} {{instance}}"),
             (each("slotlog_peers_connected", "instance"), f"connected {_INSTANCE}"),
+        ),
+        graph(
+            "Owners of partitions",
+            "Workers that say that they apply a partition, the most of any, and partitions of the topic that nobody "
+            "applies. It should be 1, and 0.",
+            "none",
+            (highest("slotlog_partition_owners", "instance"), f"most owners {_INSTANCE}"),
+            (each("slotlog_partitions_unowned", "instance"), f"without an owner {_INSTANCE}"),
         ),
         graph(
             "Messages between workers",

@@ -224,6 +224,15 @@ class Log(Protocol):
         """
         ...
 
+    async def claims(self, owner: str, partitions: Sequence[int]) -> Mapping[int, Sequence[str]] | None:
+        """Let others know from now on that `owner` applies `partitions`, and tell who says so of which partition.
+
+        Returns:
+            Owners by partition that have been heard of since the last call, which may be this one as well; None when it
+            cannot be told now. A failure is logged, not raised.
+        """
+        ...
+
 
 def check_entries(entries: Iterable[Entry], partitions: int) -> None:
     """Refuse what no log takes, before anything is sent.

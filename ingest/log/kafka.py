@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.record.util import calc_crc32c
+from aiokafka.structs import OffsetAndMetadata
 from structlog import get_logger
 
 from ingest.clock import stamp_ms
@@ -17,6 +18,7 @@ from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import Mark, check_range, check_record, mark_of
 from ingest.log.kafka_appender import KafkaAppender, Outgoing
+from ingest.log.kafka_claims import KafkaClaims
 from ingest.log.kafka_clients import is_dead, open_consumer, stop_consumer, unavailable
 from ingest.log.kafka_reader import KafkaReader
 from ingest.log.kafka_requests import Incarnation, fetch_once, incarnations
@@ -70,6 +72,7 @@ class KafkaLog:
         self._asking = asyncio.Lock()
         self._lookup: AIOKafkaConsumer | None = None
         self._committer: AIOKafkaConsumer | None = None
+        self._claims = KafkaClaims()
         self.append_counts = Appends()
         self.stored_bytes: int | None = None
         self.concerns: tuple[str, ...] = ()
@@ -203,12 +206,27 @@ class KafkaLog:
                     for tp, offset in offsets.items():
                         self._committer.seek(tp, offset)
                     self._committer.pause(*offsets)
-                await self._committer.commit(offsets)
+                claim = self._claims.next_text()
+                await self._committer.commit({tp: OffsetAndMetadata(at, claim) for tp, at in offsets.items()})
         except Exception as error:  # noqa: BLE001 - nothing depends on it, whatever it was
             logger.warning("kafka_commit_failed", topic=self.topic, error=repr(error))
             consumer, self._committer = self._committer, None
             if consumer is not None:
                 await stop_consumer(consumer)
+
+    async def claims(self, owner: str, partitions: Sequence[int]) -> dict[int, list[str]] | None:
+        """From the metadata of what is committed; None before this worker has committed anything."""
+        self._claims.own(owner)
+        if self._committer is None:
+            return None
+        everywhere = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        try:
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                found = await self._committer._coordinator.fetch_committed_offsets(everywhere)  # noqa: SLF001 - the public part leaves the metadata out
+        except Exception as error:  # noqa: BLE001 - nothing depends on it, whatever it was
+            logger.warning("kafka_claims_failed", topic=self.topic, error=repr(error))
+            return None
+        return self._claims.heard({tp.partition: at.metadata or "" for tp, at in found.items()})
 
     async def _record_at(self, consumer: AIOKafkaConsumer, partition: int, offset: int) -> LogRecord | None:
         """The data record at `offset`; None if the log goes on without one."""

@@ -17,7 +17,7 @@ class KafkaSettings(BaseModel):
     client_id: str = Field(default="slotlog", description="what the broker's own logs and quotas call us")
     group: str = Field(
         default="slotlog",
-        description="consumer group under which positions are committed for lag tools; nothing is read from it",
+        description="consumer group of committed positions, for lag tools, and of who owns which partition",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="as in Kafka's clients"

@@ -21,6 +21,7 @@ from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
 from ingest.log.local_chain import OFFSET_BITS
+from ingest.log.local_claims import LocalClaims
 from ingest.log.local_file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently, steadily, translated
 from ingest.log.local_files import Files
 from ingest.log.local_heads import head_of, link_at, record_at, set_head
@@ -29,7 +30,7 @@ from ingest.log.local_reader import LocalReader
 from ingest.log.local_scan import Scrubbed
 from ingest.log.local_times import first_at, set_time_back
 from ingest.log.local_upgrade import upgrade
-from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows
+from ingest.log.local_writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from ingest.wording import counted
 
 _TRIM_ROWS: Final = 10_000
@@ -45,7 +46,7 @@ class LocalLog:
     """A log in the file `path`; see `ingest.log.base.Log` for every method.
 
     Args:
-        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open, `-head` from then on.
+        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open, `-head` and `-owners` from then on.
         topic: its name, kept in the file.
         partitions: how many; kept in the file.
         create: whether `start` may make a new file.
@@ -56,6 +57,7 @@ class LocalLog:
         self._topic = topic
         self._partitions = partitions
         self._create = create
+        self._claims = LocalClaims(path)
         self._writer: Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
@@ -119,6 +121,7 @@ class LocalLog:
 
     async def close(self) -> None:
         """Write what is queued, then close the file."""
+        self._claims.close()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.stop()
@@ -166,7 +169,7 @@ class LocalLog:
                 WALL.refuse_ahead(entry.time_ms)
         writer = self._open_writer()
         positions: list[Position] = []
-        for group in _groups(entries):  # one after the other: none overtakes one that failed
+        for group in groups_of(entries):  # one after the other: none overtakes one that failed
             try:
                 positions += await writer.submit(group)
             except Exception as error:
@@ -338,6 +341,10 @@ class LocalLog:
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Nothing to do: there are no lag tools for this log."""
 
+    async def claims(self, owner: str, partitions: Sequence[int]) -> dict[int, list[str]] | None:
+        """From locked files beside the log."""
+        return self._claims.exchange(owner, partitions)
+
     def _check_settings(self, identity: Identity) -> None:
         if identity.topic != self._topic:
             raise LogMismatchError(
@@ -382,17 +389,3 @@ def _make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error
-
-
-def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
-    """`entries` cut into pieces that each fit into one transaction."""
-    groups: list[Sequence[Entry]] = []
-    start = size = 0
-    for at, entry in enumerate(entries):
-        size += len(entry.value)
-        if at > start and (at - start == GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
-            groups.append(entries[start:at])
-            start, size = at, len(entry.value)
-    if start < len(entries):
-        groups.append(entries[start:])
-    return groups

@@ -282,3 +282,17 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         while len(rows) - at >= count:
             connection.execute(statement, [field for row in rows[at : at + count] for field in row])
             at += count
+
+
+def groups_of(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+    """`entries` cut into pieces that each fit into one transaction."""
+    groups: list[Sequence[Entry]] = []
+    start = size = 0
+    for at, entry in enumerate(entries):
+        size += len(entry.value)
+        if at > start and (at - start == GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
+            groups.append(entries[start:at])
+            start, size = at, len(entry.value)
+    if start < len(entries):
+        groups.append(entries[start:])
+    return groups

@@ -125,6 +125,14 @@ _PARTITIONS: Final = (
         ("partition", "condition"),
         "at each change",
     ),
+    _gauge("partition_owners", "Workers that say that they apply the partition.", "workers", _PARTITION, _WATCH),
+    _gauge(
+        "partitions_unowned",
+        "Partitions of the topic that no worker says to apply; no series while that is not known, at first for 15 s.",
+        "partitions",
+        (),
+        _WATCH,
+    ),
     _gauge(
         "state_created_timestamp_seconds",
         "When the partition's state directory was made.",

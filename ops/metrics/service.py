@@ -17,6 +17,7 @@ from engine.store.rocks import RocksStore, SharedMemory
 from ingest.distribution import APPLY_SECONDS, Distribution
 from ingest.log import Log
 from ingest.observer import Cleaned, Condition
+from ingest.ownership import Ownership
 from ingest.resp.server import Server
 from ingest.seat import Seat
 from ingest.seldom import Seldom
@@ -30,6 +31,7 @@ from ops.metrics.sources import (
     read_counts,
     read_log,
     read_memory,
+    read_owners,
     read_partition,
     read_process,
     read_workers,
@@ -54,6 +56,7 @@ class Watched:
         log: that is applied.
         server: for Redis clients; None when there is none.
         readiness: what `/readyz` answers.
+        ownership: what is known of the partitions' owners; None where nobody looks.
     """
 
     settings: Settings
@@ -61,6 +64,7 @@ class Watched:
     log: Log
     server: Server | None
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
+    ownership: Ownership | None = None
 
 
 class Metrics:
@@ -178,6 +182,8 @@ class Metrics:
         if self._memory is not None:
             read_memory(readings, self._memory, watched.settings)
             await slices.pause()
+        if watched.ownership is not None:
+            read_owners(readings, watched.ownership, watched.seats)
         read_log(readings, watched.log)
         read_process(readings, watched.settings)
         await slices.pause()

@@ -27,6 +27,7 @@ from ingest.clock import WALL, now_ms
 from ingest.log import Log
 from ingest.log.local import LocalLog
 from ingest.observer import Condition
+from ingest.ownership import Ownership
 from ingest.resp.bus import Bus
 from ingest.resp.bus.link import Loss
 from ingest.resp.cluster import Health
@@ -234,6 +235,15 @@ def read_clients(readings: Readings, server: Server) -> None:
         codes[code if code in codes else OTHER_CODE] += count
     for code, count in codes.items():
         readings.add("resp_errors_total", count, code)
+
+
+def read_owners(readings: Readings, ownership: Ownership, partitions: Collection[int]) -> None:
+    """Owners of the partitions of this process, and how many of the topic have none."""
+    for partition in partitions:
+        readings.add("partition_owners", ownership.owners(partition), str(partition))
+    unowned = ownership.unowned()
+    if unowned is not None:
+        readings.add("partitions_unowned", len(unowned))
 
 
 def read_workers(readings: Readings, bus: Bus) -> None:

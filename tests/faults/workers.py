@@ -27,13 +27,13 @@ class WorkerProcess:
 
     def __init__(self, port: int, options: Sequence[str]) -> None:
         self.port = port
-        self._options = options
+        self.options = options
         self.service: ServiceProcess | None = None
 
     def start(self) -> None:
         """Start it, and wait until it has opened its partitions."""
         environment = {"SLOTLOG_REDIS__NODE_TIMEOUT_SECONDS": NODE_TIMEOUT_S}
-        self.service = ServiceProcess(self._options, environment)
+        self.service = ServiceProcess(self.options, environment)
         self.service.wait_for("started")
 
     def connect(self) -> Connection:

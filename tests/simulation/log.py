@@ -136,6 +136,9 @@ class SimulatedLog:
     async def commit(self, positions: Mapping[int, int]) -> None:
         """For lag tools; nobody reads it."""
 
+    async def claims(self, owner: str, partitions: Sequence[int]) -> None:
+        """Nobody asks who owns what."""
+
     def reach(self) -> None:
         """A request to the log.
 

@@ -1,0 +1,132 @@
+"""Who applies which partition: a second owner of one is noticed, and that one has none.
+
+Nobody assigns partitions: each worker is told which are its own. So two may have been told the same, each with a state
+of its own: both are right, as both apply the log, but a client that reads from one what it wrote through the other may
+read what is old. Or nobody was. The log carries who owns what (`Log.claims`); no clock of another machine is looked at:
+an owner is there as long as it says so anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ingest.log import Log
+
+ALIVE_SECONDS: Final = 15.0
+"""An owner that has not been heard of for so long is gone; Kafka has a claim every 5 s."""
+
+_LOOK_SECONDS: Final = 2.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Ownership:
+    """What one worker knows of the owners of all partitions.
+
+    Args:
+        log: started.
+        owner: names this worker among all of them, now and at other times; operators read it.
+        own: its partitions.
+    """
+
+    def __init__(self, log: Log, owner: str, own: Sequence[int]) -> None:
+        self.owner = owner
+        self._log = log
+        self._own = frozenset(own)
+        self._seen: dict[int, dict[str, None]] = {}
+        self._alive: dict[int, dict[str, float]] = {}
+        self._known_since = 0.0
+        self._known_at = 0.0
+        self._said_twice: dict[int, list[str]] = {}
+        self._said_unowned: list[int] = []
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                logger.exception("ownership_failed")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Say what this worker owns, learn what others do, and say what is wrong with it."""
+        claims = await self._log.claims(self.owner, sorted(self._own))
+        if claims is None:
+            return
+        now = monotonic()
+        if now - self._known_at > ALIVE_SECONDS:
+            self._known_since = now
+        self._known_at = now
+        for partition, owners in claims.items():
+            for owner in owners:
+                self._note(partition, owner, now)
+        self._tell()
+
+    def others(self, partition: int) -> list[str]:
+        """Who owns a partition beside this worker, or instead of it."""
+        now = monotonic()
+        alive = self._alive.get(partition, {})
+        return [owner for owner, heard_at in alive.items() if now - heard_at <= ALIVE_SECONDS]
+
+    def owners(self, partition: int) -> int:
+        """How many workers own a partition, as far as is known."""
+        return len(self.others(partition)) + (partition in self._own)
+
+    def unowned(self) -> list[int] | None:
+        """Partitions that nobody owns; None while that is not known: the log does not tell, or not for long enough."""
+        now = monotonic()
+        foreign = [partition for partition in range(self._log.partitions) if partition not in self._own]
+        if foreign and (now - self._known_at > ALIVE_SECONDS or now - self._known_since < ALIVE_SECONDS):
+            return None
+        return [partition for partition in foreign if not self.others(partition)]
+
+    def warnings(self) -> list[str]:
+        """What an operator should know."""
+        twice = [
+            f"partition {partition} has another owner too, {' and '.join(others)}: reads may be old there and here"
+            for partition in sorted(self._own)
+            if (others := self.others(partition))
+        ]
+        unowned = self.unowned()
+        return [*twice, f"nobody owns the partitions {unowned}: nothing is applied there"] if unowned else twice
+
+    # ------------------------------------------------------------------ inside
+
+    def _note(self, partition: int, owner: str, now: float) -> None:
+        """An owner says that it is there. One that was never heard of before has taken the place of those before it.
+
+        If it has not, they will say so again.
+        """
+        if owner == self.owner:
+            return
+        seen, alive = self._seen.setdefault(partition, {}), self._alive.setdefault(partition, {})
+        if owner not in seen:
+            seen[owner] = None
+            alive.clear()
+        alive[owner] = now
+
+    def _tell(self) -> None:
+        """Log what has changed."""
+        twice = {partition: others for partition in sorted(self._own) if (others := self.others(partition))}
+        for partition in _changed(twice, self._said_twice):
+            if partition in twice:
+                hint = "stop one of them, or tell it other partitions (--own)"
+                logger.error("owned_twice", partition=partition, owner=self.owner, others=twice[partition], hint=hint)
+            else:
+                logger.info("owned_once", partition=partition, owner=self.owner)
+        unowned = self.unowned() or []
+        if unowned and unowned != self._said_unowned:
+            logger.error("owned_by_nobody", partitions=unowned)
+        elif self._said_unowned and not unowned:
+            logger.info("owned_by_somebody", partitions=self._said_unowned)
+        self._said_twice, self._said_unowned = twice, unowned
+
+
+def _changed(now: dict[int, list[str]], before: dict[int, list[str]]) -> Iterable[int]:
+    return [partition for partition in {**before, **now} if now.get(partition) != before.get(partition)]
