@@ -24,7 +24,7 @@ from engine.errors import DueLeftError
 from engine.expiry_index import EXPIRY_CURSOR, due_entries
 from engine.graveyard import CURSOR as GRAVEYARD_CURSOR
 from engine.limits import DEDUP_WINDOW_MS
-from engine.store.base import DEDUP_CF, LOCAL_CF, Store
+from engine.store.base import DEDUP_CF, LOCAL_CF, Changes, Store
 from engine.system import Retimes
 from engine.transaction import Transaction
 
@@ -35,8 +35,9 @@ def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: i
     Raises:
         DueLeftError: something due is left in the store, or something before it is not committed.
     """
-    from_ms, pending = tx.now_ms, tx.changes()
-    if deduplicator.has_new or pending.ranges or any(pending.values.values()):
+    from_ms, pending, left = tx.now_ms, tx.changes(), Changes()
+    tx.staging.add_to(left)  # of a batch that was rolled back: it is nobody's change, and may go with this one
+    if deduplicator.has_new or _content(pending) != _content(left):
         raise DueLeftError
     if next(due_entries(store, from_ms), None) is not None:
         raise DueLeftError
@@ -52,6 +53,10 @@ def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: i
         local[dedup.CURSOR] = bucket
     tx.watches.set_back(from_ms, to_ms)
     deduplicator.set_backs = (*deduplicator.set_backs, (from_ms, to_ms))
+
+
+def _content(changes: Changes) -> object:
+    return changes.ranges, {name: records for name, records in changes.values.items() if records}
 
 
 def retimed(records: Sequence[Record], retimes: Retimes) -> Sequence[Record]:

@@ -307,8 +307,6 @@ class Worker:
         """Remove all that is due, in slices: what a record that sets the clock back asks for."""
         sweeper = Sweeper(self.machine, self.store)
         self.gate.enter()
-        self.machine.begin_cleaning()
-        await self._commit_patiently(None)  # without what a batch has staged that was rolled back
         more = True
         while more:
             async for attempt in patience():
@@ -364,7 +362,7 @@ class Worker:
         """Tell the observer of a batch that is committed."""
         self._observer.applied(self.partition, applied, value_bytes, seconds)
 
-    async def _commit_patiently(self, fingerprint: bytes | None) -> None:
+    async def _commit_patiently(self, fingerprint: bytes) -> None:
         """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
         async for attempt in patience():
             with attempt:
