@@ -8,6 +8,9 @@ behind it: they are sent with it, when its outcome is not known yet, for as many
 that BLMOVE fills in their turn included. For what others append, or what nobody could foresee, they are sent when it
 was applied. A pop that finds nothing keeps its client's place. No pop is sent for a client that is known to be gone;
 one that goes while its pop is under way loses the element, as in Redis when a connection breaks before the reply.
+
+Who has lost the right to its command or to a key is refused when an element comes, and the element is for the next.
+Whether one comes is known only behind the write, where a read looks for it instead of the pop.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from engine.layouts.base import LIST, NONE, SET, TYPE_NAMES, ZSET
 from engine.numbers import parse_int
 from engine.registry import SPECS, Spec, keys_of
 from engine.replies import NIL_ARRAY, Reply
+from ingest.resp.access import denial
 from ingest.resp.entries import event_entry
 from ingest.resp.fills import EITHER, UNKNOWN, Fill, StoredKey, fills_of
 from ingest.resp.items import NOTHING_WRITTEN, Item
-from ingest.resp.waiters import Place, Pop, Waiter, Wish
+from ingest.resp.waiters import NoLongerAllowedError, Place, Pop, Waiter, Wish
 
 if TYPE_CHECKING:
     from ingest.resp.lane import Lane
@@ -154,10 +158,10 @@ class Blocked:
         """The outcome of a pop, or why there is none."""
         waiter = pop.waiter
         waiter.popping = None
-        self._popping[pop.place] -= waiter.wish.wanted
+        self._popping[pop.place] -= pop.wanted
         if not self._popping[pop.place]:
             del self._popping[pop.place]
-        shaped = self._shaped(pop, reply)
+        shaped = self._shaped(pop, reply) if pop.entry is not None else self._seen(waiter, reply)
         if shaped is not None and not waiter.done.done():
             waiter.done.set_result(shaped)
         if waiter.lane.closing:
@@ -255,7 +259,7 @@ class Blocked:
                     if self._left[place] <= 0:
                         break
                     if waiter.is_free and type_code in {EITHER, waiter.wish.type}:
-                        if not self._may_fail(waiter, place):
+                        if not (waiter.is_denied or self._may_fail(waiter, place)):
                             self._take(waiter)
                         self._send(waiter, place, early=early)
                 early = True
@@ -278,11 +282,28 @@ class Blocked:
         return any(self._type(waiter.lane, waiter.db, key) not in {NONE, wish.type} for key in others)
 
     def _send(self, waiter: Waiter, place: Place, *, early: bool) -> None:
+        """Send its pop; a client that may not pop any more is refused, as soon as it is known that it could."""
         if waiter.lane.closing:
             return
-        self._popping[place] = self._popping.get(place, 0) + waiter.wish.wanted
-        waiter.popping = Pop(waiter, place, self.popped, early=early)
-        waiter.lane.submit(waiter.popping)
+        is_denied = waiter.is_denied
+        if is_denied and not early:
+            waiter.done.set_result(self._denial(waiter))
+            return
+        pop = Pop(waiter, place, self.popped, early=early, length=_LENGTH[waiter.wish.type] if is_denied else None)
+        self._popping[place] = self._popping.get(place, 0) + pop.wanted
+        waiter.popping = pop
+        waiter.lane.submit(pop)
+
+    def _denial(self, waiter: Waiter) -> CommandError | None:
+        """Why it may not pop, counted and noted; None: it may again."""
+        assert waiter.session.running is not None
+        plan, command = waiter.session.running
+        refusal = denial(self._server, waiter.session, plan, command, command[1:])
+        return None if refusal is None else NoLongerAllowedError(refusal.message)
+
+    def _seen(self, waiter: Waiter, length: Reply) -> Reply:
+        """What a client that may not pop is answered where there are so many elements; None when it goes on waiting."""
+        return self._denial(waiter) if isinstance(length, int) and length else None
 
     def _shaped(self, pop: Pop, reply: Reply) -> Reply:
         """What the client is answered; None when it goes on waiting."""

@@ -72,12 +72,14 @@ class Item:
 
 
 class Awaited(Item):
-    """A write whose reply a coroutine waits for."""
+    """A write, or a read behind one, whose reply a coroutine waits for."""
 
     __slots__ = ("done",)
 
-    def __init__(self, name: bytes, args: list[Any], db: int, entry: Entry) -> None:
-        super().__init__(name, args, db, entry)
+    def __init__(
+        self, name: bytes, args: list[Any], db: int, entry: Entry | None = None, spec: Spec | None = None
+    ) -> None:
+        super().__init__(name, args, db, entry, spec)
         self.done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def answer(self, reply: Reply, seconds: float) -> None:

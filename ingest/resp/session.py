@@ -27,6 +27,7 @@ from ingest.resp.output import FLUSH_BYTES, fits, to_nobody, write_much
 from ingest.resp.plans import Plan
 from ingest.resp.replies import Push
 from ingest.resp.turns import Turns
+from ingest.resp.waiters import NoLongerAllowedError
 from ingest.resp.window import AHEAD_BYTES, CELLS_MAX, Window
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Session:
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
+        running: the command that takes its time, and its plan.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
@@ -81,6 +83,7 @@ class Session:
         self.no_evict = self.no_touch = self.monitoring = False
         self.in_exec = False
         self.blocked: Waiter | None = None
+        self.running: tuple[Plan, list[bytes]] | None = None
         self.transaction: Queue | None = None
         self.watched_partition: int | None = None
         self.watched_slot = 0
@@ -269,6 +272,7 @@ class Session:
     def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
         """Let a coroutine find the reply; later commands wait for it."""
         self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
+        self.running = plan, command
         self.waits = plan.server is not None and "blocking" in plan.server.flags
         self.waited_seconds = 0.0
         self.refresh()
@@ -277,6 +281,11 @@ class Session:
         began = perf_counter()
         try:
             reply = await work
+        except NoLongerAllowedError as error:
+            plan.rejected += 1
+            self.server.stats.count_error(error.message)
+            self._let_go(CommandError(error.message), muted=muted)
+            return
         except CommandError as error:
             reply = error
         except Exception:
@@ -288,11 +297,14 @@ class Session:
 
     def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
         """The command that held the connection is done."""
-        self._task = None
+        self.server.account(self, plan, command, reply, seconds)
+        self._let_go(reply, muted=muted)
+
+    def _let_go(self, reply: Reply, *, muted: bool) -> None:
+        self._task = self.running = None
         self.waits = False
         self.muted = muted
         self.refresh()
-        self.server.account(self, plan, command, reply, seconds)
         self.answer(reply)
         self.flush()
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.errors import CommandError
+from engine.registry import Spec
 from engine.replies import Reply
 from ingest.log import Entry
 from ingest.resp.applying import BROKEN
@@ -15,6 +17,11 @@ from ingest.resp.items import Awaited
 if TYPE_CHECKING:
     from ingest.resp.lane import Lane
     from ingest.resp.session import Session
+
+
+class NoLongerAllowedError(CommandError):
+    """The rights that a blocked client had when it came are gone: its command counts as refused."""
+
 
 Place = tuple[int, int, bytes]
 """(partition, logical database, key)."""
@@ -68,20 +75,43 @@ class Waiter:
         """Whether a pop may be sent for it."""
         return self.popping is None and not self.done.done() and not self.session.closing
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether its user has lost the right to the command or to a key since it came."""
+        running = self.session.running
+        if running is None or self.session.user.unrestricted:
+            return False
+        plan, command = running
+        return self.session.user.denial(plan.name, command[1:], self.db) is not None
+
 
 class Pop(Awaited):
-    """A pop on its way for a client that waits.
+    """A pop on its way for a client that waits; or, for one that may not pop any more, a look at what there is to pop.
 
     Attributes:
         place: what it was sent for.
         early: it was sent with the write that is to fill that place.
+        wanted: how many elements it takes at most; a look takes none.
     """
 
-    __slots__ = ("_done", "early", "place", "waiter")
+    __slots__ = ("_done", "early", "place", "waiter", "wanted")
 
-    def __init__(self, waiter: Waiter, place: Place, done: Callable[[Pop, Reply], None], *, early: bool) -> None:
-        name, *args = waiter.wish.event
-        super().__init__(name, args, waiter.db, waiter.entry)
+    def __init__(
+        self,
+        waiter: Waiter,
+        place: Place,
+        done: Callable[[Pop, Reply], None],
+        *,
+        early: bool,
+        length: Spec | None = None,
+    ) -> None:
+        if length is not None:
+            super().__init__(length.name, [place[2]], waiter.db, spec=length)
+            self.wanted = 0
+        else:
+            name, *args = waiter.wish.event
+            super().__init__(name, args, waiter.db, waiter.entry)
+            self.wanted = waiter.wish.wanted
         self._done = done
         self.waiter = waiter
         self.place = place
