@@ -24,6 +24,7 @@ from ops.cli import (
     skip,
     space,
     version,
+    wait,
 )
 from ops.cli.options import print_note
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
@@ -56,6 +57,7 @@ def slotlog(
 
 
 app.command(rich_help_panel=RUN)(serve.serve)
+app.command(rich_help_panel=RUN)(wait.wait)
 app.command(rich_help_panel=EVENTS)(produce.produce)
 # What looks like an option and is none of its own is an argument of the Redis command: -1 is an index there.
 app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": True})(query.query)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shutil
-import signal
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.docs.test_readme import agrees, environment_of_a_reader, steps
+from tests.docs.test_readme import agrees, environment_of_a_reader, pasted, steps
 from tests.real.broker import QUICK_JAVA
 from tests.real.process import free_ports
 
@@ -23,7 +19,6 @@ WALK: Final = (
 )
 PORTS: Final = ("9092", "9093", "6379", "6380", "8640", "8641", "9090")
 INSTALL: Final = "make install kafka"
-MARK: Final = "== step"
 
 
 @pytest.fixture
@@ -55,24 +50,6 @@ def elsewhere(text: str, ports: dict[str, str]) -> str:
     return re.sub(r"(?<=:)\d{4}\b", lambda port: ports.get(port[0], port[0]), text)
 
 
-def typed(commands: list[str], directory: Path, environment: dict[str, str]) -> list[str]:
-    """What each command prints, with its status behind it if that is not 0; all are typed into one shell."""
-    script = "".join(
-        f"{command}\nstatus=$?; [ $status = 0 ] || echo status $status\necho '{MARK}'\n" for command in commands
-    )
-    output = directory / "output"
-    with output.open("w") as file:
-        shell = subprocess.Popen(
-            ["bash", "-c", f"{script}wait"], cwd=directory, env=environment, stdout=file, start_new_session=True
-        )
-    try:
-        assert shell.wait(240) == 0
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # what a failed walk has left behind
-            os.killpg(shell.pid, signal.SIGKILL)
-    return [part.strip() for part in output.read_text().split(f"{MARK}\n")[:-1]]
-
-
 @pytest.mark.timeout(300)
 def test_the_walk_without_docker(checkout: tuple[Path, dict[str, str]]) -> None:
     """Whoever types the page's commands in their order sees what it shows, and nothing is left running."""
@@ -85,7 +62,7 @@ def test_the_walk_without_docker(checkout: tuple[Path, dict[str, str]]) -> None:
         "SLOTLOG_RESP": f"127.0.0.1:{ports['6379']}",
     }
 
-    printed = typed(commands, directory, environment)
+    printed = pasted(commands, directory, environment)
 
     assert install == INSTALL
     wrong = [

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Final
 from uuid import uuid4
 
+import pytest
+
+from engine.limits import RECORD_BYTES_MAX
+from ingest.resp.entries import TOO_LARGE
+from ingest.resp.info import REDIS_VERSION
+from ops.version import VERSION
 from tests.real.process import free_ports
 
 PAGE: Final = (Path(__file__).parents[2] / "README.md").read_text()
 PATIENCE_SECONDS: Final = 60
-PORTS: Final = ("6379", "6380")
+PASTE_SECONDS: Final = 240
+PORTS: Final = ("6379", "6380", "8640", "8641")
+MARK: Final = "== step"
 EMBEDDED, _, KAFKA = PAGE.partition("## With Kafka\n")
 
 
@@ -60,26 +68,11 @@ def on_other_ports(command: str, ports: dict[str, str]) -> str:
     return command.replace("redis-cli ", f"redis-cli --no-raw -p {ports[PORTS[0]]} ")
 
 
-def wait_until_applied(directory: Path, environment: dict[str, str]) -> None:
-    """Return once the services have applied the four events of the page, which leave three keys."""
-    deadline = monotonic() + PATIENCE_SECONDS
-    digest = ["slotlog", "digest"]
-    while True:
-        done = subprocess.run(digest, cwd=directory, env=environment, capture_output=True, text=True, check=False)
-        offsets = [int(offset) for offset in re.findall(r"next offset (\d+),", done.stdout)]
-        if sum(offsets) >= 4:
-            return
-        assert monotonic() < deadline, done.stderr
-        sleep(0.2)
-
-
 @contextmanager
 def serving(command: str, directory: Path, environment: dict[str, str], ports: dict[str, str]) -> Iterator[None]:
-    """The services that a command of the page starts, on other ports: the page's may be taken."""
-    without_port = re.sub(r" --(http|resp) \S+", "", command.removesuffix(" &"))
-    port = ports["6380" if "6380" in command else "6379"]
-    options = ["--http", "127.0.0.1:0", "--resp", f"127.0.0.1:{port}"]
-    service = subprocess.Popen([*without_port.split(), *options], cwd=directory, env=environment)
+    """The service that a command of the page starts, on other ports: the page's may be taken."""
+    options = ["--http", f"127.0.0.1:{ports['8640']}", "--resp", f"127.0.0.1:{ports['6379']}"]
+    service = subprocess.Popen([*command.split(), *options], cwd=directory, env=environment)
     try:
         yield
     finally:
@@ -92,23 +85,33 @@ def follow(text: str, directory: Path, environment: dict[str, str]) -> list[tupl
     wrong = []
     # Chosen when they are needed: of a port that was free a minute ago, another test's server may have come to listen.
     ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
-    applied = False
     with ExitStack() as services:
         for command, shown in steps(text):
             if command.startswith("slotlog serve"):
                 services.enter_context(serving(command, directory, environment, ports))
                 continue
-            if command.startswith("export"):
-                name, _, value = on_other_ports(command, ports).removeprefix("export ").partition("=")
-                environment = {**environment, name: value}
-                continue
-            if command.startswith("slotlog query") and not applied:
-                wait_until_applied(directory, environment)
-                applied = True
             printed = typed(on_other_ports(command, ports), directory, environment)
             if not agrees(printed, shown):
                 wrong.append((command, printed))
     return wrong
+
+
+def pasted(commands: list[str], directory: Path, environment: dict[str, str]) -> list[str]:
+    """What each command prints, with its status behind it if that is not 0; all go into one shell, in one piece."""
+    script = "".join(
+        f"{command}\nstatus=$?; [ $status = 0 ] || echo status $status\necho '{MARK}'\n" for command in commands
+    )
+    output = directory / "output"
+    with output.open("w") as file:
+        shell = subprocess.Popen(
+            ["bash", "-c", f"{script}wait"], cwd=directory, env=environment, stdout=file, start_new_session=True
+        )
+    try:
+        assert shell.wait(PASTE_SECONDS) == 0
+    finally:
+        with suppress(ProcessLookupError):  # what a failed walk has left behind
+            os.killpg(shell.pid, signal.SIGKILL)
+    return [part.strip() for part in output.read_text().split(f"{MARK}\n")[:-1]]
 
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
@@ -118,17 +121,31 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     assert [] == follow(EMBEDDED, tmp_path, environment_of_a_reader())
 
 
-def test_commands_with_kafka_print_what_the_page_shows(tmp_path: Path, kafka_bootstrap: str) -> None:
-    """The walk through Kafka works as it stands, on another broker: two services, one data directory, all read."""
+@pytest.mark.timeout(300)
+def test_commands_with_kafka_are_pasted(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """The block about Kafka, pasted whole into a shell, prints what the page shows, on another broker and ports."""
     events, _ = steps(EMBEDDED)[0]
-    export, *rest, kill = KAFKA.partition("```console\n$ ")[2].partition("```")[0].split("\n$ ")
-    settings = dict(word.split("=", 1) for word in export.split()[1:])
-    settings |= {"SLOTLOG_LOG": f"kafka://{kafka_bootstrap}", "SLOTLOG_TOPIC": f"readme-{uuid4().hex}"}
     typed(events, tmp_path, environment_of_a_reader())
+    walk = steps(KAFKA)
+    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+    elsewhere = {"127.0.0.1:9092": kafka_bootstrap, "SLOTLOG_TOPIC=board": f"SLOTLOG_TOPIC=readme-{uuid4().hex}"}
+    commands = [on_other_ports(command, ports) for command, _ in walk]
+    for here, there in elsewhere.items():
+        commands = [command.replace(here, there) for command in commands]
+    defaults = {"SLOTLOG_RESP": f"127.0.0.1:{ports['6379']}", "SLOTLOG_HTTP": f"127.0.0.1:{ports['8640']}"}
 
-    assert kill.strip() == "kill %1 %2"
-    walk = "".join(f"$ {step}\n" for step in rest)
-    assert [] == follow(f"```console\n{walk}```\n", tmp_path, environment_of_a_reader() | settings)
+    printed = pasted(commands, tmp_path, environment_of_a_reader() | defaults)
+
+    assert "slotlog wait" in commands
+    assert [] == [
+        (command, text) for (command, shown), text in zip(walk, printed, strict=True) if not agrees(text, shown)
+    ]
+    assert ["stopped"] * 2 == [json.loads(last_line(log))["event"] for log in sorted(tmp_path.glob("board-*.log"))]
+
+
+def last_line(path: Path) -> str:
+    """The last line of a file."""
+    return path.read_text().splitlines()[-1]
 
 
 def test_python_examples(tmp_path: Path) -> None:
@@ -149,3 +166,11 @@ def test_verbs_are_all_in_the_table() -> None:
 
     verbs = {info.callback.__name__ for info in app.registered_commands if info.callback is not None}
     assert named == verbs | {info.name for info in app.registered_groups}
+
+
+def test_status_stands_on_the_first_screen() -> None:
+    """The first 45 lines have the release, the server that it says it is, the bound of an event, and its error."""
+    screen = " ".join(PAGE.splitlines()[:45])
+    facts = [f"Version {VERSION}", f"Redis {REDIS_VERSION}", f"{RECORD_BYTES_MAX >> 20} MiB", TOO_LARGE.message]
+
+    assert [] == [fact for fact in facts if fact not in screen]

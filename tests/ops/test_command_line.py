@@ -21,6 +21,7 @@ from tests.ops.verbs import get, run, succeed, write_lines
 
 VERBS = [
     "serve",
+    "wait",
     "produce",
     "query",
     "replay",
@@ -33,6 +34,7 @@ VERBS = [
     "load",
     "demo",
     "version",
+    "clock",
     "deadletters",
 ]
 CANARY = "canary-5e1f"
@@ -120,6 +122,7 @@ def test_wrong_usage_is_exit_code_2(words: list[str]) -> None:
         ["serve"],
         ["produce", "events"],
         ["replay", "--to", "to"],
+        ["wait"],
         ["digest"],
         ["dump"],
         ["check"],

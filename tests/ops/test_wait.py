@@ -1,0 +1,59 @@
+"""`slotlog wait`: it ends when the state has what the log has, and says what is missing when that takes too long."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.faults.service import ServiceProcess
+from tests.ops.verbs import run, succeed, write_lines
+
+INCR = {"cmd": "INCR", "args": ["n"]}
+PATIENCE_SECONDS = 60
+
+
+def test_waits_for_a_service_that_makes_log_and_state(tmp_path: Path) -> None:
+    """A wait that began before there was a log ends when a service has applied what somebody appended."""
+    data = tmp_path / "data"
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "ops.cli", "wait", "--data", data, "--timeout", str(PATIENCE_SECONDS)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    succeed("produce", write_lines(tmp_path / "events", [INCR, INCR]), "--data", data)
+    with ServiceProcess(["--data", str(data), "--http", ""]) as service:
+        printed, _ = waiting.communicate(timeout=PATIENCE_SECONDS)
+        assert 0 == service.terminate(10)
+
+    assert 0 == waiting.returncode
+    assert printed in {f"partition 0: {n} of {n} offset{'s' * (n > 1)} applied\n" for n in (0, 2)}
+    assert "partition 0: 2 of 2 offsets applied\n" == succeed("wait", "--data", data, "--timeout", 0)
+
+
+def test_says_what_is_missing(tmp_path: Path) -> None:
+    """After the timeout each partition that is not up to the log is named with the reason, with exit code 1."""
+    data, to = tmp_path / "data", tmp_path / "to"
+    nothing = run("wait", "--data", data, "--timeout", 0)
+    succeed("produce", write_lines(tmp_path / "events", [INCR, INCR]), "--data", data, "--partitions", 2)
+    no_state = run("wait", "--data", data, "--partitions", 2, "--timeout", 0.3)
+    succeed("replay", "--data", data, "--partitions", 2, "--to", to)
+    log = f"sqlite:///{data / 'log.sqlite3'}"
+    complete = json.loads(succeed("wait", "--data", to, "--log", log, "--timeout", 0, "--json"))
+    succeed("produce", tmp_path / "events", "--data", data, "--partitions", 2)
+    behind = run("wait", "--data", to, "--log", log, "--timeout", 0)
+    as_json = run("wait", "--data", to, "--log", log, "--timeout", 0, "--json")
+    (late,) = (each for each in json.loads(as_json.stdout)["partitions"] if each["missing"])
+    other = 1 - late["partition"]
+
+    assert [1] * 4 == [each.exit_code for each in (nothing, no_state, behind, as_json)]
+    assert f"partition 0: there is no log at {data / 'log.sqlite3'}\n" in nothing.stderr
+    assert [True] * 2 == [f"{data} has no state of partition {each}" in no_state.stderr for each in range(2)]
+    assert "not all is applied after 0.3 s\n" in no_state.stderr
+    assert (True, ["", ""]) == (complete["applied"], [each["missing"] for each in complete["partitions"]])
+    text = "2 of 4 offsets behind the log, and no service applies it here"
+    assert (2, 4, text) == (late["next_offset"], late["log_end_offset"], late["missing"])
+    assert f"slotlog: partition {late['partition']}: {text}\n" in behind.stderr
+    assert f"partition {other}: 0 of 0 offsets applied\n" == behind.stdout
+    assert 0 == run("wait", "--data", to, "--log", log, "--own", other, "--timeout", 0).exit_code
