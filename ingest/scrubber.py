@@ -20,7 +20,7 @@ import structlog
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log.local import LocalLog
-from ingest.log.local_file import connect, translated
+from ingest.log.local_file import connect, in_thread, translated
 from ingest.log.local_scan import Damage, PartitionScan, scan_letters
 
 SLICE_ROWS: Final = 100
@@ -72,7 +72,11 @@ class Scrubber:
             with contextlib.closing(connect(self._log.path)) as connection:
                 for partition in self._partitions:
                     await self._scrub_partition(connection, PartitionScan(partition))
-                self._note(await asyncio.to_thread(_letters, connection))
+                damages = await in_thread(_letters, connection)
+                if damages:
+                    await asyncio.sleep(_AGAIN_SECONDS)
+                    damages = await in_thread(_letters, connection)
+                self._note(damages)
         except sqlite3.Error as error:
             raise translated(error, self._log.path) from error
         counts = self._log.scrubbed
@@ -83,11 +87,11 @@ class Scrubber:
         while not scan.is_done:
             self._log.refuse_exchanged()
             before, read_before = copy(scan), scan.records
-            damages, size = await asyncio.to_thread(scan.slice, connection, SLICE_ROWS, _SLICE_BYTES)
+            damages, size = await in_thread(scan.slice, connection, SLICE_ROWS, _SLICE_BYTES)
             if damages:  # or the disk could not read it once
                 await asyncio.sleep(_AGAIN_SECONDS)
                 scan = before
-                damages, size = await asyncio.to_thread(scan.slice, connection, SLICE_ROWS, _SLICE_BYTES)
+                damages, size = await in_thread(scan.slice, connection, SLICE_ROWS, _SLICE_BYTES)
             self._note(damages)
             read_bytes = size + (scan.records - read_before) * _ROW_BYTES
             self._log.scrubbed.bytes += read_bytes

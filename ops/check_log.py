@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from sqlite3 import Connection
+from time import sleep
 from typing import Final
 
 from ingest.log import open_log
 from ingest.log.local import LocalLog
-from ingest.log.local_file import FORMAT, connect, read_identity
+from ingest.log.local_file import FORMAT, connect, read_identity, steadily_here
 from ingest.log.local_mark import HeadMark
 from ingest.log.local_scan import Damage, PartitionScan, scan_file, scan_letters
 from ops.config import ConfigError, Settings
@@ -18,6 +21,7 @@ from ops.progress import progress
 
 _SLICE_ROWS: Final = 10_000
 _SLICE_BYTES: Final = 16 * 1024 * 1024
+_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
     HeadMark(log.path).refuse_behind()
     with closing(connect(log.path)) as connection:
-        identity = read_identity(connection, log.path)
+        identity = steadily_here(lambda: read_identity(connection, log.path), log.path)
         if identity.format != FORMAT:
             raise ConfigError(
                 f"{log.path} has format {identity.format}, which has no checksums to hold it against. `slotlog serve` "
@@ -61,11 +65,31 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
                 before = found
                 scan = PartitionScan(partition)
                 while not scan.is_done:
-                    for damage in scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)[0]:
+                    scan, damages = _looked(connection, scan)
+                    for damage in damages:
                         note(damage)
                     advance(done + scan.records)
                 done += scan.records
                 results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
-            for damage in chain(scan_letters(connection), scan_file(connection, identity.partitions)):
+            for damage in _again(lambda: chain(scan_letters(connection), scan_file(connection, identity.partitions))):
                 note(damage)
     return results, found
+
+
+def _looked(connection: Connection, scan: PartitionScan) -> tuple[PartitionScan, Sequence[Damage]]:
+    """The next slice; once more where something is damaged, as the disk may have failed to read it once."""
+    before = copy(scan)
+    damages, _ = scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)
+    if damages:
+        sleep(_AGAIN_SECONDS)
+        scan = before
+        damages, _ = scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)
+    return scan, damages
+
+
+def _again(look: Callable[[], Iterable[Damage]]) -> Sequence[Damage]:
+    """What is damaged; by a second look where there is a first damage."""
+    if not next(iter(look()), None):
+        return ()
+    sleep(_AGAIN_SECONDS)
+    return list(look())

@@ -22,7 +22,16 @@ from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
 from ingest.log.local_chain import OFFSET_BITS
 from ingest.log.local_claims import LocalClaims
-from ingest.log.local_file import IN_LOOP_SECONDS_MAX, Identity, another_log, patiently, steadily, translated
+from ingest.log.local_file import (
+    IN_LOOP_SECONDS_MAX,
+    Identity,
+    another_log,
+    in_thread,
+    patiently,
+    steadily,
+    steadily_here,
+    translated,
+)
 from ingest.log.local_files import Files
 from ingest.log.local_heads import head_of, link_at, record_at, set_head
 from ingest.log.local_mark import HeadMark
@@ -92,8 +101,9 @@ class LocalLog:
     async def start(self) -> None:
         """Open the file, or create it."""
         if self._create:
-            _make_directory(self._path.parent)
+            local_file.make_directory(self._path.parent)
             self._mark.refuse_missing()
+        await asyncio.to_thread(self._mark.refuse_behind)
         self._connection, self._identity = await steadily(self._open, self._path)
         self._files = Files(self._path)
         self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
@@ -101,10 +111,9 @@ class LocalLog:
         self._marking = asyncio.create_task(self._keep_mark())
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
-        self._mark.refuse_behind()
         connection = local_file.connect(self._path, create=self._create)
         try:
-            return connection, await asyncio.to_thread(self._prepare, connection)  # an upgrade may take minutes
+            return connection, await in_thread(self._prepare, connection)  # an upgrade may take minutes
         except BaseException:
             connection.close()
             raise
@@ -142,7 +151,7 @@ class LocalLog:
         while True:
             await asyncio.sleep(_MARK_SECONDS)
             with contextlib.suppress(LogUnavailableError):  # whoever reads or appends hears of it
-                changes = self._query(_changes)
+                changes = self._query(local_file.changes)
                 if changes != seen:
                     await self._write_mark()
                     seen = changes
@@ -267,17 +276,21 @@ class LocalLog:
 
     async def begin_offset(self, partition: int) -> int:
         """The first record's offset, or the end when there is none."""
-        return self._query(lambda connection: head_of(connection, partition)).begin_offset
+        return (await self._asked(partial(head_of, partition=partition))).begin_offset
 
     async def end_offset(self, partition: int) -> int:
         """The next append's offset."""
-        return self._query(lambda connection: head_of(connection, partition)).next_offset
+        return (await self._asked(partial(head_of, partition=partition))).next_offset
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """The end of each partition, by a connection of its own: the log need not be started. Not part of `Log`."""
-        with contextlib.closing(local_file.connect(self._path)) as connection:
-            self._check_settings(local_file.read_identity(connection, self._path))
-            return {partition: head_of(connection, partition).next_offset for partition in partitions}
+
+        def ask() -> dict[int, int]:
+            with contextlib.closing(local_file.connect(self._path)) as connection:
+                self._check_settings(local_file.read_identity(connection, self._path))
+                return {partition: head_of(connection, partition).next_offset for partition in partitions}
+
+        return steadily_here(ask, self._path)
 
     async def high_watermark(self, partition: int) -> int:
         """The end: there are no transactions."""
@@ -285,7 +298,7 @@ class LocalLog:
 
     async def offset_at(self, partition: int, time_ms: int) -> int | None:
         """By bisection."""
-        return self._query(lambda connection: first_at(connection, partition, time_ms))
+        return await self._asked(partial(first_at, partition=partition, time_ms=time_ms))
 
     async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[Position]:
         """Append `entries` of one partition as if no record before them were later than `to_ms`. Not part of `Log`."""
@@ -366,26 +379,17 @@ class LocalLog:
         for reader in self._readers:
             reader.wake()
 
+    async def _asked(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        async def ask() -> T:
+            return self._query(query)
+
+        return await steadily(ask, self._path)
+
     def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._connection
         if connection is None:
             raise RuntimeError(f"the log {self._path} is not open")
-        return self._guarded(lambda: query(connection))
-
-    def _guarded(self, action: Callable[[], T]) -> T:
         try:
-            return patiently(action, IN_LOOP_SECONDS_MAX)
+            return patiently(lambda: query(connection), IN_LOOP_SECONDS_MAX)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-
-
-def _changes(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Two numbers, of which the first moves with the commits of others, the second with those of this connection."""
-    return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
-
-
-def _make_directory(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error

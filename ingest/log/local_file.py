@@ -25,7 +25,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
@@ -36,7 +36,7 @@ from ingest.log.local_heads import Head, insert_head
 FORMAT: Final = 2
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
 _RETRY_SECONDS: Final = 0.0002
-_TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
+TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
@@ -111,9 +111,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     try:
         return _connected(path)
     except LogUnavailableError as error:
-        if not isinstance(error.__cause__, sqlite3.Error) or code_of(error.__cause__) != sqlite3.SQLITE_IOERR:
-            raise
-        logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=0)
+        _refuse_to_wait(error, path, 0)
     return _connected(path)  # what a disk fails to read once may be sound
 
 
@@ -202,15 +200,51 @@ async def steadily(action: Callable[[], Awaitable[T]], path: Path) -> T:
     SQLite says of a failed read that the file is malformed, as of one that is.
 
     Raises:
-        sqlite3.Error, LogDamagedError, Exception: as `action` does, the last time.
+        sqlite3.Error, LogUnavailableError, Exception: as `action` does, the last time.
     """
-    for seconds in _TRY_AGAIN_SECONDS:
+    for seconds in TRY_AGAIN_SECONDS:
         try:
             return await action()
-        except (sqlite3.Error, LogDamagedError) as error:
-            logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=seconds)
+        except (sqlite3.Error, LogUnavailableError) as error:
+            _refuse_to_wait(error, path, seconds)
         await asyncio.sleep(seconds)
     return await action()
+
+
+def steadily_here(action: Callable[[], T], path: Path) -> T:
+    """As `steadily`, in a thread that may wait."""
+    for seconds in TRY_AGAIN_SECONDS:
+        try:
+            return action()
+        except (sqlite3.Error, LogUnavailableError) as error:
+            _refuse_to_wait(error, path, seconds)
+        sleep(seconds)
+    return action()
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """`asyncio.to_thread`, whose thread has ended even when this is cancelled.
+
+    SQLite crashes the process when a connection is closed that a thread still uses.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait((working,))
+        raise
+
+
+def _is_failed_read(error: Exception) -> bool:
+    """Whether an error was made of one that the operating system gave SQLite for a read or a write."""
+    return isinstance(error.__cause__, sqlite3.Error) and code_of(error.__cause__) == sqlite3.SQLITE_IOERR
+
+
+def _refuse_to_wait(error: Exception, path: Path, seconds: float) -> None:
+    """Raise what another attempt would not change; of the rest, say that there will be one."""
+    if not isinstance(error, sqlite3.Error | LogDamagedError) and not _is_failed_read(error):
+        raise error
+    logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=seconds)
 
 
 def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> bool:
@@ -303,3 +337,20 @@ def another_log(path: Path) -> LogMismatchError:
         f"{path} is another log than the one that the state was built from: it was recreated. "
         "Bring the old one back, or replay this one into a fresh directory.",
     )
+
+
+def changes(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Two numbers, of which the first moves with the commits of others, the second with those of this connection."""
+    return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
+
+
+def make_directory(path: Path) -> None:
+    """Make a log's directory, if it is not there.
+
+    Raises:
+        LogUnavailableError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error

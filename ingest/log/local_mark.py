@@ -26,7 +26,7 @@ import structlog
 
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from ingest.log.local_chain import sum_of
-from ingest.log.local_file import Identity, read_identity
+from ingest.log.local_file import Identity, code_of, read_identity, steadily_here, translated
 from ingest.log.local_heads import Head, head_of, link_at
 
 logger = structlog.get_logger(__name__)
@@ -67,19 +67,30 @@ class HeadMark:
     def refuse_behind(self) -> None:
         """Hold the log at the path against the mark, before anything is written to it or to its `-wal`.
 
+        A read that fails is tried again for 0.6 s.
+
         Raises:
             LogMismatchError: it ends before the mark, or is another one.
+            LogUnavailableError: it cannot be held against it, as its disk does not read it.
+            LogDamagedError: it does not say which log it is.
         """
         marked = self._read()
         if marked is None or not self._log.exists():
             return
         self._written = marked
+        try:
+            steadily_here(lambda: self._hold(marked), self._log)
+        except sqlite3.Error as error:
+            if code_of(error) in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY}:
+                raise translated(error, self._log) from error
+            # What else is wrong with it is named by whoever opens it, or reads that partition.
+
+    def _hold(self, marked: Marked) -> None:
         # A connection that may write would copy the sound part of a damaged `-wal` into the log, and delete the rest.
-        with contextlib.suppress(sqlite3.Error):  # what cannot be read is named by whoever opens it
-            connection = sqlite3.connect(f"{self._log.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-            with contextlib.closing(connection):
-                identity = read_identity(connection, self._log)
-                self._refuse_other(connection, identity, marked)
+        connection = sqlite3.connect(f"{self._log.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        with contextlib.closing(connection):
+            identity = read_identity(connection, self._log)
+            self._refuse_other(connection, identity, marked)
 
     def _refuse_other(self, connection: sqlite3.Connection, identity: Identity, marked: Marked) -> None:
         way_on = f"Bring the right one back. To go on with what is there, delete {self._path}."
@@ -88,10 +99,15 @@ class HeadMark:
                 Mismatch.RECREATED,
                 f"{self._log} is another log than the one that {self._path} was written of. {way_on}",
             )
+        failure: sqlite3.Error | None = None
         for partition, (next_offset, link) in enumerate(marked.heads):
             try:
                 head = head_of(connection, partition)
+                found = _link(connection, partition, next_offset, head)
             except LogDamagedError:  # that partition stops; the others go on
+                continue
+            except sqlite3.Error as error:  # the others first: one that is behind is refused
+                failure = error
                 continue
             name = f"partition {partition} of the log {self._log}"
             if head.next_offset < next_offset:
@@ -101,12 +117,14 @@ class HeadMark:
                     f"were durable, as {self._path} says: the file or its -wal is damaged, truncated or an older copy. "
                     + way_on,
                 )
-            if _link(connection, partition, next_offset, head) not in {None, link}:
+            if found not in {None, link}:
                 raise LogMismatchError(
                     Mismatch.RECREATED,
                     f"{name} holds another record at offset {next_offset - 1} than {self._path} says: an older copy of "
                     f"it was brought back and written to. {way_on}",
                 )
+        if failure is not None:
+            raise failure
 
     def _read(self) -> Marked | None:
         try:

@@ -143,7 +143,7 @@ def _say(source: Path, place: Path, flip: tuple[str, int] | None) -> Said:
 @pytest.mark.parametrize("state", ["crashed", "closed"])
 def test_flipped_bits(logs: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a flip each verb gives what it gave before, or one of them ends with an error that says what is damaged."""
-    monkeypatch.setattr("ingest.log.local_file._TRY_AGAIN_SECONDS", (0,))
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0,))
     sound = _say(logs / state, tmp_path / "sound", None)
     assert (0, 0, 0) == sound.codes
     choose = random.Random(f"{SEED} {state}")

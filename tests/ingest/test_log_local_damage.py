@@ -238,7 +238,7 @@ async def test_trim_at_a_damaged_record(filled: LocalLog, local_path: Path) -> N
 
 async def test_one_failing_read(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that cannot read something once is asked again: nothing is damaged."""
-    monkeypatch.setattr("ingest.log.local_file._TRY_AGAIN_SECONDS", (0, 0, 0))
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0, 0))
     failures = iter([sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT])
 
     def failing(*arguments: Any) -> Any:
@@ -273,9 +273,11 @@ async def test_one_failing_read_at_the_opening(
     assert RECORDS == await again.end_offset(0)
     await again.close()
 
-    failures += [sqlite3.SQLITE_IOERR_READ] * 2
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0))
+    failures += [sqlite3.SQLITE_IOERR_READ] * 6
     with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
         await LocalLog(local_path, topic="t", partitions=2).start()
+    assert [] == failures
 
 
 async def test_concurrent_appends_stay_one_chain(filled: LocalLog, local_path: Path) -> None:
@@ -287,3 +289,24 @@ async def test_concurrent_appends_stay_one_chain(filled: LocalLog, local_path: P
     end = await filled.end_offset(0)
 
     assert end == len((await read(filled.reader({0: 0}), end))[0])
+
+
+async def test_one_failing_read_of_an_end(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it when the log is asked how far it goes, by whoever has it open and by who only asks that."""
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0))
+    codes: list[int] = []
+
+    def failing(connection: sqlite3.Connection, partition: int) -> Any:
+        if not codes:
+            return head_of(connection, partition)
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = codes.pop()
+        raise error
+
+    monkeypatch.setattr("ingest.log.local.head_of", failing)
+    codes += [sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR]
+    assert RECORDS == await filled.end_offset(0)
+    assert [] == codes
+    codes += [sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR]
+    assert {0: RECORDS} == await asyncio.to_thread(filled.ends, [0])
+    assert [] == codes

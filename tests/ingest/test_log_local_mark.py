@@ -7,13 +7,18 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ingest.errors import LogMismatchError, Mismatch
+from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.local import LocalLog
+from ingest.log.local_chain import link_of
+from ingest.log.local_heads import head_of, set_head
 from tests.ingest.reading import append
 
 
@@ -192,3 +197,66 @@ async def test_disk_full(local_log: LocalLog, local_path: Path, monkeypatch: pyt
 
     assert [2, 0] == heads(local_path)
     assert {".db", ".db-head", ".db-wal", ".db-shm"} == {file.suffix for file in local_path.parent.iterdir()}
+
+
+class FailingReads:
+    """Stands for a function that reads the file: its calls fail by the codes of SQLite, one after the other."""
+
+    def __init__(self, function: Callable[..., Any], codes: Sequence[int]) -> None:
+        self._function = function
+        self.codes = list(codes)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Fail, or do what the function does."""
+        if not self.codes:
+            return self._function(*arguments)
+        error = sqlite3.DatabaseError("disk I/O error")
+        error.sqlite_errorcode = self.codes.pop(0)
+        raise error
+
+
+CODES = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT)
+
+
+@pytest.mark.parametrize("name", ["local_file._identity", "local_mark.head_of", "local_mark.link_at"])
+async def test_failing_read_beside_the_mark(
+    marked: LocalLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A read that fails while the log is held against the mark is tried again: the log opens, and a shorter one not."""
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0))
+    await append(marked, b"behind the mark")  # so that the mark's link is that of a record
+    whole = await copied(marked, local_path, tmp_path / "whole")
+    older = await copied(marked, local_path, tmp_path / "older")
+    connection = sqlite3.connect(older)
+    head = head_of(connection, 0)
+    if name == "local_mark.link_at":  # as long as the mark says, but of other records
+        before = bytes(16)
+        link = link_of(before, 9, 1, None, b"other")
+        connection.execute("REPLACE INTO records VALUES (9, 1, NULL, ?, ?)", (b"other", before + link))
+    else:
+        set_head(connection, 0, head._replace(next_offset=9))
+    connection.commit()
+    connection.close()
+    module, function = name.split(".")
+    failing = FailingReads(getattr(sys.modules[f"ingest.log.{module}"], function), CODES)
+    monkeypatch.setattr(f"ingest.log.{name}", failing)
+
+    assert await end_offset(whole) == 11
+    assert [] == failing.codes
+    failing.codes += CODES
+    with pytest.raises(LogMismatchError):
+        await opened(older)
+    assert [] == failing.codes
+
+
+@pytest.mark.parametrize("name", ["local_file._identity", "local_mark.head_of"])
+async def test_mark_that_cannot_be_looked_at(
+    marked: LocalLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A disk that goes on failing ends the start: no log is opened that was not held against its mark."""
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0))
+    whole = await copied(marked, local_path, tmp_path / "whole")
+    monkeypatch.setattr(f"ingest.log.{name}", FailingReads(head_of, [sqlite3.SQLITE_IOERR_READ] * 99))
+
+    with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
+        await opened(whole)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,6 +15,7 @@ from ingest.dead_letters import DeadLetter, LocalDeadLetters
 from ingest.errors import LogMismatchError
 from ingest.log.local import LocalLog
 from ingest.log.local_chain import checked
+from ingest.log.local_scan import Damage, PartitionScan
 from ingest.scrubber import SLICE_ROWS, Scrubber
 from tests.ingest.reading import append
 
@@ -104,3 +107,25 @@ async def test_exchanged(filled: LocalLog, local_path: Path) -> None:
     with pytest.raises(LogMismatchError, match="deleted or exchanged"):
         await scrubber.scrub()
     assert 0 == filled.scrubbed.ended_ms
+
+
+async def test_stopped_while_its_thread_reads(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrub that is cancelled closes its connection when its thread is done with it: earlier, SQLite would crash."""
+    reading, cancelled = Event(), Event()
+    rows: list[tuple[int]] = []
+
+    def slice_(_: PartitionScan, connection: sqlite3.Connection, *__: int) -> tuple[list[Damage], int]:
+        reading.set()
+        cancelled.wait()
+        rows.extend(connection.execute("SELECT 1"))
+        return [], 0
+
+    monkeypatch.setattr(PartitionScan, "slice", slice_)
+    scrubbing = asyncio.create_task(Scrubber(filled, [0], FAST).scrub())
+    await asyncio.to_thread(reading.wait)
+    scrubbing.cancel()
+    asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(cancelled.set))
+    with pytest.raises(asyncio.CancelledError):
+        await scrubbing
+
+    assert [(1,)] == rows

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ingest.log import Entry
+from ingest.log import Entry, local_scan
 from ingest.log.local import LocalLog
+from ingest.log.local_chain import sum_of
 from ingest.log.local_heads import head_of, set_head
 from ops import check_log
 from tests.ops.verbs import run, succeed
@@ -195,3 +196,27 @@ def test_no_log(tmp_path: Path) -> None:
 
     assert (1, f"slotlog: there is no log at {tmp_path / 'log.sqlite3'}\n") == (result.exit_code, result.stderr)
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("function", ["head_of", "sum_of", "checked"])
+def test_one_failing_read(log_file: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """What the disk fails to read once is looked at again, and is no damage."""
+    change(log_file, "INSERT INTO dead_letters VALUES ('t', 0, 1, 2, 'r', NULL, NULL, x'90', NULL)")
+    with closing(sqlite3.connect(log_file)) as connection:
+        connection.create_function("sum_of", -1, sum_of)
+        connection.execute("UPDATE dead_letters SET sum = sum_of('t', 0, 1, 2, 'r', NULL, NULL, x'90')")
+        connection.commit()
+    sound = checked(log_file)
+    original, codes = getattr(local_scan, function), [sqlite3.SQLITE_CORRUPT]
+
+    def failing(*arguments: Any) -> Any:
+        if not codes:
+            return original(*arguments)
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = codes.pop()
+        raise error
+
+    monkeypatch.setattr(local_scan, function, failing)
+
+    assert sound == checked(log_file)
+    assert (0, []) == (sound[0], codes)
