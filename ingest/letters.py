@@ -12,13 +12,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from heapq import nlargest
-from typing import Final, NamedTuple, Protocol
+from math import inf
+from typing import Any, Final, NamedTuple, Protocol
 
 from ingest.clock import now_ms
 from ingest.dead_letters import DeadLetter, DeadLetters, stored_letter
+from ingest.errors import LogDamagedError
 from ingest.log.base import Entry, Log, check_entries
 from ingest.log.local import LocalLog
-from ingest.log.local_chain import OFFSET_MASK
+from ingest.log.local_chain import OFFSET_MASK, sum_of
 from ingest.log.local_file import REDRIVEN, REDRIVEN_TRIGGER
 from ingest.log.local_writer import append_rows
 
@@ -29,18 +31,19 @@ _JOINED: Final = (
     "FROM dead_letters AS d LEFT JOIN redriven AS r USING (topic, partition, offset) WHERE d.topic = ? AND d.partition "
 )
 _NEWEST: Final = (
-    "SELECT d.topic, d.partition, d.offset, d.time_ms, d.reason, "
-    "ifnull(length(d.key), 0) + ifnull(length(d.value), 0), r.to_partition, r.to_offset "
-    f"{_JOINED} = ? ORDER BY d.offset DESC LIMIT ?"
+    "SELECT time_ms, offset, partition FROM dead_letters WHERE topic = ? AND partition = ? ORDER BY offset DESC LIMIT ?"
 )
 _PAGE: Final = (
     "SELECT d.topic, d.partition, d.offset, d.time_ms, d.reason, d.key, d.value, d.headers, d.sum, "
-    "r.to_partition, r.to_offset "
+    "r.topic, r.partition, r.offset, r.time_ms, r.to_partition, r.to_offset, r.sum "
     f"{_JOINED} BETWEEN ? AND ? AND (d.partition, d.offset) > (?, ?) AND d.offset BETWEEN ? AND ? "
     "ORDER BY d.partition, d.offset LIMIT ?"
 )
-_MARKED: Final = "SELECT 1 FROM redriven WHERE topic = ? AND partition = ? AND offset = ?"
-_MARK: Final = "INSERT OR IGNORE INTO redriven VALUES (?, ?, ?, ?, ?, ?)"
+_MARKED: Final = (
+    "SELECT topic, partition, offset, time_ms, to_partition, to_offset, sum FROM redriven "
+    "WHERE topic = ? AND partition = ? AND offset = ?"
+)
+_MARK: Final = "INSERT OR IGNORE INTO redriven VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class Wanted(NamedTuple):
@@ -153,14 +156,24 @@ class LocalLetters:
 
         def select(connection: sqlite3.Connection) -> list[Summary]:
             _prepare(connection)
-            rows = [
-                row
-                for partition in range(self._log.partitions)
-                for row in connection.execute(_NEWEST, (self._log.topic, partition, letters_max))
-            ]
-            return [Summary._make((*row[:-2], _went(*row[-2:]))) for row in rows]
+            latest = nlargest(
+                letters_max,
+                (
+                    row
+                    for partition in range(self._log.partitions)
+                    for row in connection.execute(_NEWEST, (self._log.topic, partition, letters_max))
+                ),
+                key=_age,
+            )
+            return [self._summary(connection, partition, offset) for _, offset, partition in latest]
 
-        return nlargest(letters_max, await self._log.write(select), key=_age)
+        return await self._log.write(select)
+
+    def _summary(self, connection: sqlite3.Connection, partition: int, offset: int) -> Summary:
+        """Of a whole letter, as its checksum is over all of it."""
+        bounds = (self._log.topic, partition, partition, -1, -1, offset, offset, 1)
+        row = connection.execute(_PAGE, bounds).fetchone()
+        return _found(row or (self._log.topic, partition, offset, *[None] * 13)).summary
 
     async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
         """A range of the table."""
@@ -172,11 +185,11 @@ class LocalLetters:
             page: list[Found] = []
             size = 0
             for row in connection.execute(_PAGE, bounds):
-                letter = stored_letter(row[:9])
-                size += len(letter.key or b"") + len(letter.value or b"")
+                found = _found(row)
+                size += found.summary.size
                 if page and size > PAGE_BYTES_MAX:
                     break
-                page.append(Found(letter, _went(*row[9:])))
+                page.append(found)
             return page
 
         return await self._log.write(select)
@@ -190,11 +203,12 @@ class LocalLetters:
             went: list[Went | None] = []
             for letter, entry in batch:
                 place = letter[:3]
-                if connection.execute(_MARKED, place).fetchone():
+                if mark := connection.execute(_MARKED, place).fetchone():
+                    _went(mark)  # a damaged one says nothing of the letter
                     went.append(None)
                     continue
                 ((partition, offset, _),) = append_rows(connection, [entry])
-                connection.execute(_MARK, (*place, now_ms(), partition, offset))
+                connection.execute(_MARK, _mark(letter, Went(partition, offset)))
                 went.append(Went(partition, offset))
             return went
 
@@ -202,7 +216,7 @@ class LocalLetters:
 
     async def mark(self, sent: Sequence[tuple[DeadLetter, Went]]) -> None:
         """Nothing but the marks."""
-        rows = [(*letter[:3], now_ms(), *went) for letter, went in sent]
+        rows = [_mark(*each) for each in sent]
 
         def insert(connection: sqlite3.Connection) -> None:
             _prepare(connection)
@@ -218,12 +232,32 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(REDRIVEN_TRIGGER)
 
 
-def _went(partition: int | None, offset: int | None) -> Went | None:
-    return None if partition is None or offset is None else Went(partition, offset)
+def _age(row: Sequence[Any]) -> tuple[float, ...]:
+    """The order of rows of `_NEWEST`; a damaged one comes first, to be named."""
+    return tuple(each if isinstance(each, int) else inf for each in row)
 
 
-def _age(summary: Summary) -> tuple[int, int, int]:
-    return summary.time_ms, summary.offset, summary.partition
+def _mark(letter: DeadLetter, went: Went) -> tuple[Any, ...]:
+    """A row of `redriven`."""
+    row = (*letter[:3], now_ms(), *went)
+    return (*row, sum_of(*row))
+
+
+def _found(row: Sequence[Any]) -> Found:
+    """A row of `_PAGE`; LogDamagedError if the letter or its mark is not what was written."""
+    letter = stored_letter(row[:9])
+    return Found(letter, None if row[9] is None else _went(row[9:]))
+
+
+def _went(mark: Sequence[Any]) -> Went:
+    """Where a row of `redriven` says that a letter went."""
+    *fields, total = mark
+    if sum_of(*fields) != total:
+        raise LogDamagedError(
+            f"the mark that the dead letter of partition {fields[1]}, offset {fields[2]} was sent again is damaged: "
+            "bring the log's file back from a copy. `slotlog check --log` says what else is damaged."
+        )
+    return Went(*fields[-2:])
 
 
 def open_letters(log: Log, dead_letters: DeadLetters) -> Letters:

@@ -5,12 +5,13 @@
                  record before that; apart from the records, as they outlive a full trim
     records      partition << 48 | offset -> time_ms, key, value, seal (`ingest.log.local_chain`)
     dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
-    redriven     made by the first question about dead letters (`ingest.letters`)
+    redriven     (topic, partition, offset) -> time_ms, to_partition, to_offset; made by the first question about dead
+                 letters (`ingest.letters`)
     set_backs    made when a partition's time is first set back (`ingest.log.local_times`)
     upgrade      partition -> the first offset without a seal, only while a log of format 1 is made one of format 2
 
-Rows of `log`, `partitions` and `dead_letters` have a checksum over their other columns (`sum`). The tables' definitions
-are held against those that are written here, word by word. Format 1 had neither seals, links nor sums.
+Rows of `log`, `partitions`, `dead_letters` and `redriven` have a checksum over their other columns (`sum`). The tables'
+definitions are held against those that are written here, word by word. Format 1 had neither seals, links nor sums.
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -63,7 +64,7 @@ SET_BACKS: Final = (
 REDRIVEN: Final = """
     CREATE TABLE IF NOT EXISTS redriven (
         topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
-        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL,
+        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL, sum BLOB,
         PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID
 """
 REDRIVEN_TRIGGER: Final = """

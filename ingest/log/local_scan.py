@@ -16,6 +16,7 @@ from ingest.log.local_chain import (
     checked,
     sum_of,
 )
+from ingest.log.local_file import tables_of
 from ingest.log.local_heads import Head, head_of, link_before
 
 _ROWS: Final = (
@@ -30,6 +31,14 @@ _NOWHERE: Final = "SELECT count(*) FROM records WHERE position < 0 OR position >
 _LETTERS: Final = (
     "SELECT topic, partition, offset, time_ms, reason, key, value, headers, sum FROM dead_letters "
     "ORDER BY topic, partition, offset"
+)
+_MARKS: Final = (
+    "SELECT topic, partition, offset, time_ms, to_partition, to_offset, sum FROM redriven "
+    "ORDER BY topic, partition, offset"
+)
+_TABLES: Final = (
+    ("dead_letters", _LETTERS, "the dead letter is not what was stored"),
+    ("redriven", _MARKS, "the mark that the dead letter was sent again is not what was stored"),
 )
 
 
@@ -183,12 +192,14 @@ class PartitionScan:
 
 
 def scan_letters(connection: sqlite3.Connection) -> Iterator[Damage]:
-    """Which dead letters are damaged."""
+    """Which dead letters are damaged, and which marks that one was sent again."""
     try:
-        for row in connection.execute(_LETTERS):
-            if sum_of(*row[:-1]) != row[-1]:
-                partition, offset = (each if isinstance(each, int) else None for each in row[1:3])
-                yield Damage("letter", "the dead letter is not what was stored", partition, offset)
+        tables = tables_of(connection)
+        for name, statement, said in _TABLES:
+            for row in connection.execute(statement) if name in tables else ():
+                if sum_of(*row[:-1]) != row[-1]:
+                    partition, offset = (each if isinstance(each, int) else None for each in row[1:3])
+                    yield Damage("letter", said, partition, offset)
     except sqlite3.DatabaseError as error:
         yield Damage("file", str(error))
 

@@ -87,6 +87,11 @@ def _change_tables(connection: sqlite3.Connection) -> None:
     connection.execute(
         "UPDATE dead_letters SET sum = sum_of(topic, partition, offset, time_ms, reason, key, value, headers)"
     )
+    if "redriven" in tables_of(connection):
+        connection.execute("ALTER TABLE redriven ADD COLUMN sum BLOB")
+        connection.execute(
+            "UPDATE redriven SET sum = sum_of(topic, partition, offset, time_ms, to_partition, to_offset)"
+        )
 
 
 def _begin_offset(connection: sqlite3.Connection, partition: int, next_offset: int) -> int:

@@ -66,9 +66,10 @@ async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_
     log = await opened(old)
     await log.close()
     definitions = (
-        "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_schema WHERE name IN (?, ?, ?, ?)"
+        "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_schema WHERE name IN (?, ?, ?, ?, ?)"
     )
-    names = ("log", "partitions", "records", "dead_letters")
+    names = ("log", "partitions", "records", "dead_letters", "redriven")
+    assert [] == await LocalLetters(local_log).newest(1)
     with closing(sqlite3.connect(old)) as upgraded, closing(sqlite3.connect(local_path)) as new:
         assert set(new.execute(definitions, names)) == set(upgraded.execute(definitions, names))
         upgraded.execute("UPDATE records SET value = x'00' WHERE position = 3")
