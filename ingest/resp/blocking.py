@@ -296,9 +296,9 @@ class Blocked:
 
     def _denial(self, waiter: Waiter) -> CommandError | None:
         """Why it may not pop, counted and noted; None: it may again."""
-        assert waiter.session.running is not None
-        plan, command = waiter.session.running
-        refusal = denial(self._server, waiter.session, plan, command, command[1:])
+        session = waiter.session
+        assert session.served_plan is not None
+        refusal = denial(self._server, session, session.served_plan, session.served_command, session.served_command[1:])
         return None if refusal is None else NoLongerAllowedError(refusal.message)
 
     def _seen(self, waiter: Waiter, length: Reply) -> Reply:

@@ -211,6 +211,7 @@ def _done(session: Session, plan: Plan, command: list[bytes], reply: object, sec
 def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
     assert plan.server is not None
     db, queue = session.db, session.transaction
+    session.served_plan, session.served_command = plan, command
     began = perf_counter()
     try:
         reply = plan.server.handler(session, args)

@@ -58,7 +58,7 @@ class Session:
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
-        running: the command that takes its time, and its plan.
+        served_plan, served_command: of the last command that the server ran itself, as the client has sent it.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
@@ -83,7 +83,8 @@ class Session:
         self.no_evict = self.no_touch = self.monitoring = False
         self.in_exec = False
         self.blocked: Waiter | None = None
-        self.running: tuple[Plan, list[bytes]] | None = None
+        self.served_plan: Plan | None = None
+        self.served_command: list[bytes] = []
         self.transaction: Queue | None = None
         self.watched_partition: int | None = None
         self.watched_slot = 0
@@ -272,7 +273,6 @@ class Session:
     def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
         """Let a coroutine find the reply; later commands wait for it."""
         self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
-        self.running = plan, command
         self.waits = plan.server is not None and "blocking" in plan.server.flags
         self.waited_seconds = 0.0
         self.refresh()
@@ -301,7 +301,7 @@ class Session:
         self._let_go(reply, muted=muted)
 
     def _let_go(self, reply: Reply, *, muted: bool) -> None:
-        self._task = self.running = None
+        self._task = None
         self.waits = False
         self.muted = muted
         self.refresh()

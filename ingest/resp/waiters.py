@@ -78,11 +78,10 @@ class Waiter:
     @property
     def is_denied(self) -> bool:
         """Whether its user has lost the right to the command or to a key since it came."""
-        running = self.session.running
-        if running is None or self.session.user.unrestricted:
+        session = self.session
+        if session.served_plan is None or session.user.unrestricted:
             return False
-        plan, command = running
-        return self.session.user.denial(plan.name, command[1:], self.db) is not None
+        return session.user.denial(session.served_plan.name, session.served_command[1:], self.db) is not None
 
 
 class Pop(Awaited):

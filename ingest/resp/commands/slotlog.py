@@ -133,7 +133,7 @@ def once(session: Session, args: list[bytes]) -> Reply:
         raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
     lane = server.lane_of(keys)
     entry = event_entry(lane.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
-    cell = Cell(session, plan, plan.name, inner, entry, event_id=event_id)
+    cell = Cell(session, plan, plan.name, inner, entry, event_id=event_id, command=command)
     session.expect(cell)
     lane.submit(cell)
     return NO_REPLY

@@ -118,7 +118,8 @@ def watch(session: Session, args: list[bytes]) -> Reply:
     elif server.clustered and number != session.watched_slot:
         raise CommandError(CROSS_SLOT)
     entry = event_entry(lane.partition, b"WATCH", args, args, db=session.db, watch_id=session.watch_id)
-    cell = _WatchCell(session, server.plans.by_name[b"WATCH"], b"WATCH", args, entry, watch_id=session.watch_id)
+    plan, command = server.plans.by_name[b"WATCH"], session.served_command
+    cell = _WatchCell(session, plan, b"WATCH", args, entry, watch_id=session.watch_id, command=command)
     session.expect(cell)
     lane.submit(cell)
     return NO_REPLY

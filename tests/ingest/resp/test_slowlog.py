@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ingest.resp.slowlog import shortened
+from tests.ingest.resp.harness import serving
 from tests.ingest.resp.plays_of_looks import SLOWLOG
 from tests.ingest.resp.scripts import OracleClient, OurClients, normal, play
 from tests.real.oracle import Oracle
@@ -31,6 +34,18 @@ def test_numbers_go_on() -> None:
     clients.say("a", [b"ECHO", b"x"])
 
     assert [3, 2] == [entry.number for entry in clients.server.slowlog.newest(10)]
+
+
+@pytest.mark.parametrize(
+    "command", [["wAtCh", "k"], ["slotlog", "oNcE", "id", "iNcR", "n"]], ids=["a watch", "what is run once"]
+)
+async def test_events_of_the_server_keep_their_spelling(tmp_path: Path, command: list[str]) -> None:
+    """WATCH and what SLOTLOG ONCE runs are noted as the client has spelled them."""
+    async with serving(tmp_path, slowlog_log_slower_than="0") as live:
+        await live.ask(*command)
+        shown = [[word.decode() for word in entry[3]] for entry in await live.ask("SLOWLOG", "GET", "-1")]
+
+        assert [command[3:] or command] == [words for words in shown if words[0].upper() in {"WATCH", "INCR"}]
 
 
 def test_threshold() -> None:
