@@ -209,13 +209,14 @@ def _stats(server: Server) -> Fields:
     yield "rejected_connections", stats.rejected_connections
     for name in ("sync_full", "sync_partial_ok", "sync_partial_err"):
         yield name, 0
+    yield "expired_subkeys", stats.expired_fields
     yield "expired_keys", stats.expired_keys
-    yield "expired_fields", stats.expired_fields
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
     yield "evicted_keys", 0
     yield "evicted_clients", stats.evicted_clients
+    yield "evicted_scripts", 0
     for name in ("total_eviction_exceeded_time", "current_eviction_exceeded_time"):
         yield name, 0
     yield "keyspace_hits", stats.keyspace_hits

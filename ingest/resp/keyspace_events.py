@@ -182,10 +182,12 @@ def _getex(args: list[bytes], changes: list[Change]) -> Iterator[Event]:
 
 
 def _hexpire(unit_ms: int, *, relative: bool) -> Rule:
+    """A time in the past deletes the fields, and that is what Redis tells; `hexpired` is for those that die later."""
+
     def rule(args: list[bytes], changes: list[Change]) -> Iterator[Event]:
         for change in changes:
             expire_ms = (parse_int(args[1]) or 0) * unit_ms + (change.now_ms if relative else 0)
-            yield from _happened(change, HASH, b"hexpired" if expire_ms <= change.now_ms else b"hexpire")
+            yield from _happened(change, HASH, b"hdel" if expire_ms <= change.now_ms else b"hexpire")
 
     return rule
 

@@ -194,7 +194,7 @@ async def test_keys_that_die_are_counted_though_nobody_listens(tmp_path: Path) -
         await until(lambda: live.server.stats.expired_fields == 5 and live.server.stats.expired_keys >= 1001)
 
         info = await live.ask("INFO", "stats")
-        assert b"expired_keys:1001\r\nexpired_fields:5\r\n" in info
+        assert b"expired_subkeys:5\r\nexpired_keys:1001\r\n" in info
 
 
 async def test_an_idle_partition_is_counted_once(tmp_path: Path) -> None:

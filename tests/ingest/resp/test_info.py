@@ -22,7 +22,7 @@ ON_DEMAND = ("commandstats", "latencystats")
 VALKEYS = (
     *("valkey_version", "valkey_release_stage", "availability_zone", "listener0", "clients_hz", "cluster_connections"),
     *("paused_reason", "paused_actions", "paused_timeout_milliseconds", "tls_", "io_threaded_", "eventloop_"),
-    *("instantaneous_eventloop", "slot_migration", "expired_fields", "expired_keys_with_volatile", "evicted_scripts"),
+    *("instantaneous_eventloop", "slot_migration", "expired_fields", "expired_keys_with_volatile"),
     *("total_net_cluster_slot", "mem_cluster_slot", "acl_access_denied_tls", "acl_access_denied_db"),
     *("mem_overhead_db_hashtable", "allocator_muzzy", "aof_rewrites_consecutive", "replicas_waiting_psync"),
     *("used_memory_vm", "used_memory_functions", "used_memory_scripts_eval", "module", "mem_replica_"),

@@ -26,7 +26,7 @@ PATTERN: Final = b"__key*__:*"
 MARK: Final = b"__key-mark__:"
 
 WITHOUT_EVENTS: Final = frozenset(
-    {b"FLUSHALL", b"FLUSHDB", b"SWAPDB", b"SELECT", b"TICK", b"RULES", b"WATCH", b"UNWATCH"}
+    {b"FLUSHALL", b"FLUSHDB", b"SWAPDB", b"SELECT", b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH"}
 )
 """Write commands after which Redis tells nothing, and events that no client sends."""
 
@@ -204,6 +204,16 @@ def test_trim_of_nothing_is_not_told(oracle: Connection, listener: Connection) -
 
     assert [b"ltrim", b"l"] == [message[3] for message in list(told_by_oracle(oracle, listener, commands))[1]]
     assert [] == list(told_by_us(commands))[1]
+
+
+@pytest.mark.parametrize("command", ["HEXPIRE h 0", "HPEXPIRE h 0", "HEXPIREAT h 1", "HPEXPIREAT h 1"])
+def test_a_field_that_is_to_have_died_is_deleted(command: str) -> None:
+    """A time in the past deletes fields: `hdel`, as Redis 7.4 tells it, where Valkey 9.1 tells `hexpired`."""
+    told = list(told_by_us(commands_of(f"HSET h f 1 g 2 | {command} FIELDS 1 f | {command} FIELDS 2 g zz")))
+
+    assert [[b"hdel"], [b"hdel", b"del"]] == [
+        [message[3] for message in some if message[2] == b"__keyspace@0__:h"] for some in told[1:]
+    ]
 
 
 @pytest.mark.parametrize(
