@@ -110,6 +110,16 @@ class LocalDeadLetters:
         rows = await self._log.write(lambda connection: connection.execute(_SELECT, (letters_max,)).fetchall())
         return [stored_letter(row) for row in rows]
 
+    async def offsets(self, partition: int) -> set[int]:
+        """The offsets of all letters of a partition. Not part of `DeadLetters`."""
+        place = self._log.topic, partition
+        rows = await self._log.write(
+            lambda connection: connection.execute(
+                "SELECT offset FROM dead_letters WHERE topic = ? AND partition = ?", place
+            ).fetchall()
+        )
+        return {offset for (offset,) in rows}
+
     async def close(self) -> None:
         """Nothing to do: the log has the file."""
 

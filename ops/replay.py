@@ -7,7 +7,7 @@ every column family was flushed and the mark in it is gone (`engine.system.repla
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -32,6 +32,7 @@ from ops.state import (
     reading,
     store_opener,
 )
+from ops.unapplied import NotApplied, Unapplied
 
 logger = structlog.get_logger(__name__)
 
@@ -60,6 +61,7 @@ class Replayed:
         live_digest: that of the live state, where it is at the same position.
         skips: offsets that were not applied, by decision of an operator; ascending.
         note: why there is no `live_digest`; else empty.
+        not_applied: how much was not applied, by kind.
     """
 
     partition: int
@@ -69,6 +71,7 @@ class Replayed:
     live_digest: Digest | None
     skips: tuple[int, ...] = ()
     note: str = ""
+    not_applied: NotApplied = field(default_factory=NotApplied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class _Live:
     skips: frozenset[int] = frozenset()
     note: str = ""
     retimes: Retimes = ()
+    next_offset: int = 0
 
 
 async def replay(
@@ -121,10 +125,15 @@ async def replay(
             ]
             for partition in ends
         }
-        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody)
+        unapplied = Unapplied()
+        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody, unapplied)
+        if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
+            await unapplied.compare(log, {partition: state.next_offset for partition, state in live.items()})
     finally:
         await log.close()
-    return [_compare(settings, to, partition, live[partition]) for partition in settings.owned]
+    return [
+        _compare(settings, to, partition, live[partition], unapplied.counts[partition]) for partition in settings.owned
+    ]
 
 
 def _look_at(settings: Settings, partition: int) -> _Live:
@@ -132,7 +141,8 @@ def _look_at(settings: Settings, partition: int) -> _Live:
         return _Live(note=f"{settings.data} has no state of it")
     try:
         with reading(settings, partition) as (_, machine):
-            return _Live(machine.position.skips, retimes=machine.position.retimes)
+            position = machine.position
+            return _Live(position.skips, retimes=position.retimes, next_offset=position.next_offset)
     except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
         logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
         return _Live(note=str(error))
@@ -183,6 +193,7 @@ async def _replay_to(
     prepared: Mapping[int, Sequence[Changes]],
     records_max: int,
     tell: Tell,
+    unapplied: Unapplied,
 ) -> None:
     to.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in this loop
     open_store = store_opener(settings, to, replaying=True)
@@ -199,7 +210,7 @@ async def _replay_to(
             log,
             open_store,
             None,
-            NullObserver(),
+            unapplied,
             records_max=records_max,
             cached_keys_max=cached_keys_max(settings),
         )
@@ -232,11 +243,11 @@ def _finish(store: Store) -> None:
     store.flush_all()
 
 
-def _compare(settings: Settings, to: Path, partition: int, live: _Live) -> Replayed:
+def _compare(settings: Settings, to: Path, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
     result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
     live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
     skips = tuple(sorted(position.skips))
-    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note)
+    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note, not_applied)
 
 
 def _live_digest(settings: Settings, partition: int, next_offset: int) -> tuple[Digest | None, str]:

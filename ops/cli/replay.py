@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +21,12 @@ from ops.cli.options import (
     StateTopic,
     listed,
     print_json,
+    print_note,
     reports_errors,
 )
 from ops.config import ConfigError
 from ops.replay import Replayed, Until
+from ops.unapplied import NotApplied
 
 
 @reports_errors
@@ -57,7 +60,8 @@ def replay(
 ) -> None:
     """Rebuild the state from the log's start into a new directory, and compare it with --data where both are as far.
 
-    Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs.
+    Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs, or
+    if records of the embedded log that the state in --data has applied cannot be applied any more.
 
     Example: slotlog replay --data .data --to rebuilt --until 2013-01-15T00:00:00Z
     """
@@ -75,7 +79,13 @@ def replay(
         _print_json(results)
     else:
         _print(results)
-    if any(result.live_digest not in {None, result.digest} for result in results):
+    for result in results:
+        if newly_dead := result.not_applied.newly_dead:
+            print_note(
+                f"partition {result.partition}: {listed('offset', newly_dead)} cannot be applied, and no dead letter "
+                "says so of their first life: damaged since, or their letters were deleted"
+            )
+    if any(result.live_digest not in {None, result.digest} or result.not_applied.newly_dead for result in results):
         raise typer.Exit(1)
 
 
@@ -100,6 +110,7 @@ def _facts(result: Replayed) -> dict[str, Any]:
         "keys": result.digest.keys,
         "skips": list(result.skips),
         "live_digest": _text(result.live_digest),
+        "not_applied": asdict(result.not_applied),
         **({"note": result.note} if result.note else {}),
     }
 
@@ -111,12 +122,23 @@ def _print(results: list[Replayed]) -> None:
         if result.skips:
             print(f"  skipped   {listed('offset', result.skips)}")
         _print_digests(result.digest, result.live_digest)
+        if not_applied := _not_applied(result.not_applied):
+            print(f"  not applied: {not_applied}")
         if result.note:
             print(f"  live      not compared: {result.note}")
     if len(results) > 1:
         total, live = _totals(results)
         print(f"all: {counted(total.keys, 'key')}")
         _print_digests(total, live)
+
+
+def _not_applied(counts: NotApplied) -> str:
+    parts = (
+        (counts.dead_letters, "dead letter"),
+        (counts.rejected, "rejected command"),
+        (counts.duplicates, "duplicate"),
+    )
+    return ", ".join(counted(number, noun) for number, noun in parts if number)
 
 
 def _print_digests(digest: Digest, live: Digest | None) -> None:
