@@ -83,7 +83,7 @@ class Machine:
         self._fresh = read_home(store) is None
         self._waiting: Container[int] = frozenset()
         self._verify = verify
-        self.is_held = self._witnessing = self._plain = False
+        self.is_held = self._witnessing = self._plain = self.has_changed = False
         self._reads = 0
         self._choose_path()
 
@@ -266,6 +266,7 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         changes = self._tx.changes()
+        self.has_changed = changes.has_any(self._layout.column_families)
         position = Position(
             next_offset=self._next_offset,
             clock_ms=self._clock_ms,
@@ -283,8 +284,7 @@ class Machine:
         write_position(changes, position, self.position)
         self._dedup.add_to(changes)
         self._store.write(changes)
-        if changes.ranges:
-            self.notes.update(notes_in(changes))
+        self.notes.update(notes_in(changes))
         self._fresh = False
         self.position = position
         self._tx.reset(written=True)

@@ -5,7 +5,7 @@ Both implementations pass the same contract tests (`tests/engine/test_store_cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from engine.errors import CorruptionError
@@ -47,6 +47,10 @@ class Changes:
         copy.ranges = list(self.ranges)
         copy.values = {name: dict(records) for name, records in self.values.items()}
         return copy
+
+    def has_any(self, column_families: Iterable[str]) -> bool:
+        """Whether anything is deleted by range, or put into or deleted from one of these column families."""
+        return bool(self.ranges) or any(self.values.get(name) for name in column_families)
 
     def of(self, column_family: str) -> dict[bytes, bytes | None]:
         """The puts and deletes of one column family, to be added to."""

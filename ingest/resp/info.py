@@ -168,7 +168,7 @@ def _persistence(server: Server) -> Fields:
     yield "current_fork_perc", "0.00"
     yield "current_save_keys_processed", 0
     yield "current_save_keys_total", 0
-    yield "rdb_changes_since_last_save", sum(lane.pending_events for lane in server.lanes.values())
+    yield "rdb_changes_since_last_save", server.stats.changes_since_save
     yield "rdb_bgsave_in_progress", 0
     yield "rdb_last_save_time", now_ms() // 1000
     yield "rdb_last_bgsave_status", "ok"

@@ -320,6 +320,8 @@ class Server:
         if partition in self._loading and lane.machine.next_offset >= lane.ready_offset:
             del self._loading[partition]
             self.refresh()
+        if lane.machine.has_changed or b"SWAPDB" in applied.commands:
+            self.stats.count_changes(applied)
         if b"SWAPDB" in applied.commands:
             self.blocked.look_again()
         if applied.touched:

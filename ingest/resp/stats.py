@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from engine.applied import Applied
+from engine.registry import SPECS
 from engine.replies import Reply
 from ingest.distribution import APPEND_SECONDS, REQUEST_SECONDS, Distribution
 from ingest.resp.census import Census
@@ -18,6 +20,11 @@ SAMPLE_SECONDS: Final = 0.1
 
 _ERROR_CODES_MAX: Final = 128
 _TOO_MANY_ERROR_CODES: Final = "ERRORSTATS_OVERFLOW"
+
+
+_CHANGING: Final = frozenset(name for name, spec in SPECS.items() if spec.write) - {
+    *(b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT")
+}
 
 
 class Rate:
@@ -53,6 +60,7 @@ class Stats:
         query_limit_disconnections, output_limit_disconnections: clients cut off at a buffer limit.
         errors: error code, such as `ERR` -> replies with it.
         error_replies: all of them.
+        changes_since_save: writes of batches that changed something, since the start or the last SAVE or BGSAVE.
         lag_events: partition -> how many offsets it is behind the log, as its consumer said last.
         census: counts the keys that have a time to live.
         request_seconds: from a client's bytes to the end of what they asked for, where nothing of it waits.
@@ -65,6 +73,7 @@ class Stats:
         "_output",
         "_sampled_at",
         "census",
+        "changes_since_save",
         "connections_received",
         "denied_auth",
         "denied_channel",
@@ -91,6 +100,7 @@ class Stats:
     )
 
     def __init__(self) -> None:
+        self.changes_since_save = 0
         self.lag_events: dict[int, int] = {}
         self.census = Census()
         self.request_seconds = Distribution(REQUEST_SECONDS)
@@ -123,6 +133,11 @@ class Stats:
         self._input = Rate()
         self._output = Rate()
         self._sampled_at: float | None = None
+
+    def count_changes(self, applied: Applied) -> None:
+        """Count what a batch that changed something has done: its writes, but for those that were refused."""
+        writes = sum([count for name, count in applied.commands.items() if name in _CHANGING])
+        self.changes_since_save += max(0, writes - applied.rejected)
 
     def count_empty(self, reply: Reply) -> None:
         """Count a read whose reply is false: nil, 0 and an empty collection mean a key that is not there.

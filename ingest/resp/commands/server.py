@@ -84,18 +84,20 @@ def lastsave(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("SAVE", group="server", since="1.0.0", flags=(*_SAVE_FLAGS, "no_multi"), categories=_ADMIN)
 def save(session: Session, args: list[bytes]) -> Reply:
-    """Nothing to do: every acknowledged write is in the log."""
+    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
+    session.server.stats.changes_since_save = 0
     return OK
 
 
 @server_command("BGSAVE [SCHEDULE|CANCEL]", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
 def bgsave(session: Session, args: list[bytes]) -> Reply:
-    """Nothing to do: every acknowledged write is in the log."""
+    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
     word = args[0].upper() if len(args) == 1 else b""
     if word == b"CANCEL":
         raise CommandError("ERR Background save is currently not in progress or scheduled")
     if args and word != b"SCHEDULE":
         raise CommandError(SYNTAX)
+    session.server.stats.changes_since_save = 0
     return Status(b"Background saving started")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -152,6 +153,49 @@ def test_percentiles_follow_the_setting(client: Connection) -> None:
     assert ["p50", "p99.9"] == [part.partition("=")[0] for part in shown.split(",")]
     assert {} == sections(client, "latencystats")["latencystats"]
     client.call("CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 99.9")
+
+
+CHANGES = {
+    "SET k v": 1,
+    "DEL nosuch": 0,
+    "EXPIRE k 100": 1,
+    "EXPIRE nosuch 100": 0,
+    "GET k": 0,
+    "WATCH k": 0,
+    "SADD s a": 1,
+    "SADD  s a": 0,
+    "LPOP s": 0,
+    "MOVE k 1": 1,
+    "SWAPDB 0 1": 1,
+    "LTRIM nosuch 0 1": 0,
+    "CONFIG RESETSTAT": 0,
+    "SUNIONSTORE t nosuch": 0,
+    "FLUSHALL": 1,
+}
+"""Commands in this order, and how many changes each of them is."""
+
+
+def test_changes_are_counted_until_they_are_saved(client: Connection) -> None:
+    """A write that changed something is a change, as in Redis; SAVE and BGSAVE begin anew."""
+    client.call("SAVE")
+    counted = []
+    for command in CHANGES:
+        client.call(*command.split())
+        counted.append(int(sections(client, "persistence")["persistence"]["rdb_changes_since_last_save"]))
+    client.call("SAVE")
+
+    assert list(accumulate(CHANGES.values())) == counted
+    assert "0" == sections(client, "persistence")["persistence"]["rdb_changes_since_last_save"]
+
+
+def test_changes_of_one_batch(client: Connection) -> None:
+    """Each write of a pipeline or a transaction counts; BGSAVE begins anew."""
+    client.call("BGSAVE")
+    client.pipeline([*[["INCR", "n"]] * 50, ["MULTI"], ["INCR", "n"], ["GET", "n"], ["LPUSH", "n", "x"], ["EXEC"]])
+
+    assert "51" == sections(client, "persistence")["persistence"]["rdb_changes_since_last_save"]
+    client.call("BGSAVE")
+    assert "0" == sections(client, "persistence")["persistence"]["rdb_changes_since_last_save"]
 
 
 def test_keyspace_is_counted(client: Connection) -> None:
