@@ -18,8 +18,9 @@ from tests.docs.test_readme import agrees, environment_of_a_reader
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import metric, succeed, wait_for_offset
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-MENDING: Final = PAGE.partition("\n## What to watch\n")[2]
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = (DOCS / "operations.md").read_text()
+MENDING: Final = PAGE.partition("\n## Size\n")[2]
 """After the part about running it, which test_operations_walk.py types."""
 PARTITIONS: Final = 4
 SPOILT: Final = 1
@@ -109,11 +110,28 @@ def test_metrics_exist(lived: tuple[Path, set[str]]) -> None:
     assert lived[1] == named
 
 
+def anchors(page: str) -> set[str]:
+    """The headings of a page in docs/, as links name them."""
+    text = (DOCS / page).read_text()
+    return {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+
+
 def test_links_lead_somewhere() -> None:
-    """Every link to another page, and to a heading of it, has a target."""
-    links = re.findall(r"\]\(([a-z-]+\.md)(?:#([a-z-]+))?\)", PAGE)
-    assert links
-    for page, heading in links:
-        text = (Path(__file__).parents[2] / "docs" / page).read_text()
-        headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
-        assert not heading or heading in headings
+    """Every link to another page or to a heading, and every link from other pages to a heading here, has a target."""
+    links = re.findall(r"\]\(([a-z-]+\.md)?(?:#([a-z0-9-]+))?\)", PAGE)
+    others = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
+    here = [name for page in others for name in re.findall(r"operations\.md#([a-z0-9-]+)", page.read_text())]
+
+    assert (True, True) == (len(links) > 50, len(here) > 5)
+    assert [] == [(page, name) for page, name in links if name and name not in anchors(page or "operations.md")]
+    assert set() == set(here) - anchors("operations.md")
+
+
+def test_tasks_are_in_the_table_of_contents() -> None:
+    """Each task of the page begins a line of the table at its top, in the order of the page."""
+    table = PAGE.partition("\n## ")[0]
+
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == re.findall(r"^- \[([^]]+)\]", table, re.MULTILINE)

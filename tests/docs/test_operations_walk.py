@@ -15,7 +15,7 @@ from tests.real.process import free_ports
 
 ROOT: Final = Path(__file__).parents[2]
 WALK: Final = (
-    (ROOT / "docs/operations.md").read_text().partition("\n## Run it without Docker\n")[2].partition("\n## ")[0]
+    (ROOT / "docs/operations.md").read_text().partition("\n### Run it without Docker\n")[2].partition("\n### ")[0]
 )
 PORTS: Final = ("9092", "9093", "6379", "6380", "8640", "8641", "9090")
 INSTALL: Final = "make install kafka"
