@@ -59,6 +59,28 @@ async def test_others_are_served_between_long_reads(tmp_path: Path, monkeypatch:
         assert [b"1"] * 300 == got
 
 
+@pytest.mark.parametrize(
+    "command", ["AUTH bob pw", "MULTI", "SUBSCRIBE channel"], ids=["a limited user", "a queue", "a listener"]
+)
+async def test_others_are_served_between_commands_of_the_general_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Who may not take the short way has turns of the same length: at its end another one's PING is answered."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", -1.0)
+    async with serving(tmp_path) as live:
+        await live.ask("ACL", "SETUSER", "bob", "on", ">pw", "+@all", "~a*", "&*")
+        busy, other = await live.client(), await live.client()
+        await pipeline(busy, command)
+        session = live.server.sessions[2]
+        busy.send(*[["PING"]] * 300)
+        await until(lambda: session.turns.resting)
+        pong, waiting = await other.call("PING"), session.inbox.waits
+
+        assert PONG == pong
+        assert waiting
+        assert 300 == len(await replies(busy, 300))
+
+
 async def test_others_are_served_between_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group of writes is cut as well: a write behind it in the same pipeline waits, a PING of another client not."""
     monkeypatch.setattr(applying, "PART_SECONDS", -1.0)
