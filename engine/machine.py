@@ -154,7 +154,7 @@ class Machine:
             message = f"records from offset {from_position}, but the next one to apply is {self._next_offset}"
             raise ValueError(message)
         applied = Applied(from_position)
-        tx, skips = self._tx, self.position.skips
+        tx, skips = self._tx, self.position.skips.within(from_position, records)
         records = retimed(records, self.position.retimes)
         offset, name, taken = from_position - 1, b"", 0
         self._waiting = waiting

@@ -13,6 +13,7 @@ last_version   [8]          newest version taken
 fingerprint    bytes        the log's own mark of the last data record applied (ingest/log)
 count/<db>/<type code>  [8] keys with a metadata record, due ones included
 skip/<offset>  empty        an operator's decision to go past that record
+skip/<offset>  [end:8]      the same, of the records from there to before `end`
 database/<db>  [8]          where the records of that logical database are, after SWAPDB; none: under its own number
 set_back/<n>   [from_ms:8][to_ms:8]   the n-th time, from 0, that the clock was set back (engine/set_back.py)
 retime/<offset>  [end:8][time_ms:8]   an operator's decision: no record from there to before `end` has a later time
@@ -21,9 +22,10 @@ watch/…                     engine/watches.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from engine.encoding import U64, pack_u64, parse_u64
 from engine.errors import CorruptionError, StateMismatchError
@@ -63,11 +65,35 @@ class Home:
     layout: str
 
 
+class Skips(tuple[tuple[int, int], ...]):
+    """(begin, end) of what an operator has decided to go past: the records from `begin` to before `end`. Ascending."""
+
+    __slots__ = ()
+
+    def end_from(self, offset: int) -> int:
+        """Where the decision ends that is about `offset`; without one, `offset` itself."""
+        return next((end for begin, end in self if begin <= offset < end), offset)
+
+    def within(self, begin: int, records: Sequence[Any]) -> frozenset[int]:
+        """The offsets that are gone past, from `begin` to the last of `records`."""
+        if not self or not records:
+            return frozenset()
+        last = records[-1][0]
+        return frozenset(offset for each in self for offset in range(max(begin, each[0]), min(last + 1, each[1])))
+
+    def texts(self) -> list[str]:
+        """`4711`, `4711-4720`."""
+        return [str(begin) if end == begin + 1 else f"{begin}-{end - 1}" for begin, end in self]
+
+
+NO_SKIPS: Final = Skips()
+
+
 @dataclass(slots=True)
 class Position:
     """How far a state has come. `fingerprint` is the log's own mark of the last data record applied (None: none yet).
 
-    `counts` are keys by (stored db, type code), `skips` the offsets that an operator has decided to go past.
+    `counts` are keys by (stored db, type code), `skips` what an operator has decided to go past.
     `stored_dbs` has, for each logical database, the number under which its records are stored. `set_backs` says when
     the clock was set back, `retimes` which records have another time than the log gives them.
     """
@@ -78,7 +104,7 @@ class Position:
     rules: int = RULES
     fingerprint: bytes | None = None
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
-    skips: frozenset[int] = frozenset()
+    skips: Skips = NO_SKIPS
     stored_dbs: tuple[int, ...] = UNSWAPPED
     set_backs: SetBacks = ()
     retimes: Retimes = ()
@@ -164,8 +190,9 @@ def _read_position(store: Store) -> Position:
     )
 
 
-def _read_skips(store: Store) -> frozenset[int]:
-    return frozenset(int(name[len(SKIP) :]) for name, _ in _named(store, SKIP))
+def _read_skips(store: Store) -> Skips:
+    found = ((name, int(name[len(SKIP) :]), value) for name, value in _named(store, SKIP))
+    return Skips(sorted((begin, _number(name, value) if value else begin + 1) for name, begin, value in found))
 
 
 def read_set_backs(store: Store) -> SetBacks:
@@ -218,10 +245,10 @@ def write_position(changes: Changes, position: Position, before: Position) -> No
                 system[DATABASE + b"%d" % db] = pack_u64(stored) if stored != db else None
 
 
-def skip_changes(offset: int) -> Changes:
-    """The batch that records an operator's decision to go past the record at `offset`."""
+def skip_changes(offset: int, end: int | None = None) -> Changes:
+    """The batch that records an operator's decision to go past the record at `offset`, or all to before `end`."""
     changes = Changes()
-    changes.of(SYSTEM_CF)[SKIP + b"%d" % offset] = b""
+    changes.of(SYSTEM_CF)[SKIP + b"%d" % offset] = b"" if end is None or end == offset + 1 else pack_u64(end)
     return changes
 
 

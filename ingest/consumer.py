@@ -199,7 +199,10 @@ class Consumer:
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
         except LogRecordError as error:
-            self.seats[error.partition].unreadable_offset = error.offset
+            seat = self.seats[error.partition]
+            seat.unreadable_offset = error.offset
+            if seat.beside is None and seat.worker.is_open and _pass_by_unreadable(seat):
+                return  # as in a replay
             self._set_aside(error.partition, Condition.STOPPED, str(error))
             reader.pause(error.partition)
             return
@@ -386,10 +389,11 @@ class Consumer:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
 
 
-def _pass_by_unreadable(seat: Seat) -> None:
-    """Go past a record that the log cannot give, if an operator has decided so: it is never fetched to be skipped."""
+def _pass_by_unreadable(seat: Seat) -> bool:
+    """Go past records that the log cannot give, if an operator has decided so: they are never fetched to be skipped."""
     machine, offset = seat.worker.machine, seat.unreadable_offset
-    if offset is not None and offset == machine.next_offset and offset in machine.position.skips:
-        machine.apply([], offset, to_position=offset + 1)
+    if offset is not None and offset == machine.next_offset < (end := machine.position.skips.end_from(offset)):
+        machine.apply([], offset, to_position=end)
         machine.commit(None)
         seat.unreadable_offset = None
+    return seat.unreadable_offset is None

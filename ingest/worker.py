@@ -218,7 +218,7 @@ class Worker:
         machine = self.machine
         if self._latest_ms is None or time_ms <= machine.clock_ms or time_ms > TIME_MS_MAX:
             return False
-        if time_ms <= self._latest_ms() or offset in machine.position.skips:
+        if time_ms <= self._latest_ms() or machine.position.skips.end_from(offset) > offset:
             return False
         return not any(begin <= offset < end for begin, end, _ in machine.position.retimes)
 

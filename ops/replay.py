@@ -6,7 +6,7 @@ every column family was flushed and the mark in it is gone (`engine.system.repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from engine.digest import Digest
 from engine.errors import CorruptionError, StateMismatchError
 from engine.store.base import Changes, Store
 from engine.store.rocks import RocksStore
-from engine.system import Retimes, replaying_changes, retime_changes, skip_changes
+from engine.system import NO_SKIPS, Retimes, Skips, replaying_changes, retime_changes, skip_changes
 from ingest.consumer import Consumer
 from ingest.log import Log, open_log
 from ingest.observer import NullObserver
@@ -59,7 +59,7 @@ class Replayed:
 
     Attributes:
         live_digest: that of the live state, where it is at the same position.
-        skips: offsets that were not applied, by decision of an operator; ascending.
+        skips: what was not applied, by decision of an operator.
         note: why there is no `live_digest`; else empty.
         not_applied: how much was not applied, by kind.
     """
@@ -69,7 +69,7 @@ class Replayed:
     clock_ms: int
     digest: Digest
     live_digest: Digest | None
-    skips: tuple[int, ...] = ()
+    skips: Skips = NO_SKIPS
     note: str = ""
     not_applied: NotApplied = field(default_factory=NotApplied)
 
@@ -78,7 +78,7 @@ class Replayed:
 class _Live:
     """The state of one partition in --data, as it was before the replay; `note` says why it cannot be used."""
 
-    skips: frozenset[int] = frozenset()
+    skips: Skips = NO_SKIPS
     note: str = ""
     retimes: Retimes = ()
     next_offset: int = 0
@@ -88,7 +88,7 @@ async def replay(
     settings: Settings,
     to: Path,
     until: Until,
-    skips: Sequence[tuple[int, int]] = (),
+    skips: Sequence[tuple[int, int, int]] = (),
     *,
     records_max: int = 1000,
     tell: Tell | None = None,
@@ -100,7 +100,7 @@ async def replay(
             A live state that is damaged or of another topic is left aside, with a note.
         to: a directory that is empty or not there.
         until: where to end.
-        skips: (partition, offset) of records to go past, beside those that the live state goes past.
+        skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
         records_max: size of a batch; the result is the same with any.
         tell: told how far it is.
 
@@ -116,11 +116,11 @@ async def replay(
     try:
         ends = await _ends(log, settings.owned, until)
         _check_skips(skips, ends)
-        carried = [(partition, offset) for partition, state in live.items() for offset in sorted(state.skips)]
+        carried = [(partition, *each) for partition, state in live.items() for each in state.skips]
         retimes = {each: {*state.retimes, *decided(settings.data, each)} for each, state in live.items()}
         prepared = {
             partition: [
-                *(skip_changes(offset) for skipped, offset in (*carried, *skips) if skipped == partition),
+                *_skips_to(ends[partition], [each[1:] for each in (*carried, *skips) if each[0] == partition]),
                 *(retime_changes(*decision) for decision in sorted(retimes[partition])),
             ]
             for partition in ends
@@ -177,12 +177,23 @@ async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, 
     return ends
 
 
-def _check_skips(skips: Sequence[tuple[int, int]], ends: Mapping[int, int]) -> None:
-    for partition, offset in skips:
+def _check_skips(skips: Sequence[tuple[int, int, int]], ends: Mapping[int, int]) -> None:
+    for partition, *each in skips:
+        (text,) = Skips([(each[0], each[1])]).texts()
         if partition not in ends:
-            raise ConfigError(f"--skip {partition}:{offset}: partition {partition} is not one of those to rebuild")
-        if offset >= ends[partition]:
-            raise ConfigError(f"--skip {partition}:{offset}: the replay ends before offset {ends[partition]}")
+            raise ConfigError(f"--skip {partition}:{text}: partition {partition} is not one of those to rebuild")
+        if each[1] > ends[partition]:
+            raise ConfigError(f"--skip {partition}:{text}: the replay ends before offset {ends[partition]}")
+
+
+def _skips_to(end: int, skips: Iterable[tuple[int, int]]) -> Iterator[Changes]:
+    """The batches of these decisions; one that reaches over `end` is cut there, so that the replay ends at it."""
+    for begin, last in skips:
+        if begin < end < last:
+            yield skip_changes(begin, end)
+            yield skip_changes(end, last)
+        else:
+            yield skip_changes(begin, last)
 
 
 async def _replay_to(
@@ -246,7 +257,7 @@ def _finish(store: Store) -> None:
 def _compare(settings: Settings, to: Path, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
     result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
     live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
-    skips = tuple(sorted(position.skips))
+    skips = position.skips
     return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note, not_applied)
 
 

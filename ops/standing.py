@@ -105,6 +105,19 @@ def refuse_stale(standing: Standing) -> None:
         )
 
 
+def refuse_beyond(settings: Settings, partition: int, end: int) -> None:
+    """Refuse a decision about records before `end` that the log does not have yet: nobody knows what they will be.
+
+    Raises:
+        ConfigError: it does not have them, or does not answer.
+    """
+    ends = log_ends(settings, [partition])
+    if ends.unknown:
+        raise ConfigError(f"how far the log goes is not known: {ends.unknown}")
+    if end > ends.offsets[partition]:
+        raise ConfigError(f"partition {partition} of the log ends at offset {ends.offsets[partition]}, before {end}")
+
+
 def is_applied(path: Path) -> bool:
     """Whether another process has the database of a partition open, as a service does that applies it.
 

@@ -138,8 +138,8 @@ def digest_partition(settings: Settings, partition: int) -> tuple[Digest, Positi
         return result, position
 
 
-def record_skip(settings: Settings, partition: int, offset: int) -> None:
-    """Keep an operator's decision to go past the record at `offset`.
+def record_skip(settings: Settings, partition: int, offset: int, end: int) -> None:
+    """Keep an operator's decision to go past the records from `offset` to before `end`.
 
     Raises:
         ConfigError: `offset` is not the next one that the partition would apply.
@@ -154,7 +154,7 @@ def record_skip(settings: Settings, partition: int, offset: int) -> None:
             raise ConfigError(
                 f"partition {partition} stands before offset {next_offset}, so {offset} cannot be skipped"
             )
-        store.write(skip_changes(offset))
+        store.write(skip_changes(offset, end))
         store.flush_all()  # an operator's decision survives a power loss
     finally:
         store.close()

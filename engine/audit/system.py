@@ -50,7 +50,7 @@ def check_system(state: State) -> Violations:
             state.counted[counted] = number
         elif db is not None and db < DATABASES and number is not None and db != number < DATABASES:
             stored_dbs[db] = number
-        elif not (name in _TEXTS or name == b"fingerprint" or (_number_of(name, SKIP) is not None and not value)):
+        elif not (name in _TEXTS or name == b"fingerprint" or _is_skip(name, value)):
             yield _wrong(name, f"the record {shown(name)} with {shown(value)} is none that there is")
     if sorted(stored_dbs) == list(range(DATABASES)):
         state.stored_dbs = tuple(stored_dbs)
@@ -94,6 +94,12 @@ def _is_pair(name: bytes, value: bytes) -> bool:
     """Whether it is a record of two numbers: a clock set back, or a decision on the time of records."""
     named = (_number_of(name, SET_BACK), _number_of(name, RETIME))
     return len(value) == PAIR.size and named != (None, None)
+
+
+def _is_skip(name: bytes, value: bytes) -> bool:
+    """Whether it is an operator's decision to go past a record, or to before a later offset."""
+    offset = _number_of(name, SKIP)
+    return offset is not None and (not value or (len(value) == U64.size and parse_u64(value) > offset + 1))
 
 
 def _is_number(digits: bytes) -> bool:

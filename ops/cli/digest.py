@@ -100,7 +100,7 @@ def _facts(result: Digested) -> dict[str, object]:
         "clock_ms": result.position.clock_ms,
         "digest": str(result.digest),
         "keys": result.digest.keys,
-        "skips": sorted(result.position.skips),
+        "skips": result.position.skips.texts(),
         **result.standing.facts(),
     }
 
@@ -112,4 +112,4 @@ def _print(total: Digest, results: list[Digested], *, several: bool) -> None:
         if several:
             print(f"  digest    {own}  {counted(own.keys, 'key')}")
         if position.skips:
-            print(f"  skipped   {listed('offset', sorted(position.skips))}")
+            print(f"  skipped   {listed('offset', position.skips.texts())}")

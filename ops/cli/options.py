@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json as json_module
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -87,9 +88,18 @@ def print_standings(standings: Iterable[Standing], ends: Ends) -> None:
         print_note(f"how far the state is behind its log is not known: {ends.unknown}")
 
 
-def listed(noun: str, numbers: Sequence[int]) -> str:
+def parse_offsets(text: str) -> tuple[int, int] | None:
+    """`120` -> (120, 121), `120-129` -> (120, 130): where it begins, and the first behind it; None for other texts."""
+    match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text)
+    if match is None:
+        return None
+    begin, end = int(match[1]), int(match[2] or match[1]) + 1
+    return (begin, end) if begin < end else None
+
+
+def listed(noun: str, numbers: Sequence[int | str]) -> str:
     """`offset 3`, `offsets 3, 7`."""
-    return f"{noun if len(numbers) == 1 else f'{noun}s'} {', '.join(map(str, numbers))}"
+    return f"{noun if len(numbers) == 1 and '-' not in str(numbers[0]) else f'{noun}s'} {', '.join(map(str, numbers))}"
 
 
 def named(damaged: Sequence[Damaged]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from ops.cli.options import (
     StatePartitions,
     StateTopic,
     listed,
+    parse_offsets,
     print_json,
     print_note,
     reports_errors,
@@ -44,7 +45,7 @@ def replay(
         list[str] | None,
         typer.Option(
             metavar="PARTITION:OFFSET",
-            help="Go past this record, beside those that the state in --data goes past; may be repeated.",
+            help="Go past this record, or FIRST-LAST, beside what the state in --data goes past; may be repeated.",
         ),
     ] = None,
     data: Data = None,
@@ -108,7 +109,7 @@ def _facts(result: Replayed) -> dict[str, Any]:
         "clock_ms": result.clock_ms,
         "digest": str(result.digest),
         "keys": result.digest.keys,
-        "skips": list(result.skips),
+        "skips": result.skips.texts(),
         "live_digest": _text(result.live_digest),
         "not_applied": asdict(result.not_applied),
         **({"note": result.note} if result.note else {}),
@@ -120,7 +121,7 @@ def _print(results: list[Replayed]) -> None:
         keys = counted(result.digest.keys, "key")
         print(f"partition {result.partition}: next offset {result.next_offset}, {keys}")
         if result.skips:
-            print(f"  skipped   {listed('offset', result.skips)}")
+            print(f"  skipped   {listed('offset', result.skips.texts())}")
         _print_digests(result.digest, result.live_digest)
         if not_applied := _not_applied(result.not_applied):
             print(f"  not applied: {not_applied}")
@@ -182,9 +183,9 @@ def parse_until(text: str | None) -> Until:
     return Until(time_ms=round(moment.timestamp() * 1000))
 
 
-def parse_skip(text: str) -> tuple[int, int]:
-    """`0:120` -> (0, 120); ConfigError when it is not PARTITION:OFFSET."""
-    match = re.fullmatch(r"([0-9]+):([0-9]+)", text)
-    if match is None:
-        raise ConfigError(f"--skip {text!r} is not PARTITION:OFFSET")
-    return int(match[1]), int(match[2])
+def parse_skip(text: str) -> tuple[int, int, int]:
+    """`0:120` -> (0, 120, 121), `0:120-129` -> (0, 120, 130); ConfigError when it is neither."""
+    partition, _, offsets = text.partition(":")
+    if not re.fullmatch(r"[0-9]{1,9}", partition) or (parsed := parse_offsets(offsets)) is None:
+        raise ConfigError(f"--skip {text!r} is not PARTITION:OFFSET or PARTITION:FIRST-LAST")
+    return int(partition), *parsed

@@ -6,13 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
+from ingest.wording import counted
+from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, parse_offsets, print_json, reports_errors
 
 
 @reports_errors
 def skip(
     partition: Annotated[int, typer.Argument(help="The partition that stopped.")],
-    offset: Annotated[int, typer.Argument(help="The offset that /readyz and the log name.")],
+    offset: Annotated[
+        str,
+        typer.Argument(metavar="OFFSET|FIRST-LAST", help="The offset that /readyz and the log name, or from there on."),
+    ],
     *,
     data: Data = None,
     log: LogUrl = None,
@@ -20,19 +24,30 @@ def skip(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Decide that a partition goes past the record that stopped it. The decision is kept in the state.
+    """Decide that a partition goes past the record that stopped it, or past several. The decision is kept in the state.
 
     A running service has let go of a stopped partition and goes on by itself within a minute. The record is neither
     applied nor a dead letter. `slotlog replay` with the same --data takes the decision over; `slotlog digest` lists it.
+    FIRST-LAST is for records that are lost together, as `slotlog check --log` names them: none of them is applied, also
+    where one can be read. The log must have them all.
 
-    Example: slotlog skip 0 4711 --data .data
+    Example: slotlog skip 0 4711 --data .data; slotlog skip 0 4711-4750
     """
     from ops.recorded import load_state_settings
+    from ops.standing import refuse_beyond
     from ops.state import record_skip
 
+    parsed = parse_offsets(offset)
+    if parsed is None:
+        raise typer.BadParameter(f"{offset!r} is neither an offset nor FIRST-LAST")
+    begin, end = parsed
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
-    record_skip(settings, partition, offset)
+    if end > begin + 1:
+        refuse_beyond(settings, partition, end)
+    record_skip(settings, partition, begin, end)
     if json:
-        print_json({"partition": partition, "offset": offset, "skipped": True})
+        print_json({"partition": partition, "offset": begin, "last_offset": end - 1, "skipped": True})
+    elif end == begin + 1:
+        print(f"partition {partition} will go past offset {begin}")
     else:
-        print(f"partition {partition} will go past offset {offset}")
+        print(f"partition {partition} will go past offsets {begin} to {end - 1}: {counted(end - begin, 'record')}")

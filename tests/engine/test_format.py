@@ -80,6 +80,7 @@ def example_store() -> MemoryStore:
     assert ([], 0) == (applied.dead_letters, applied.rejected)
     machine.commit(b"\xc0\xff\xee")
     store.write(skip_changes(42))
+    store.write(skip_changes(50, 60))
     store.write(retime_changes(43, 45, NOW_MS))
     changes = Changes()  # as SETCLOCK writes it, which would end the watches of the example
     changes.of(SYSTEM_CF)[SET_BACK + b"0"] = PAIR.pack(NOW_MS + 315_360_000_000, NOW_MS - 1)

@@ -117,5 +117,18 @@ def test_skips_are_kept(store: MemoryStore) -> None:
     empty = new_store()
     empty.write(skip_changes(0))
 
-    assert frozenset({4, 17}) == open_machine(store).position.skips
-    assert frozenset({0}) == open_machine(empty).position.skips
+    assert ((4, 5), (17, 18)) == open_machine(store).position.skips
+    assert ((0, 1),) == open_machine(empty).position.skips
+
+
+def test_skips_of_several(store: MemoryStore) -> None:
+    """A decision about several records is one record of the state, and says of each offset whether it is meant."""
+    store.write(skip_changes(4, 7))
+    store.write(skip_changes(7))
+    store.write(skip_changes(10, 1 << 60))
+    skips = open_machine(store).position.skips
+
+    assert ["4-6", "7", f"10-{(1 << 60) - 1}"] == skips.texts()
+    assert [3, 7, 8, 8, 9, 1 << 60] == [skips.end_from(offset) for offset in (3, 4, 7, 8, 9, 10)]
+    assert frozenset({6, 7, 10, 11}) == skips.within(6, [(6,), (11,)])
+    assert frozenset() == skips.within(6, [])

@@ -87,7 +87,7 @@ def test_replay_takes_the_decision_over(stopped: Stopped, tmp_path: Path) -> Non
         while service.wait_for("partition")["condition"] != "stopped":
             pass
         assert 0 == service.terminate(10)
-    assert {"partition": 0, "offset": STOPS_AT, "skipped": True} == json.loads(
+    assert {"partition": 0, "offset": STOPS_AT, "last_offset": STOPS_AT, "skipped": True} == json.loads(
         succeed("skip", 0, STOPS_AT, *stopped.options, "--json")
     )
     with ServiceProcess([*stopped.options, "--http", "127.0.0.1:0"]) as service:
@@ -104,7 +104,7 @@ def test_replay_takes_the_decision_over(stopped: Stopped, tmp_path: Path) -> Non
     assert 1 == without.exit_code
     assert f"partition 0 stopped: offset {STOPS_AT} (RULES) cannot be applied" in without.stderr
     for replayed in (told, carried):
-        assert [[STOPS_AT], []] == [result["skips"] for result in replayed["partitions"]]
+        assert [[str(STOPS_AT)], []] == [result["skips"] for result in replayed["partitions"]]
         assert [END, END] == [result["next_offset"] for result in replayed["partitions"]]
     assert (told["digest"], None) == (carried["live_digest"], told["live_digest"])
     assert f"  skipped   offset {STOPS_AT}" == said[1]
@@ -125,13 +125,15 @@ def test_digest_lists_what_was_skipped(stopped: Stopped) -> None:
 
     assert "skipped" not in before
     assert f"  skipped   offset {STOPS_AT}" in succeed("digest", *stopped.options).splitlines()
-    assert [[STOPS_AT], []] == [partition["skips"] for partition in after["partitions"]]
+    assert [[str(STOPS_AT)], []] == [partition["skips"] for partition in after["partitions"]]
 
 
 @pytest.mark.parametrize(
     ("skip", "said"),
     [
         ("3", "is not PARTITION:OFFSET"),
+        ("0:3-2", "is not PARTITION:OFFSET or PARTITION:FIRST-LAST"),
+        (f"0:3-{END}", f"--skip 0:3-{END}: the replay ends before offset {END}"),
         ("2:3", "partition 2 is not one of those to rebuild"),
         (f"0:{END}", f"the replay ends before offset {END}"),
     ],
