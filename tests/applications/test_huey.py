@@ -19,14 +19,12 @@ WORKS: dict[str, Any] = {
     "map": [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38],
     "revoked": [True, True, False],
     "put": [None, "value"],
+    "put_if_empty": [True, False],
     "left": [0, 0],
 }
 LACKS: dict[str, Any] = {
-    "oracle": {"read_schedule": ["task"], "put_if_empty": True},
-    "slotlog": {
-        "read_schedule": "unknown command 'EVALSHA'",
-        "put_if_empty": "ttl requires hash-field TTL support (redis 7.4+ or valkey 9+).",
-    },
+    "oracle": {"read_schedule": ["task"]},
+    "slotlog": {"read_schedule": "unknown command 'EVALSHA'"},
 }
 
 
