@@ -34,12 +34,14 @@ class Fiber(greenlet):
     Attributes:
         gate: of the machine in which it was left; None while it runs, or waits.
         was_left: its present work was suspended, or has waited: whoever gave it has gone on.
+        away_seconds: how long it was left, all in all.
     """
 
     def __init__(self, work: Callable[..., None]) -> None:
         super().__init__(work)
         self.gate: Gate | None = None
         self.was_left = False
+        self.away_seconds = 0.0
 
     def leave(self, done: bool | Exception) -> Any:
         """Let whoever gave this fiber its slice go on, and tell it how far this is; returns in the next slice."""

@@ -170,8 +170,7 @@ class Slices:
             next(gate for gate in self._gates if gate.machine is inside).suspend(fiber, handle)
         self.suspensions += 1
         self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
-        fiber.was_left = True
-        fiber.leave(done=False)
+        self._leave(fiber)
         return True
 
     def _entrance(self, frame: FrameType | None) -> FrameType | None:
@@ -188,8 +187,20 @@ class Slices:
         """Leave the caller's fiber, until `go_on`."""
         fiber = getcurrent()
         assert isinstance(fiber, Fiber)
+        self._leave(fiber)
+
+    def running_seconds(self) -> float:
+        """A clock that stands still while the caller is suspended, for how long something may go on."""
+        fiber = getcurrent()
+        return perf_counter() - (fiber.away_seconds if isinstance(fiber, Fiber) else 0.0)
+
+    def _leave(self, fiber: Fiber) -> None:
+        left = perf_counter()
         fiber.was_left = True
-        fiber.leave(done=False)
+        try:
+            fiber.leave(done=False)
+        finally:
+            fiber.away_seconds += perf_counter() - left
 
     def go_on(self, fiber: Fiber) -> None:
         """Go on with a fiber that was suspended, or that has waited. In the event loop."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Final, NamedTuple
 
 import structlog
@@ -19,7 +18,7 @@ from ingest.seat import Seat
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 
 PART_SECONDS: Final = 0.01
-"""A group is cut after this time, and the event loop turns; a command under way is not interrupted."""
+"""A group is cut after this time of its own, and answered so far; while it was suspended the time stands still."""
 
 _PART_BYTES: Final = 1024 * 1024  # likewise, of the values that its reads have given: they are held twice meanwhile
 _RUN_EVENTS_MAX: Final = 256
@@ -59,7 +58,8 @@ def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_c
         raise UnusualError
     answers: Answers = []
     done: list[Applied] = []
-    ends = perf_counter() + PART_SECONDS
+    running_seconds = seat.worker.gate.slices.running_seconds
+    ends = running_seconds() + PART_SECONDS
     at = written = size = 0
     while at < len(items):
         item = items[at]
@@ -75,7 +75,7 @@ def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_c
             done.append(_apply_run(machine, items[at:end], run, answers))
             written += end - at
             at = end
-        if size > _PART_BYTES or perf_counter() > ends:
+        if size > _PART_BYTES or running_seconds() > ends:
             break
     return Part(answers, done, written)
 

@@ -60,9 +60,7 @@ class Lane:
         self.seat = seat
         self.pending_events = self.pending_bytes = 0
         self.ready_offset = 1 << 62  # not known yet
-        self._log = log
-        self._delivered = delivered
-        self._read_clock = read_clock
+        self._log, self._delivered, self._read_clock = log, delivered, read_clock
         self._outbox = Outbox(log, self._arrived, self._append_failed)
         self._durable: deque[Group] = deque()
         self._busy = self._advancing = self._going_on = self.ticking = self.closing = False
@@ -234,26 +232,28 @@ class Lane:
     def advance(self) -> None:
         """Apply what is durable and next in line. Any trouble is left to `advance_carefully`, which the consumer calls.
 
-        The hot path of a server: no await, answers after the commit. After some milliseconds or a large reply it makes
-        room for others, and goes on in the next turn of the loop. What takes longer is suspended meanwhile.
+        The hot path: no await, answers after the commit. After some milliseconds or a large reply it makes room for
+        others, and goes on in the loop's next turn. What takes longer is suspended; new writes gather in the outbox.
         """
         if self._durable and not (self._advancing or self._busy or self._failure is not None):
-            self._advancing = True
+            self._advancing = self._outbox.gathers = True
             self.seat.worker.gate.slices.run(self._advance)
 
     def _advance(self) -> None:
         worker, durable = self.seat.worker, self._durable
-        ends = perf_counter() + PART_SECONDS
+        running_seconds = worker.gate.slices.running_seconds
+        ends = running_seconds() + PART_SECONDS
         try:
             while durable and not self._busy and self._failure is None and worker.is_open:
                 worker.gate.enter()  # which may have taken its time
                 if not (durable and worker.is_open) or not self._advance_group(worker.machine, *durable.popleft()):
                     return
-                if durable and perf_counter() > ends:
+                if durable and running_seconds() > ends:
                     self._make_room()
                     return
         finally:
             self._advancing = False
+            self._outbox.go_on()
             self._stood_still.set()
             self._stood_still = asyncio.Event()
 

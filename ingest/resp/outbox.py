@@ -1,4 +1,7 @@
-"""What a lane has for the log: the writes of one turn of the event loop go there together, one append at a time."""
+"""What a lane has for the log: the writes of one turn of the event loop go there together, one append at a time.
+
+While the lane applies a group that was suspended, the others gather: to append the few of each turn would cost more.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ class Outbox:
     Attributes:
         items: what waits.
         scheduled: whether it is sent in the event loop's next turn.
+        gathers: nothing is sent yet; see `go_on`.
     """
 
-    __slots__ = ("_appending", "_arrived", "_failed", "_log", "_sent", "items", "scheduled")
+    __slots__ = ("_appending", "_arrived", "_failed", "_log", "_sent", "gathers", "items", "scheduled")
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class Outbox:
         self._sent: list[Item] = []
         self._appending: asyncio.Task[None] | None = None
         self.items: deque[Item] = deque()
-        self.scheduled = False
+        self.scheduled = self.gathers = False
 
     @property
     def is_appending(self) -> bool:
@@ -53,6 +57,12 @@ class Outbox:
         if not self.scheduled:
             self.scheduled = True
             asyncio.get_running_loop().call_soon(self._send)
+
+    def go_on(self) -> None:
+        """What has gathered may be sent."""
+        self.gathers = False
+        if self.items:
+            self.schedule()
 
     async def settled(self) -> None:
         """Wait until it is known of everything that was sent whether it is in the log, and where."""
@@ -75,7 +85,7 @@ class Outbox:
     def _send(self) -> None:
         """Send the next group to the log."""
         self.scheduled = False
-        if self._appending is not None or not self.items:
+        if self._appending is not None or self.gathers or not self.items:
             return
         items = self._next_group()
         entries = [item.entry for item in items if item.entry is not None]

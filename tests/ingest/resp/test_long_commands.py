@@ -155,6 +155,28 @@ async def test_its_partition_waits(tmp_path: Path) -> None:
         assert await reader.call("SCARD", "d") == 501
 
 
+async def test_writes_gather(tmp_path: Path) -> None:
+    """What clients write while a group is suspended goes to the log behind it, in one append and not in one a turn."""
+    steps = Steps()
+    slices = Slices()
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+        writer, other = await live.client(), await live.client()
+        lane = live.server.lanes[0]
+        await writer.call("SADD", "a", *range(100))
+        steps.on = True
+        store = asyncio.create_task(writer.call("SUNIONSTORE", "d", "a"))
+        await until(lambda: lane.is_held)
+        appends = live.log.appends
+        for number in range(5):
+            other.send(["SADD", "b", number])
+            await until(lambda number=number: lane.pending_events == number + 2)  # type: ignore[misc]
+        assert live.log.appends == appends
+        steps.on = False
+        assert await store == 100
+        assert [await other.reply() for _ in range(5)] == [1] * 5
+        assert live.log.appends == appends + 1
+
+
 async def test_other_partitions_go_on(tmp_path: Path) -> None:
     """A command that is suspended in one partition keeps nobody in another one waiting."""
     steps = Steps()
