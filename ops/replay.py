@@ -62,6 +62,7 @@ class Replayed:
         skips: what was not applied, by decision of an operator.
         note: why there is no `live_digest`; else empty.
         not_applied: how much was not applied, by kind.
+        live_offset: what the live state had applied everything before, when the replay began; 0: nothing, or not known.
     """
 
     partition: int
@@ -72,6 +73,7 @@ class Replayed:
     skips: Skips = NO_SKIPS
     note: str = ""
     not_applied: NotApplied = field(default_factory=NotApplied)
+    live_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +259,17 @@ def _finish(store: Store) -> None:
 def _compare(settings: Settings, to: Path, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
     result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
     live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
-    skips = position.skips
-    return Replayed(partition, position.next_offset, position.clock_ms, result, live_digest, skips, note, not_applied)
+    return Replayed(
+        partition,
+        position.next_offset,
+        position.clock_ms,
+        result,
+        live_digest,
+        position.skips,
+        note,
+        not_applied,
+        live.next_offset,
+    )
 
 
 def _live_digest(settings: Settings, partition: int, next_offset: int) -> tuple[Digest | None, str]:

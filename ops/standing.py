@@ -56,11 +56,16 @@ class Standing(NamedTuple):
         """Whether the log has gone on, or is another one, and nobody applies that here."""
         return not self.owned and self.end_offset is not None and self.end_offset != self.next_offset
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the log ends before what is applied. A service may have gone on since its log was asked."""
+        return not self.owned and self.end_offset is not None and self.end_offset < self.next_offset
+
     def text(self) -> str:
         """What to say of it; empty where the state has all that is in the log."""
-        if self.end_offset is None or self.end_offset == self.next_offset:
+        if not self.behind and not self.is_cut:
             return ""
-        if self.end_offset < self.next_offset:
+        if self.is_cut:
             where = f"stands at offset {self.next_offset}, and the log ends at {self.end_offset}"
             return f"{where}: it is another one, or was cut"
         by = "a service is applying it" if self.owned else "and no service applies it here"

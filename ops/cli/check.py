@@ -57,10 +57,10 @@ def check(
     """Look through a state directory, or the embedded log, for all that is not as slotlog writes it, and print it.
 
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
-    is wrong; partitions that cannot even be opened are named at the end. With --json a line for each violation, and a
-    last line about the partitions, how far each is behind its log included. Whether the content is what the log says is
-    not looked at: `slotlog replay` compares that. With --log and no URL, every record of the embedded log is held
-    against its checksum and the one before it.
+    is wrong, or the log ends before the state; partitions that cannot even be opened are named at the end. With --json
+    a line for each violation, and a last line about the partitions, how far each is behind its log included. Whether
+    the content is what the log says is not looked at: `slotlog replay` compares that. With --log and no URL, every
+    record of the embedded log is held against its checksum and the one before it.
 
     Example: slotlog check --data .data; slotlog check --log
     """
@@ -103,7 +103,7 @@ def check(
     if not json and (violations or damaged):
         print_note(_REBUILD)
     end_with_damaged(damaged, json=json)
-    if violations:
+    if violations or any(standing.is_cut for standing in standings.values()):
         raise typer.Exit(1)
 
 
@@ -163,6 +163,8 @@ def _summary(result: Checked, standing: Standing | None) -> str:
     where = "" if result.position is None else f"next offset {result.position.next_offset}, "
     found = counted(result.violations, "violation") if result.violations else "all is well"
     text = "" if standing is None else standing.text()
+    if standing is not None and standing.is_cut and not result.violations:
+        found = "as it was written"
     return f"partition {result.partition}: {where}{counted(result.keys, 'key')}, {found}{text and '; '}{text}"
 
 

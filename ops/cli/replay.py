@@ -62,7 +62,8 @@ def replay(
     """Rebuild the state from the log's start into a new directory, and compare it with --data where both are as far.
 
     Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs, or
-    if records of the embedded log that the state in --data has applied cannot be applied any more.
+    if the log ends before what the state in --data has applied, or records of the embedded log that it has applied
+    cannot be applied any more.
 
     Example: slotlog replay --data .data --to rebuilt --until 2013-01-15T00:00:00Z
     """
@@ -86,7 +87,15 @@ def replay(
                 f"partition {result.partition}: {listed('offset', newly_dead)} cannot be applied, and no dead letter "
                 "says so of their first life: damaged since, or their letters were deleted"
             )
-    if any(result.live_digest not in {None, result.digest} or result.not_applied.newly_dead for result in results):
+    cut = [result for result in results if until is None and result.next_offset < result.live_offset]
+    for result in cut:
+        print_note(
+            f"partition {result.partition}: the log ends at offset {result.next_offset}, but --data has applied "
+            f"everything before {result.live_offset}: the log is another one, or was cut, and what was behind is not "
+            "in the state that was built"
+        )
+    different = any(result.live_digest not in {None, result.digest} for result in results)
+    if cut or different or any(result.not_applied.newly_dead for result in results):
         raise typer.Exit(1)
 
 

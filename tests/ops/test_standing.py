@@ -132,9 +132,31 @@ def test_a_log_that_ends_before_the_state() -> None:
     """A log that is shorter than what was applied is another one: that is no lag, and nothing to answer from."""
     shorter, owned = Standing(0, 9, 4, owned=False), Standing(0, 9, 12, owned=True)
     unknown = Standing(0, 9, Ends({}, "away").offsets.get(0), owned=False)
+    gone_on = Standing(0, 9, 4, owned=True)
 
     assert "stands at offset 9, and the log ends at 4: it is another one, or was cut" == shorter.text()
     assert "3 of 12 offsets behind the log, a service is applying it" == owned.text()
+    assert "" == gone_on.text()
     assert [(0, True), (3, False), (None, False)] == [
         (each.behind, each.is_stale) for each in (shorter, owned, unknown)
     ]
+
+
+def test_verbs_fail_for_a_log_that_ends_before_the_state(data: Path, tmp_path: Path) -> None:
+    """`check` and `replay` exit with 1 where the log is an older copy; a replay until an offset asked for less."""
+    short = f"sqlite:///{tmp_path / 'short.sqlite3'}"
+    shutil.copy(data / "log.sqlite3", tmp_path / "short.sqlite3")
+    asyncio.run(append(data, "new"))
+    further = tmp_path / "further"
+    succeed("replay", "--data", data, "--to", further)
+    check = run("check", "--data", further, "--log", short)
+    replay = run("replay", "--data", further, "--log", short, "--to", tmp_path / "short")
+    until = run("replay", "--data", further, "--log", short, "--to", tmp_path / "until", "--until", 1)
+
+    cut = "stands at offset 2, and the log ends at 1: it is another one, or was cut"
+    assert (1, [f"next offset 2, 1 key, as it was written; {cut}"] * PARTITIONS) == (
+        check.exit_code,
+        [line.partition(": ")[2] for line in check.stdout.splitlines()],
+    )
+    said = "the log ends at offset 1, but --data has applied everything before 2"
+    assert [(1, PARTITIONS), (0, 0)] == [(each.exit_code, each.stderr.count(said)) for each in (replay, until)]
