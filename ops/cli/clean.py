@@ -14,6 +14,7 @@ from ops.cli.options import (
     StatePartitions,
     StateTopic,
     print_json,
+    print_standings,
     reports_errors,
 )
 
@@ -42,13 +43,15 @@ def clean(
     """Clean up the state of a stopped service at once, and say what was freed. A running service does it by itself.
 
     Removes the keys and fields that are due by the log's time, and everything that dead collections have left, then
-    rewrites all files in which something was deleted. No reply and no digest changes by it.
+    rewrites all files in which something was deleted. No reply and no digest changes by it. On stderr stands which
+    partitions are behind their log: what is due by its time goes when they have applied it.
 
     Example: slotlog clean --now --data .data
     """
     from ops.clean import clean_partition
     from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
+    from ops.standing import log_ends, standing_of
 
     if not now:
         raise typer.BadParameter(
@@ -56,14 +59,19 @@ def clean(
         )
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    results = []
-    for partition in presence(settings).here:
+    here = presence(settings).here
+    ends = log_ends(settings, here)
+    results, standings = [], []
+    for partition in here:
         result = clean_partition(settings, partition)
         results.append(result)
+        standings.append(standing_of(settings, ends, partition, result.position.next_offset))
         if not json:
             print(_line(result))
     if json:
-        print_json({"partitions": [_facts(result) for result in results]})
+        facts = [{**_facts(result), **at.facts()} for result, at in zip(results, standings, strict=True)]
+        print_json({"partitions": facts})
+    print_standings(standings, ends)
 
 
 def _line(result: CleanedState) -> str:

@@ -19,6 +19,7 @@ from ops.cli.options import (
     named,
     print_json,
     print_note,
+    print_standings,
     reports_errors,
 )
 
@@ -64,6 +65,7 @@ def space(
     from ops.recorded import load_state_settings, presence
     from ops.space import space_of, sum_of
     from ops.space_keys import Options
+    from ops.standing import log_ends, standing_of
 
     if not delimiter:
         raise typer.BadParameter("an empty one ends no prefix", param_hint="--delimiter")
@@ -71,21 +73,27 @@ def space(
     configure_logging(settings.log_level)
     here, missing = presence(settings)
     options = Options(sample, top, delimiter.encode())
+    ends = log_ends(settings, here)
 
     def read(partition: int) -> Space:
         among = f" ({here.index(partition) + 1} of {len(here)})" if len(here) > 1 else ""
         return space_of(settings, partition, options, among)
 
     spaces, damaged = read_each(here, read)
+    standings = [standing_of(settings, ends, each.partition, each.next_offset) for each in spaces]
     total = sum_of(spaces, top)
     if json:
-        facts = [{"partition": each.partition, "next_offset": each.next_offset, **_facts(each, top)} for each in spaces]
+        facts = [
+            {"partition": each.partition, "next_offset": each.next_offset, **at.facts(), **_facts(each, top)}
+            for each, at in zip(spaces, standings, strict=True)
+        ]
         print_json({"total": _facts(total, top), "partitions": facts, "missing": missing, "damaged": named(damaged)})
     else:
         if missing:
             print_note(f"{settings.data} has no state of {listed('partition', missing)}")
         _print_files(total, spaces)
         _print_keys(total.keys, top, several=len(here) > 1)
+    print_standings(standings, ends)
     end_with_damaged(damaged, json=json)
 
 

@@ -160,3 +160,18 @@ def test_verbs_fail_for_a_log_that_ends_before_the_state(data: Path, tmp_path: P
     )
     said = "the log ends at offset 1, but --data has applied everything before 2"
     assert [(1, PARTITIONS), (0, 0)] == [(each.exit_code, each.stderr.count(said)) for each in (replay, until)]
+
+
+def test_space_and_clean_say_how_far_it_is(data: Path) -> None:
+    """What takes room, and what was cleaned up, is of the state as far as it has come: both say that it is behind."""
+    before = run("space", "--data", data)
+    asyncio.run(append(data, "new"))
+    results = [run(*words, "--data", data) for words in (("space",), ("clean", "--now"))]
+    facts = [json.loads(succeed(*words, "--data", data, "--json")) for words in (("space",), ("clean", "--now"))]
+
+    assert (0, "") == (before.exit_code, before.stderr)
+    said = "".join(f"slotlog: partition {partition}: {BEHIND}\n" for partition in range(PARTITIONS))
+    assert [(0, said)] * 2 == [(result.exit_code, result.stderr) for result in results]
+    for each in facts:
+        standings = [(at["log_end_offset"], at["behind"], at["owned"]) for at in each["partitions"]]
+        assert [(2, 1, False)] * PARTITIONS == standings
