@@ -219,3 +219,34 @@ def test_large_parts_are_not_copied() -> None:
 
     assert [b"ab", large, large, b"c"] == pieces
     assert pieces[1] is large
+
+
+class Reading:
+    """Stands before a client's transport, and keeps whether it was told to read."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.told: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"pause_reading", "resume_reading"}:
+            self.told.append(name)
+        return getattr(self._transport, name)
+
+
+async def test_a_long_command_that_comes_lets_the_loop_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two pieces of one command that each take long to parse, the loop turns; it is answered in the end."""
+    monkeypatch.setattr("ingest.resp.connection.TURN_SECONDS", -1.0)
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        (session,) = live.server.sessions.values()
+        reading = Reading(session.transport)
+        session.transport = reading  # type: ignore[assignment] # as one
+        value = b"v" * 3_000_000
+        client.send(["SET", "k", value])
+        (reply,) = await replies(client, 1)
+
+        assert reply == OK
+        assert 2 <= len(reading.told)
+        assert ["pause_reading", "resume_reading"] * (len(reading.told) // 2) == reading.told
+        assert value == await client.call("GET", "k")
