@@ -214,7 +214,9 @@ class FieldTimes:
             self._stale = self._stale or old_ms == self.soonest_ms
         if expire_ms:
             changed[BY_FIELD + field] = pack_u64(expire_ms)
-            changed[BY_TIME + pack_u64(expire_ms) + field] = b""
+            by_time = BY_TIME + pack_u64(expire_ms) + field
+            changed[by_time] = b""
+            self.floor = min(self.floor, by_time)  # it may lie below it after the clock was set back
         elif old_ms:
             changed[BY_FIELD + field] = None
         self._due += (0 < expire_ms <= self._due_ms) - (0 < old_ms <= self._due_ms)

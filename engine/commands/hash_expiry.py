@@ -163,7 +163,7 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
 def httl(tx: Transaction, args: list[bytes]) -> Reply:
     """How many seconds each field has left, rounded up; -1 when it never dies, -2 when it is absent.
 
-    > HSETEX h PX 59001 FIELDS 1 a "1"
+    > HSETEX h PX 60000 FIELDS 1 a "1"
     (integer) 1
     > HSET h b "2"
     (integer) 1
@@ -197,7 +197,7 @@ def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
 def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """When each field dies, as seconds of Unix time, rounded up; -1 when it never does, -2 when it is absent.
 
-    > HSETEX h PXAT 4102444800001 FIELDS 1 a "1"
+    > HSETEX h PXAT 4102444801000 FIELDS 1 a "1"
     (integer) 1
     > HEXPIRETIME h FIELDS 2 a none
     1) (integer) 4102444801

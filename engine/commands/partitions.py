@@ -114,7 +114,7 @@ def setclock(tx: Transaction, args: list[bytes]) -> Reply:
     Only who knows where the clock stands can set it, only back, and only once.
 
     > SETCLOCK 1 0
-    (error) ERR the partition's clock stands at 0 ms, not at 1
+    (error) ERR the partition's clock stands at 1700000000000 ms, not at 1
     """
     from_ms, to_ms = (parse_int(arg) for arg in args)
     if from_ms is None or to_ms is None or to_ms < 0:

@@ -108,7 +108,7 @@ class Lane:
         try:
             return self.seat.evaluate(spec, args, db, wall_ms, at_ms)
         except GreenletExit:  # thrown into it where it was suspended
-            raise CommandError(f"ERR partition {self.partition} was closed: {self.seat.reason}") from None
+            raise self.refusal(write=False) or CommandError("ERR the partition was closed") from None
 
     def submit(self, item: Item) -> None:
         """Queue a write, or a read that stands behind one."""
@@ -266,7 +266,7 @@ class Lane:
         try:
             answers, done, written = self._apply(machine, items, positions)
         except GreenletExit:  # the partition was closed while this was suspended
-            unread = CommandError(f"ERR partition {self.partition} was closed: {self.seat.reason}")
+            unread = self.refusal(write=False) or CommandError("ERR the partition was closed")
             unknown = _in_the_log(self.seat.reason)
             self._answer([(item, unread if item.entry is None else unknown) for item in items], 0.0)
             return False

@@ -148,7 +148,9 @@ class Run:
         if step.is_served and self._session.closing:  # nobody is there who could subscribe, or be told
             return _GONE
         try:
-            return _handle(self._session, step) if step.is_served else step.shape(outcome)
+            if step.is_served:
+                return _handle(self._session, step)
+            return outcome if isinstance(outcome, CommandError) else step.shape(outcome)
         except CommandError as error:
             return error
         except Exception:

@@ -82,7 +82,7 @@ LABELS: Final[dict[str, Label]] = {
     "outcome": Label("`nothing` (none of it was appended) and `unknown`", 2),
     "health": Label("how a peer is: `online`, `suspected`, `failed`", len(Health)),
     "reason": Label("why a message was lost: `unreachable`, `full`, `unconfirmed`, `refused`", len(Loss)),
-    "buffer": Label("`query` and `output`", 2),
+    "buffer": Label("`query`, `output` and `all` of all clients together", 3),
     "version": Label("one, of this process", 1),
     "layout": Label("one, of this process", 1),
     "rules": Label("one, of this process", 1),

@@ -248,6 +248,20 @@ def test_a_watch_is_lost(store: MemoryStore) -> None:
     assert [OK] == say(b"EXEC", [[b"SET", b"k", b"1"]], NOW_MS + 3)
 
 
+@pytest.mark.parametrize("cached_keys_max", [0, 1000])
+def test_fields_that_die_afterwards_are_found(store: MemoryStore, cached_keys_max: int) -> None:
+    """A hash that lost fields at the old clock knows of one that dies sooner, in memory as from the store."""
+    machine = Machine(store, HOME, cached_keys_max=cached_keys_max)
+    send(machine, "HSETEX h PX 50000 FIELDS 1 lost v", "HSET h kept v")
+    send(machine, "TICK", at_ms=AHEAD_MS)
+    set_back(machine, store)
+    send(machine, "HSETEX h PX 400 FIELDS 2 n x n x", at_ms=NOW_MS)
+    send(machine, "TICK", at_ms=NOW_MS + 400)
+
+    assert [-2, 2] == send(machine, "HINCRBY h n -2", "HLEN h", at_ms=NOW_MS + 400)
+    assert [] == violations(store)
+
+
 def test_versions_go_on(store: MemoryStore) -> None:
     """A collection made afterwards has a newer version than any before, though its clock is an older one."""
     machine = open_machine(store)

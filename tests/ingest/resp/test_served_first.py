@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from engine.errors import WRONG_TYPE
 from engine.layouts.base import LIST, ZSET
 from engine.registry import SPECS
 from ingest.errors import AppendUncertainError, LogUnavailableError
@@ -180,3 +181,13 @@ async def test_it_waits_from_its_command_on(tmp_path: Path) -> None:
 
         assert [[b"q", b"a"]] == await replies(client, 1)
         assert [1, None] == await replies(pusher, 2)
+
+
+@pytest.mark.parametrize("command", ["BZPOPMIN l 1", "BZPOPMAX l 1", "BZMPOP 1 1 l MIN", "BZPOPMIN l m 1"])
+async def test_a_blocking_pop_of_another_type_in_an_exec(tmp_path: Path, command: str) -> None:
+    """It answers the error of its type, as alone, and the step behind it runs."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        got = await pipeline(client, "RPUSH l a", "MULTI", command, "LLEN l", "EXEC")
+
+    assert [ErrorReply(WRONG_TYPE.encode()), 1] == got[-1]
