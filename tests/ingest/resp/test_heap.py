@@ -1,51 +1,50 @@
-"""Freed memory goes back to the kernel."""
+"""Freed memory goes back to the kernel. In processes of their own: that of the tests has memory free from before."""
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
 from typing import Final
 
-import pytest
-
+COMMON: Final = """
+import os
 from ingest.resp import heap
 from ingest.resp.heap import GROWN_BYTES, Heap
 from ingest.resp.memory import memory_use
 
-BLOCK_BYTES: Final = 20_000  # too small to be mapped by itself
+heap._LOOK_SECONDS = 0.0
+subject = Heap()
+"""
+FRAGMENTED: Final = """
+BLOCK_BYTES = 20_000  # too small to be mapped by itself
+blocks = [os.urandom(BLOCK_BYTES) for _ in range(2 * GROWN_BYTES // BLOCK_BYTES)]
+kept = blocks[::50]  # between these is free what was in use: glibc cannot shrink the heap by itself
+del blocks
+copies = [bytes(bytearray(block)) for block in kept]
+large = memory_use().rss_bytes
+subject.look()
+print(memory_use().rss_bytes < large - GROWN_BYTES, copies == kept)
+"""
+IN_USE: Final = """
+calls = []
+subject.give_back = lambda: calls.append(None)
+subject.look()
+in_use = bytearray(2 * GROWN_BYTES)
+subject.look()
+print(len(calls), len(in_use) == 2 * GROWN_BYTES)
+"""
 
 
-@pytest.fixture(autouse=True)
-def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_LOOK_SECONDS", 0.0)
-
-
-def fragmented() -> list[bytes]:
-    """Blocks between which twice `GROWN_BYTES` were in use, and are free: glibc cannot shrink the heap by itself."""
-    blocks = [os.urandom(BLOCK_BYTES) for _ in range(2 * GROWN_BYTES // BLOCK_BYTES)]
-    return blocks[::50]
+def printed(code: str) -> str:
+    """What a new process prints that runs this behind `COMMON`."""
+    return subprocess.run([sys.executable, "-c", COMMON + code], capture_output=True, text=True, check=True).stdout
 
 
 def test_what_is_free_between_blocks_in_use_is_given_back() -> None:
     """The process is small again; what is still in use stays as it was."""
-    subject = Heap()
-    kept = fragmented()
-    copies = [bytes(bytearray(block)) for block in kept]
-    large = memory_use().rss_bytes
-    subject.look()
-    small = memory_use().rss_bytes
-
-    assert small < large - GROWN_BYTES
-    assert copies == kept
+    assert printed(FRAGMENTED).splitlines()[-1] == "True True"
 
 
-def test_a_process_that_has_not_grown_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_has_not_grown_is_let_be() -> None:
     """Nothing is given back while less than the bound has come, nor while all of it is in use."""
-    subject = Heap()
-    calls: list[None] = []
-    monkeypatch.setattr(subject, "give_back", lambda: calls.append(None))
-    subject.look()
-    in_use = bytearray(2 * GROWN_BYTES)
-    subject.look()
-
-    assert [] == calls
-    assert 2 * GROWN_BYTES == len(in_use)
+    assert printed(IN_USE) == "0 True\n"
