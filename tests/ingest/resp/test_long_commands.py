@@ -22,7 +22,7 @@ from tests.wire.client import Client
 
 OK: Final = SimpleString(b"OK")
 PONG: Final = SimpleString(b"PONG")
-ELEMENTS: Final = 5_000
+ELEMENTS: Final = 15_000
 _FILLED_AT_ONCE: Final = 5_000
 _SLICE_SECONDS: Final = 0.0002
 
