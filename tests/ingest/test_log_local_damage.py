@@ -128,6 +128,18 @@ async def test_exchanged_with_a_good_seal(filled: LocalLog, local_path: Path) ->
         assert (4, True) == (error.offset, MOVED in str(error))
 
 
+async def test_exchanged_with_a_good_seal_behind_a_trim(filled: LocalLog, local_path: Path) -> None:
+    """The first record that a trim leaves has to follow the last one that it took away."""
+    await filled.trim(0, 5)
+    before = bytes(16)
+    seal = before + link_of(before, 5, 1005, None, b"forged")
+    change(local_path, "UPDATE records SET key = NULL, value = ?, seal = ? WHERE position = 5", b"forged", seal)
+
+    records, error = await read_up_to_damage(filled.reader({0: 5}))
+
+    assert ([], 5, True) == (records, error.offset, MOVED in str(error))
+
+
 async def test_gone_on_from_the_link_that_was_read(filled: LocalLog, local_path: Path) -> None:
     """A reader holds the next page against the last record that it gave, not against what the file now says of it."""
     reader = filled.reader({0: 0})
