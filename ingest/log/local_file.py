@@ -86,6 +86,8 @@ _DAMAGED_CODES: Final = {
 }
 """Nothing that we ask is wrong in a sound file: these say that its tables or rows are not what was written."""
 
+_NO_VERDICT: Final = "read again: only what fails each time is damage, and is said to be"
+
 T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
@@ -245,7 +247,9 @@ def _refuse_to_wait(error: Exception, path: Path, seconds: float) -> None:
     """Raise what another attempt would not change; of the rest, say that there will be one."""
     if not isinstance(error, sqlite3.Error | LogDamagedError) and not _is_failed_read(error):
         raise error
-    logger.warning("log_read_failed", log=str(path), error=str(error), again_in_seconds=seconds)
+    cause = error.__cause__ if isinstance(error.__cause__, sqlite3.Error) else error
+    said = "what was read is not what slotlog writes" if isinstance(cause, LogDamagedError) else f"SQLite: {cause}"
+    logger.warning("log_read_failed", log=str(path), error=said, again_in_seconds=seconds, hint=_NO_VERDICT)
 
 
 def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> bool:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from ingest.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from ingest.log import Entry, LogRecord
 from ingest.log.local import LocalLog
 from ingest.log.local_chain import DAMAGED, LOST, MOVED, link_of
+from ingest.log.local_file import steadily, translated
 from ingest.log.local_heads import head_of, set_head
 from ingest.log.local_reader import LocalReader
 from tests.ingest.reading import append, last_record, read
@@ -265,6 +267,29 @@ async def test_one_failing_read(filled: LocalLog, monkeypatch: pytest.MonkeyPatc
 
     assert RECORDS == len((await read(filled.reader({0: 0}), RECORDS))[0])
     assert [] == list(failures)
+
+
+async def test_an_attempt_is_no_verdict(filled: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log line of a failed read says what SQLite said, or that a check failed: damage is what fails each time."""
+    monkeypatch.setattr("ingest.log.local_file.TRY_AGAIN_SECONDS", (0, 0, 0))
+    malformed = sqlite3.DatabaseError("database disk image is malformed")
+    malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    errors = [LogDamagedError("is damaged"), translated(malformed, local_path), malformed]
+    errors[1].__cause__ = malformed
+
+    async def ask() -> int:
+        if errors:
+            raise errors.pop()
+        return 1
+
+    with capture_logs() as lines:
+        assert 1 == await steadily(ask, local_path)
+
+    assert ["SQLite: database disk image is malformed"] * 2 + ["what was read is not what slotlog writes"] == [
+        line["error"] for line in lines
+    ]
+    assert {"log_read_failed"} == {line["event"] for line in lines}
+    assert not [line for line in lines if "is damaged" in str(line)]
 
 
 async def test_one_failing_read_at_the_opening(
