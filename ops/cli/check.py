@@ -13,7 +13,6 @@ from ingest.wording import counted
 from ops.cli.options import (
     Data,
     Json,
-    LogUrl,
     StateOwn,
     StatePartitions,
     StateTopic,
@@ -33,6 +32,20 @@ if TYPE_CHECKING:
     from ops.config import Settings
     from ops.standing import Standing
 
+_LookedThrough = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="[URL]",
+        help="Look through this embedded log, without a URL that of --data. With --data and a URL: the log of the"
+        " state, to say how far behind it is.",
+        show_default="DIR/log.sqlite3",
+    ),
+]
+_LogItself = Annotated[
+    bool, typer.Option("--log-itself", help="Look through the embedded log, also with --data and a URL.")
+]
+
 _BRING_BACK = "bring the log's file back from a copy: nothing else knows what stood there"
 _REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
 
@@ -41,16 +54,11 @@ _REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
 def check(
     *,
     data: Data = None,
-    log: LogUrl = None,
+    log: _LookedThrough = None,
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: StateOwn = None,
-    log_itself: Annotated[
-        bool,
-        typer.Option(
-            "--log-itself", help="Look through the embedded log instead. --log without a URL is short for it."
-        ),
-    ] = False,
+    log_itself: _LogItself = False,
     repair: Annotated[bool, typer.Option("--repair", help="Refused: says what to do instead.")] = False,
     json: Json = False,
 ) -> None:
@@ -59,10 +67,10 @@ def check(
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
     is wrong, or the log ends before the state; partitions that cannot even be opened are named at the end. With --json
     a line for each violation, and a last line about the partitions, how far each is behind its log included. Whether
-    the content is what the log says is not looked at: `slotlog replay` compares that. With --log and no URL, every
-    record of the embedded log is held against its checksum and the one before it.
+    the content is what the log says is not looked at: `slotlog replay` compares that. With --log, every record of the
+    embedded log is held against its checksum and the one before it.
 
-    Example: slotlog check --data .data; slotlog check --log
+    Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """
     from ops.check import check_partition
     from ops.damaged import read_each
@@ -74,7 +82,7 @@ def check(
         raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    if log_itself:
+    if log_itself or (data is None and log is not None and log.startswith("sqlite:")):
         _check_log(settings, json=json)
         return
     here, missing = presence(settings)
@@ -108,7 +116,7 @@ def check(
 
 
 class LogOption(TyperCommand):
-    """A verb whose `--log` stands for `--log-itself` where no URL follows."""
+    """A verb whose `--log` stands for `--log-itself` where no URL follows: click has no option with a value or none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Write it out, then go on."""

@@ -71,6 +71,36 @@ def test_sound(log_file: Path) -> None:
     } == facts
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--log", "sqlite:///{file}"),
+        ("--log=sqlite:///{file}",),
+        ("--log", "sqlite:///{file}", "--log-itself"),
+        ("--log", "--data", "{directory}"),
+        ("--log-itself", "--data", "{directory}"),
+        ("--log-itself", "--data", "{directory}/elsewhere", "--log", "sqlite:///{file}"),
+    ],
+)
+def test_each_way_to_name_it(log_file: Path, words: tuple[str, ...]) -> None:
+    """A log is looked through by its URL, or as that of a data directory; none of them needs a state."""
+    change(log_file, "UPDATE records SET value = x'ff' WHERE position = 4")
+    named = [word.format(file=log_file, directory=log_file.parent) for word in words]
+    result = run("check", *named)
+
+    assert (1, "partition 0: record at offset 4: it is not what was written") == (
+        result.exit_code,
+        result.stdout.splitlines()[0],
+    )
+
+
+def test_a_state_and_the_url_of_its_log(log_file: Path) -> None:
+    """With --data beside the URL it is the state that is looked at."""
+    result = run("check", "--data", log_file.parent, "--log", f"sqlite:///{log_file}")
+
+    assert (1, True) == (result.exit_code, "has no state of partition 0" in result.stderr)
+
+
 @pytest.mark.parametrize("slice_rows", [7, 10_000])
 def test_every_damage_is_named(log_file: Path, slice_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 1, a line for each damage with its place, whatever else is damaged, and what to do."""
