@@ -102,7 +102,11 @@ def sequences(draw: DrawFn, group: str) -> list[Step]:
     Hypothesis draws one seed and the rest comes from it. Drawn one by one, most sequences were near copies of another
     (it tries each one five times more with a part of it doubled), and generating them took most of the time.
     """
-    random = draw(st.randoms(use_true_random=True))
+    return random_steps(draw(st.randoms(use_true_random=True)), group)
+
+
+def random_steps(random: Random, group: str) -> list[Step]:
+    """Up to `STEPS_MAX` steps that mostly belong to `group`: the same ones from the same seed."""
     names = _names(group)
     # No EXEC event contains a command that counts keys which are due as well (docs/differences.md).
     logged = tuple(name for name in names if not SPECS[name].physical)
