@@ -57,6 +57,11 @@ class DeadLetter(NamedTuple):
 class DeadLetters(Protocol):
     """Where dead letters go."""
 
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Settings of the place with which a start would be refused, each with what to do, as `watch` found them."""
+        ...
+
     async def start(self) -> None:
         """Make the place ready.
 
@@ -77,6 +82,10 @@ class DeadLetters(Protocol):
         """The first letters, in the order of their positions (embedded) or of their arrival (Kafka)."""
         ...
 
+    async def watch(self, seconds: float) -> None:
+        """Look every so many seconds whether letters are kept there for ever, until cancelled; see `concerns`."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections of its own; not of the log."""
         ...
@@ -88,6 +97,8 @@ class LocalDeadLetters:
     Args:
         log: started before the first letter is stored.
     """
+
+    concerns: tuple[str, ...] = ()
 
     def __init__(self, log: LocalLog) -> None:
         self._log = log
@@ -119,6 +130,9 @@ class LocalDeadLetters:
             ).fetchall()
         )
         return {offset for (offset,) in rows}
+
+    async def watch(self, seconds: float) -> None:
+        """Nothing to do: the table has no settings."""
 
     async def close(self) -> None:
         """Nothing to do: the log has the file."""

@@ -8,6 +8,7 @@ does not fit is cut: no letter may hold its partition up for ever. A cut letter 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from typing import Final
 from structlog import get_logger
 
 from ingest.dead_letters import TRUNCATED, DeadLetter
-from ingest.errors import RecordTooLargeError
+from ingest.errors import LogUnavailableError, RecordTooLargeError
 from ingest.log.base import Headers, LogRecord
 from ingest.log.kafka import KafkaLog
 from ingest.log.kafka_appender import Outgoing
@@ -50,6 +51,11 @@ class KafkaDeadLetters:
             settings=log.settings,
             message_bytes_max=MESSAGE_BYTES_MAX + _OWN_BYTES_MAX,
         )
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """As `watch` found them last."""
+        return tuple(f"{self._log.topic}: {concern}" for concern in self._log.concerns)
 
     async def start(self) -> None:
         """Create the topic if need be, and check its settings: letters must not age out unseen."""
@@ -105,6 +111,17 @@ class KafkaDeadLetters:
                         yield record[0], letter
         finally:
             await reader.close()
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the topic's settings. Whatever they are, letters that can be stored are: they concern no state."""
+        while True:
+            try:
+                await self._log.look()
+            except LogUnavailableError:
+                pass  # whoever reads the log finds out as well, and says so
+            except Exception:
+                logger.exception("dead_letters_watch_failed")
+            await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Let go of the connections."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ingest.clock import WALL
 from ingest.consumer import Consumer
+from ingest.dead_letters import DeadLetters
 from ingest.log import Log
 from ingest.observer import Condition
 from ingest.ownership import Ownership
@@ -65,6 +66,7 @@ class Health:
     Attributes:
         stopping: whether the service ends: then nothing is ready.
         ownership: what is known of other owners; None: nothing.
+        dead_letters: where they go; None: nowhere.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Health:
     ) -> None:
         self.stopping = False
         self.ownership: Ownership | None = None
+        self.dead_letters: DeadLetters | None = None
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
@@ -134,7 +137,11 @@ class Health:
             for partition, ahead_ms in clocks_ahead(self._consumer.seats).items()
         ]
         owned = self.ownership.warnings() if self.ownership is not None else []
-        return [*cut, *ahead, *owned, *(f"a start would be refused: {concern}" for concern in self._log.concerns)]
+        return [*cut, *ahead, *owned, *self._concerns()]
+
+    def _concerns(self) -> list[str]:
+        letters = () if self.dead_letters is None else self.dead_letters.concerns
+        return [f"a start would be refused: {concern}" for concern in (*self._log.concerns, *letters)]
 
     async def _asked_disk(self) -> str:
         if monotonic() >= self._disk_until:

@@ -94,6 +94,7 @@ class Service:
         self._clock.watch(self.consumer.seats)
         self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
         self._health.ownership = self.ownership
+        self._health.dead_letters = self._dead_letters
         if self.resp is not None:
             self.resp.attach(self.consumer.seats)
 
@@ -143,7 +144,8 @@ class Service:
         measuring = asyncio.create_task(self.metrics.run())
         try:
             readiness = self._health.readiness
-            self.metrics.watch(Watched(settings, self.consumer.seats, self._log, self.resp, readiness, self.ownership))
+            seats, letters = self.consumer.seats, self._dead_letters
+            self.metrics.watch(Watched(settings, seats, self._log, self.resp, readiness, self.ownership, letters))
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
@@ -197,6 +199,7 @@ class Service:
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
         owning = asyncio.create_task(self.ownership.run())
+        watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
                 await self.consumer.run(self._stopping)
@@ -205,6 +208,7 @@ class Service:
             raise
         finally:
             owning.cancel()
+            watching.cancel()
 
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""

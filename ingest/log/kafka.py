@@ -13,7 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 from structlog import get_logger
 
 from ingest.clock import stamp_ms
-from ingest.errors import LogUnavailableError
+from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log.appends import Appends
 from ingest.log.base import Entry, LogRecord, Position, check_entries
 from ingest.log.identity import Mark, check_range, check_record, mark_of
@@ -181,6 +181,18 @@ class KafkaLog:
     async def measure(self) -> None:
         """Ask every broker. One that does not let this user ask leaves it unknown."""
         self.stored_bytes = await self._ask(lambda consumer: topic_bytes(consumer, self.topic, self.partitions))
+
+    async def look(self) -> None:
+        """Note what is wrong with a topic that no state depends on; create it where it is gone. Not part of `Log`.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be asked.
+        """
+        try:
+            await self._topics.create_missing(self._rules)
+            self._note(tuple(breach.text for breach in await self._topics.breaches(self._rules)))
+        except LogMismatchError as error:
+            self._note((str(error),))
 
     def _note(self, concerns: tuple[str, ...]) -> None:
         """Say what has changed in the topic's settings since they were looked at last."""

@@ -118,9 +118,18 @@ class KafkaTopics:
             LogMismatchError: it is missing, or breaks the rules.
             LogUnavailableError: the cluster cannot be asked.
         """
-        if create and await self._describe(rules.name) is None:
-            await self._create(rules)
+        if create:
+            await self.create_missing(rules)
         await self.check(rules)
+
+    async def create_missing(self, rules: TopicRules) -> None:
+        """Create the topic if it is not there.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be asked, or does not create it.
+        """
+        if await self._describe(rules.name) is None:
+            await self._create(rules)
 
     async def check(self, rules: TopicRules, *, running: bool = False) -> tuple[str, ...]:
         """Hold the topic against `rules`.
@@ -136,6 +145,19 @@ class KafkaTopics:
             LogMismatchError: it is missing, or breaks the rules.
             LogUnavailableError: the cluster cannot be asked.
         """
+        wrong = await self.breaches(rules)
+        texts = tuple(breach.text for breach in wrong)
+        if wrong and not (running and all(breach.setting in HARMS_LATER for breach in wrong)):
+            raise LogMismatchError(wrong[0].kind, f"the topic {rules.name} cannot be used: {'; '.join(texts)}")
+        return texts
+
+    async def breaches(self, rules: TopicRules) -> list[Breach]:
+        """Each setting of the topic that breaks `rules`.
+
+        Raises:
+            LogMismatchError: it is missing, or has another number of partitions.
+            LogUnavailableError: the cluster cannot be asked.
+        """
         replicas = await self._describe(rules.name)
         if replicas is None:
             raise LogMismatchError(Mismatch.MISSING, f"there is no topic {rules.name}")
@@ -146,11 +168,7 @@ class KafkaTopics:
                 " keys would lie elsewhere. Another number needs a new topic, filled by an export.",
             )
         found = await self._ask(lambda client: _read_settings(client, rules.name))
-        wrong = rules.breaches(found, min(replicas))
-        texts = tuple(breach.text for breach in wrong)
-        if wrong and not (running and all(breach.setting in HARMS_LATER for breach in wrong)):
-            raise LogMismatchError(wrong[0].kind, f"the topic {rules.name} cannot be used: {'; '.join(texts)}")
-        return texts
+        return rules.breaches(found, min(replicas))
 
     async def close(self) -> None:
         """Let go of the connection."""

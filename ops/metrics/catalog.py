@@ -163,7 +163,7 @@ _LOGS: Final = (
     ),
     _gauge(
         "topic_settings_wrong",
-        "Settings of the topic with which a start would be refused.",
+        "Settings of the topic, and of that of its dead letters, with which a start would be refused.",
         "settings",
         (),
         "every `identity_check_seconds`",

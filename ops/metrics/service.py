@@ -14,6 +14,7 @@ import structlog
 from engine.applied import Applied
 from engine.errors import CommandError
 from engine.store.rocks import RocksStore, SharedMemory
+from ingest.dead_letters import DeadLetters
 from ingest.distribution import APPLY_SECONDS, Distribution
 from ingest.log import Log
 from ingest.observer import Cleaned, Condition
@@ -57,6 +58,7 @@ class Watched:
         server: for Redis clients; None when there is none.
         readiness: what `/readyz` answers.
         ownership: what is known of the partitions' owners; None where nobody looks.
+        dead_letters: where they go; None: nowhere.
     """
 
     settings: Settings
@@ -65,6 +67,7 @@ class Watched:
     server: Server | None
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
     ownership: Ownership | None = None
+    dead_letters: DeadLetters | None = None
 
 
 class Metrics:
@@ -184,7 +187,7 @@ class Metrics:
             await slices.pause()
         if watched.ownership is not None:
             read_owners(readings, watched.ownership, watched.seats)
-        read_log(readings, watched.log)
+        read_log(readings, watched.log, watched.dead_letters)
         read_process(readings, watched.settings)
         await slices.pause()
         if watched.server is not None:

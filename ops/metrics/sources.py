@@ -24,6 +24,7 @@ from engine.store.base import GRAVEYARD_CF
 from engine.store.rocks import RocksStore, SharedMemory
 from engine.system import RULES
 from ingest.clock import WALL, now_ms
+from ingest.dead_letters import DeadLetters
 from ingest.log import Log
 from ingest.log.local import LocalLog
 from ingest.observer import Condition
@@ -182,14 +183,15 @@ def read_memory(readings: Readings, memory: SharedMemory, settings: Settings) ->
     readings.add("block_cache_capacity_bytes", settings.cache_bytes)
 
 
-def read_log(readings: Readings, log: Log) -> None:
-    """What this process appended, and what is known of the log itself."""
+def read_log(readings: Readings, log: Log, dead_letters: DeadLetters | None) -> None:
+    """What this process appended, and what is known of the log itself and of the place of dead letters."""
     counts = log.append_counts
     readings.add_distribution("log_append_seconds", counts.seconds)
     readings.add("log_appended_records_total", counts.records)
     readings.add("log_append_errors_total", counts.failed, "nothing")
     readings.add("log_append_errors_total", counts.uncertain, "unknown")
-    readings.add("topic_settings_wrong", len(log.concerns))
+    letters = () if dead_letters is None else dead_letters.concerns
+    readings.add("topic_settings_wrong", len(log.concerns) + len(letters))
     if log.stored_bytes is not None:
         readings.add("log_disk_bytes", log.stored_bytes)
     if isinstance(log, LocalLog):

@@ -7,13 +7,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from ingest.log.kafka_topic import TopicRules
 from ops.config import load_settings
 from ops.replay import Until, replay
+from tests.faults.topics import administered
+from tests.ingest.test_consumer import until
 from tests.ops.test_health import Served, served
 from tests.ops.test_metrics_sources import scraped
 from tests.ops.test_set_aside import asked
@@ -79,3 +81,43 @@ async def test_a_topic_whose_settings_change(kafka_bootstrap: str, tmp_path: Pat
     assert partition["condition"] == "stopped"
     assert partition["reason"].startswith(f"the topic {topic} cannot be used: message.timestamp.type=CreateTime: ")
     assert mended["log"]["warnings"] == []
+
+
+async def test_the_dead_letters_topic_whose_settings_change(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """Whatever is changed there, the service is ready and warns, with the topic's name, until it is mended."""
+    topic, good = f"t-{uuid4().hex}", {"retention_ms": "-1", "max_message_bytes": "20000000"}
+    good["message_timestamp_type"] = "LogAppendTime"
+    async with served(tmp_path, log=f"kafka://{kafka_bootstrap}", topic=topic, identity_check_seconds=0.2) as it:
+        await it.until("/readyz", 200)
+        async with administered(kafka_bootstrap, f"{topic}.dlq") as letters:
+            await letters.configure(**{**good, "retention_ms": "1000", "max_message_bytes": "1048588"})
+            await metric(it, WRONG, 2)
+            warned = await it.until("/readyz", 200)
+            await letters.configure(**good)
+            await metric(it, WRONG, 0)
+        mended = await it.until("/readyz", 200)
+
+    assert [
+        f"a start would be refused: {topic}.dlq: retention.ms=1000: events would age out of the log; set it to -1",
+        f"a start would be refused: {topic}.dlq: max.message.bytes=1048588: set it to 10485760 at least",
+    ] == warned["log"]["warnings"]
+    assert mended["log"]["warnings"] == []
+
+
+async def test_a_dead_letters_topic_that_is_deleted(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """It is created again, as a start would: no broker makes one whose letters age out, and the next letter is kept."""
+    topic = f"t-{uuid4().hex}"
+    async with served(tmp_path, log=f"kafka://{kafka_bootstrap}", topic=topic, identity_check_seconds=0.2) as it:
+        await it.until("/readyz", 200)
+        async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer:
+            await producer.send_and_wait(topic, b"no event", key=b"\0\0", partition=0)
+            await until(lambda: it.service.metrics.counts[0].dead == 1)
+            async with administered(kafka_bootstrap, f"{topic}.dlq") as letters:
+                await letters.delete()
+            await producer.send_and_wait(topic, b"no event either", key=b"\0\0", partition=0)
+            await until(lambda: it.service.metrics.counts[0].dead == 2)
+        kept = await it.service._dead_letters.read()
+        ready = await it.until("/readyz", 200)
+
+    assert [1] == [letter.offset for letter in kept]
+    assert ready["log"]["warnings"] == []

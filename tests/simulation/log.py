@@ -214,6 +214,8 @@ class SimulatedReader:
 class SimulatedLetters:
     """The dead-letter store as one process sees it. `kept` is whose it is: (partition, offset) -> the letter."""
 
+    concerns = ()
+
     def __init__(self, world: World, kept: dict[tuple[int, int], DeadLetter]) -> None:
         self._world = world
         self._life = world.life
@@ -242,6 +244,9 @@ class SimulatedLetters:
     async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
         """By position."""
         return [letter for _, letter in sorted(self._kept.items())][:letters_max]
+
+    async def watch(self, seconds: float) -> None:
+        """It has no settings."""
 
     async def close(self) -> None:
         """Nothing to let go of."""

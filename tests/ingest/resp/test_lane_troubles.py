@@ -77,6 +77,8 @@ async def test_a_store_that_is_busy_within_a_record_is_waited_for(
 class Letters:
     """A dead-letter store in memory."""
 
+    concerns = ()
+
     def __init__(self) -> None:
         self.kept: list[DeadLetter] = []
 
@@ -93,6 +95,9 @@ class Letters:
     async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
         """All of them."""
         return self.kept
+
+    async def watch(self, seconds: float) -> None:
+        """It has no settings."""
 
 
 async def test_an_own_write_that_becomes_a_dead_letter(tmp_path: Path) -> None:
