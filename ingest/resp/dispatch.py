@@ -61,7 +61,7 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
         return _refuse(session, plan, refusal or CommandError("ERR unknown command"))
     queue = session.transaction
     queued = queue is not None and (plan.server is None or plan.server.queued)
-    if not queued and _must_wait(session, plan, args):
+    if server.pause.holds(session, plan) or (not queued and _must_wait(session, plan, args)):
         return False
     _begin(session, plan, command, queued=queued)
     if queue is not None and queued:
@@ -168,7 +168,7 @@ def _unknown(command: list[bytes]) -> str:
 def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     """Whether the command cannot begin yet. Who keeps it waiting calls `session.resume`."""
     server = session.server
-    if session.is_full or server.pause.holds(session, plan):
+    if session.is_full:
         return True
     if plan.returns_data and len(session.cells) >= session.window.commands:
         return True
@@ -246,6 +246,8 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
             session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
             lane.submit_after_tick(cell)
             return
+        if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
+            reply = lane.read(plan.spec, args, session.db)  # as in Redis: no key goes now, so one that is due is there
     if reply:
         server.stats.keyspace_hits += 1
     else:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ingest.resp.plans import Plan
     from ingest.resp.server import Server
     from ingest.resp.session import Session
 
-_SENDS = frozenset({b"PUBLISH", b"SPUBLISH"})  # Redis takes them for writes
-_NEVER_HELD = b"CLIENT|", b"SLOTLOG|PEER-"  # who would end the pause, and what no client of this worker sends
+_LIKE_WRITES: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"PFCOUNT"})
+"""Redis holds them with the writes: it may have to tell its replicas of them."""
+
+_NEVER_HELD: Final = b"SLOTLOG|PEER-"  # what no client of this worker sends
 
 
 class Pause:
@@ -52,13 +54,16 @@ class Pause:
             self.end()
 
     def holds(self, session: Session, plan: Plan) -> bool:
-        """Whether the command has to wait; then the session goes on with it at the end."""
+        """Whether the command has to wait, one that is to be queued too; the session goes on with it at the end.
+
+        While all commands wait, CLIENT UNPAUSE does, as in Redis: the time alone ends such a pause.
+        """
         if not self.is_on or plan.name.startswith(_NEVER_HELD):
             return False
-        queue = session.transaction if plan.name == b"EXEC" else None
-        writes = plan.write or plan.name in _SENDS or (queue is not None and any(s.plan.write for s in queue.steps))
-        if self.writes_only and not writes:
-            return False
+        if self.writes_only and not _writes(plan):
+            queue = session.transaction if plan.name == b"EXEC" else None
+            if queue is None or not any(_writes(step.plan) for step in queue.steps):
+                return False
         self._waiting[session] = None
         return True
 
@@ -69,3 +74,7 @@ class Pause:
     def forget(self, session: Session) -> None:
         """The session is gone."""
         self._waiting.pop(session, None)
+
+
+def _writes(plan: Plan) -> bool:
+    return plan.write or plan.name in _LIKE_WRITES

@@ -147,14 +147,14 @@ def test_tracking_is_refused() -> None:
 
 
 def test_pause_and_unpause() -> None:
-    """A paused server answers CLIENT alone; what was sent meanwhile is answered in order when it goes on."""
+    """While writes are paused CLIENT is answered; what was sent meanwhile is answered in order when it goes on."""
     clients = OurClients()
     clients.say("b", [b"ECHO", b"x"])
 
-    assert clients.say("a", [b"CLIENT", b"PAUSE", b"100000"]) == {"a": b"+OK\r\n"}
-    assert clients.say("b", [b"ECHO", b"1"]) == {}
+    assert clients.say("a", [b"CLIENT", b"PAUSE", b"100000", b"WRITE"]) == {"a": b"+OK\r\n"}
+    assert clients.say("b", [b"PUBLISH", b"x", b"1"]) == {}
     assert clients.say("b", [b"ECHO", b"2"]) == {}
-    assert clients.say("a", [b"CLIENT", b"UNPAUSE"]) == {"a": b"+OK\r\n", "b": b"$1\r\n1\r\n$1\r\n2\r\n"}
+    assert clients.say("a", [b"CLIENT", b"UNPAUSE"]) == {"a": b"+OK\r\n", "b": b":0\r\n$1\r\n2\r\n"}
 
 
 def test_pause_of_writes() -> None:
@@ -170,7 +170,9 @@ def test_pause_of_writes() -> None:
 def test_pauses_do_not_shorten_each_other() -> None:
     """A pause on top of another one makes it wider, never narrower."""
     clients = OurClients()
-    clients.say("a", [b"CLIENT", b"PAUSE", b"100000", b"ALL"])
+    clients.say("a", [b"CLIENT", b"PAUSE", b"100000", b"WRITE"])
     clients.say("a", [b"CLIENT", b"PAUSE", b"0", b"WRITE"])
+    assert clients.say("b", [b"PUBLISH", b"x", b"1"]) == {}
+    clients.say("a", [b"CLIENT", b"PAUSE", b"0", b"ALL"])
 
-    assert clients.say("b", [b"ECHO", b"1"]) == {}
+    assert clients.say("c", [b"ECHO", b"1"]) == {}

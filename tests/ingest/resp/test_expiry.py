@@ -52,6 +52,17 @@ async def test_a_read_of_a_due_key_appends_one_tick(tmp_path: Path) -> None:
         assert [b"SET", b"TICK"] == await names(live)
 
 
+async def test_a_random_key_while_nothing_expires(tmp_path: Path) -> None:
+    """As in Redis, a key that is due is one during a pause, where there is no other: it cannot go then."""
+    async with serving(tmp_path) as live:
+        await due(live, "a")
+        client = await live.client()
+
+        assert [OK, b"a", OK, None] == await pipeline(
+            client, "CLIENT PAUSE 60000 WRITE", "RANDOMKEY", "CLIENT UNPAUSE", "RANDOMKEY"
+        )
+
+
 async def test_a_sort_that_reads_a_due_key_appends_one_tick(tmp_path: Path) -> None:
     """Keys that a pattern of BY or GET leads to count as read."""
     async with serving(tmp_path) as live:

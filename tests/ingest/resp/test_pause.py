@@ -32,22 +32,25 @@ async def test_writes_wait_and_reads_go_on(tmp_path: Path) -> None:
 
 
 async def test_what_counts_as_a_write(tmp_path: Path) -> None:
-    """EXEC with a write in it, PUBLISH and blocking pops wait as well; queueing does not."""
+    """As in Redis: EXEC with a write or PUBLISH in it, a write that is queued, PUBLISH, PFCOUNT and blocking pops."""
+    waiting = {"PUBLISH x m": 0, "PFCOUNT h": 0, "BLPOP q 0": [b"q", b"x"], "EXEC": [OK, 0, 0]}
     async with serving(tmp_path) as live:
-        transaction, sender, popper, control = [await live.client() for _ in range(4)]
+        clients, control, queueing = [await live.client() for _ in waiting], await live.client(), await live.client()
         await control.call("RPUSH", "q", "x")
+        queued = await pipeline(clients[-1], "MULTI", "SET a 1", "PUBLISH x m", "PFCOUNT h")
         await control.call("CLIENT", "PAUSE", "60000", "WRITE")
-        queued = await pipeline(transaction, "MULTI", "SET a 1")
-        transaction.send(["EXEC"])
-        sender.send(["PUBLISH", "x", "m"])
-        popper.send(["BLPOP", "q", "0"])
-        await until(lambda: len(live.server.pause._waiting) == 3)
+        for client, command in zip(clients, waiting, strict=True):
+            client.send(command.split())
+        taken = await pipeline(queueing, "MULTI", "GET a")
+        queueing.send(["SET", "b", "1"], ["EXEC"])
+        await until(lambda: len(live.server.pause._waiting) == 5)
         nothing_yet = live.server.lanes[0].machine.next_offset
         await control.call("CLIENT", "UNPAUSE")
-        got = [await replies(client, 1) for client in (transaction, sender, popper)]
+        got = [await replies(client, 1) for client in clients]
 
-    assert ([OK, QUEUED], 1) == (queued, nothing_yet)
-    assert [[[OK]], [0], [[b"q", b"x"]]] == got
+        assert ([OK, *[QUEUED] * 3], [OK, QUEUED], 1) == (queued, taken, nothing_yet)
+        assert [[reply] for reply in waiting.values()] == got
+        assert [QUEUED, [b"1", OK]] == await replies(queueing, 2)
 
 
 async def test_all_commands_wait(tmp_path: Path) -> None:
@@ -62,6 +65,20 @@ async def test_all_commands_wait(tmp_path: Path) -> None:
         got = await replies(client, 3)
 
     assert (True, [b"0", 1, b"1"]) == (paused, got)
+
+
+async def test_nobody_ends_a_pause_of_all_commands(tmp_path: Path) -> None:
+    """In ALL mode CLIENT UNPAUSE and what is to be queued wait like the others, as in Redis, until the time is over."""
+    async with serving(tmp_path) as live:
+        client, control = await live.client(), await live.client()
+        await client.call("MULTI")
+        await control.call("CLIENT", "PAUSE", "300")
+        client.send(["GET", "a"], ["EXEC"])
+        control.send(["CLIENT", "UNPAUSE"])
+        await until(lambda: len(live.server.pause._waiting) == 2)
+        paused = live.server.pause.is_on
+
+        assert (True, [QUEUED, [None]], [OK]) == (paused, await replies(client, 2), await replies(control, 1))
 
 
 async def test_a_client_that_goes_while_it_waits(tmp_path: Path) -> None:
