@@ -158,13 +158,15 @@ class Outside:
         script.with_name("kafka.properties").write_text("".join(lines))
         (self.directory / ".cache").mkdir()
         (self.directory / ".cache/kafka").symlink_to(ROOT / ".cache/kafka")
-        log = (self.directory / "kafka.out").open("w")
         try:
-            subprocess.run([script, "start"], stdout=log, stderr=log, env=os.environ | QUICK_JAVA, check=True)
+            started = subprocess.run(
+                [script, "start"], capture_output=True, text=True, env=os.environ | QUICK_JAVA, check=False
+            )
+            assert started.returncode == 0, started.stderr
             yield
         finally:
-            subprocess.run([script, "stop"], stdout=log, stderr=log, check=True)
-            log.close()
+            stopped = subprocess.run([script, "stop"], capture_output=True, text=True, check=False)
+            assert (stopped.returncode, stopped.stderr) == (0, "")
 
     @contextmanager
     def worker(self, name: str) -> Iterator[ServiceProcess]:
@@ -220,7 +222,7 @@ def _answers(url: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_services_work_together(tmp_path: Path) -> None:
     """Kafka, both workers, load generator and Prometheus, by their own commands and settings, make one running whole.
 

@@ -23,7 +23,7 @@ from tests.real.process import Server, ServerError, free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "kafka"
 CLUSTER_ID = "c2xvdGxvZy10ZXN0LWtyYWZ0"  # any 16 bytes in base64: one broker never meets another
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 300  # a bound, for a machine that does much else: it takes seconds
 
 # Serial GC, a small heap and shared class data: a test broker has to be up soon and to leave both cores alone.
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")

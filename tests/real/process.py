@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 LOG_TAIL_BYTES = 4096
@@ -116,16 +120,57 @@ class Server:
         return self._output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
 
-def free_ports(count: int) -> list[int]:
-    """Different TCP ports on the loopback address that nobody listens on now."""
-    first, _, last = os.environ.get(PORTS_VARIABLE, "").partition("-")
-    allowed = range(int(first), int(last) + 1) if first else _PORTS
-    with contextlib.ExitStack() as stack:
-        ports: list[int] = []
-        while len(ports) < count:
-            listener = stack.enter_context(socket.socket())
-            port = random.choice(allowed)
-            with contextlib.suppress(OSError):
-                listener.bind(("127.0.0.1", port))
-                ports.append(port)
+class Ports:
+    """TCP ports for the servers of this process, each its own until the process ends.
+
+    A port is taken some seconds before a server listens on it, and a server that was killed comes back to its port: all
+    that time no other process of tests may be given it. So each port is a byte of one file of the machine that is
+    locked by whoever has it; the system lets go of the locks of a process that ends. Here a port is given again when
+    every other one was.
+
+    Args:
+        allowed: what may be taken.
+        path: the file of the locks.
+    """
+
+    def __init__(self, allowed: Sequence[int], path: Path) -> None:
+        self._allowed = allowed
+        self._order = itertools.cycle(random.sample(allowed, len(allowed)))
+        # Open for good: a process that closes any of its descriptors of a file lets go of its locks there.
+        self._locks = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+
+    def take(self, count: int) -> list[int]:
+        """Different ports on the loopback address that nobody has or listens on now.
+
+        Raises:
+            ServerError: there are not so many.
+        """
+        with contextlib.ExitStack() as stack:
+            ports: list[int] = []
+            for port in itertools.islice(self._order, len(self._allowed)):
+                if len(ports) == count:
+                    break
+                listener = stack.enter_context(socket.socket())
+                with contextlib.suppress(OSError):
+                    listener.bind(("127.0.0.1", port))
+                    fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+                    ports.append(port)
+        if len(ports) < count:
+            raise ServerError(f"only {len(ports)} of {len(self._allowed)} ports are free, {count} are needed")
         return ports
+
+
+@cache
+def _ports() -> Ports:
+    first, _, last = os.environ.get(PORTS_VARIABLE, "").partition("-")
+    path = Path(tempfile.gettempdir(), f"slotlog-test-ports-{os.getuid()}")
+    return Ports(range(int(first), int(last) + 1) if first else _PORTS, path)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports on the loopback address, for this process alone; see `Ports`.
+
+    Raises:
+        ServerError: there are not so many.
+    """
+    return _ports().take(count)
