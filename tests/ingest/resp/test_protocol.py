@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.resp.encode import encode2
-from ingest.resp.protocol import LINE_BYTES_MAX, Parser, TooLarge, split_inline
+from ingest.resp.protocol import LINE_BYTES_MAX, Parser, TooLarge
 from tests.real.oracle import Connection, Oracle
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -86,18 +86,6 @@ HTTP = [
     b"*1\r\n$4\r\npOST\r\n",
     b"*2\r\n$5\r\nHOST:\r\n$1\r\nx\r\n",
 ]
-
-INLINE = [
-    *(b"a b", b" a\tb ", b"\va\vb\f", b"a\xa0b \x85 \x1c", b"a\rb", b'"a b" c', b"'a b' c", b'"" a', b"''", b'a""'),
-    *(b'"a\'b"', b"'a\"b'", b'"a\rb"', b'"a\tb"'),
-    *(rb'"\n\r\t\b\a\\\"\q"', rb'"\x41\xfFz"', rb'"\x4"', rb'"\xzz"', rb'"\X41"', rb"a\x41", rb"a\ b", b"a\\"),
-    *(rb"'it\'s\n'", rb"'a\''", rb'"a\""', rb"'\\'x'", rb'"\\"', rb'"\x"'),
-    *(b'"', b"'", b'"a', b'a"', b'"a\\', rb'"a\"b', rb"'a\'b", rb"'a\' b", rb'"\x41', rb"\'a", rb"'\''\'"),
-]
-"""Lines of all kinds of quoting."""
-
-REFUSED = [b'a"b c"d', b'"a"b', b"'a''b'", b"\"a\"'b'c", rb"'\'", rb"'\\'", rb'"a\"']
-"""Lines that Redis takes for unbalanced quotes, though Valkey 9.1 does not."""
 
 
 @pytest.fixture
@@ -209,31 +197,6 @@ def test_after_an_error(parser: Parser) -> None:
     assert [] == parser.feed(PING)
     assert error is parser.error
     assert 0 == parser.buffered_bytes
-
-
-@pytest.mark.parametrize("line", INLINE)
-def test_inline_quoting(oracle_server: Oracle, line: bytes) -> None:
-    """A line is cut into arguments as the oracle cuts it, which it shows by PUBSUB NUMSUB, or refused as it does."""
-    args = split_inline(line)
-    if args is None:
-        expected = spelled("unbalanced quotes in request"), True
-    else:
-        expected = encode2([part for arg in args for part in (arg, 0)]), False
-
-    assert expected == answer(oracle_server.path, b"PUBSUB NUMSUB " + line + b"\r\n")
-
-
-@pytest.mark.parametrize("line", REFUSED)
-def test_a_blank_follows_a_closing_quote(line: bytes) -> None:
-    """What closes a quote ends the argument: anything but a blank behind it is an error, as in Redis 7."""
-    assert split_inline(line) is None
-    assert split_inline(b"SET " + line + b" v") is None
-
-
-def test_a_quote_may_open_within_an_argument() -> None:
-    """What stands in front of an opening quote belongs to the same argument; any blank ends it behind the quote."""
-    assert [b"ab c", b"d"] == split_inline(b'a"b c" d')
-    assert [b"a", b"b"] == split_inline(b"'a'\vb")
 
 
 def test_value_limit() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import pytest
@@ -10,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.resp.encode import encode2
-from ingest.resp.protocol import Parser, ProtocolError, split_inline
-from tests.ingest.resp.test_protocol import INLINE, answer, spelled
-from tests.real.oracle import Oracle
+from ingest.resp.protocol import Parser, ProtocolError
 
 FRAGMENTS = [
     *(b"*", b"$", b"\r", b"\n", b"\r\n", b"0", b"1", b"2", b"11", b"-1", b"\0", b" ", b'"', b"'", b"\\", b"\\x4", b"a"),
@@ -98,28 +95,3 @@ def test_quick_and_strict_agree(data: bytes) -> None:
 def test_what_was_sent_is_what_comes_out(commands: list[list[bytes]]) -> None:
     """Commands of any bytes come out as they were sent."""
     assert (commands, None, 0) == outcome([b"".join(map(encode2, commands))], authenticated=True)
-
-
-@given(
-    line=st.lists(
-        st.sampled_from([b"\\", b'"', b"'", b"a", b"n", b"\\x4f", b" ", b"\t", b"\r", b"\xa0", b"x4", *INLINE[:20]]),
-        max_size=10,
-    ).map(b"".join)
-)
-@settings(max_examples=150, deadline=None)
-def test_inline_quoting_against_the_oracle(oracle_server: Oracle, line: bytes) -> None:
-    """Any line is cut into the arguments that the oracle cuts it into, or refused with it.
-
-    The oracle is laxer with what follows a closing quote: there it need not refuse what is refused here, nor end the
-    argument at a vertical tab or a form feed, as Redis does.
-    """
-    if re.search(rb"[\"'][\x0b\x0c]", line):
-        return
-    args = split_inline(line[:-1] if line.endswith(b"\r") else line)
-    if args is None and re.search(rb"[\"'\\].*[\"'\\]", line, re.DOTALL):
-        return
-    expected = spelled("unbalanced quotes in request"), True
-    if args is not None:
-        expected = encode2([part for arg in args for part in (arg, 0)]), False
-
-    assert expected == answer(oracle_server.path, b"PUBSUB NUMSUB " + line + b"\n")
