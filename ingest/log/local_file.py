@@ -10,8 +10,9 @@
     set_backs    made when a partition's time is first set back (`ingest.log.local_times`)
     upgrade      partition -> the first offset without a seal, only while a log of format 1 is made one of format 2
 
-Rows of `log`, `partitions`, `dead_letters` and `redriven` have a checksum over their other columns (`sum`). The tables'
-definitions are held against those that are written here, word by word. Format 1 had neither seals, links nor sums.
+Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
+(`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
+links nor sums.
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -58,7 +59,7 @@ DEAD_LETTERS: Final = (
 )
 UPGRADE: Final = "CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)"
 SET_BACKS: Final = (
-    "CREATE TABLE IF NOT EXISTS set_backs ( partition INTEGER NOT NULL, offset INTEGER NOT NULL, "
+    "CREATE TABLE IF NOT EXISTS set_backs ( partition INTEGER NOT NULL, offset INTEGER NOT NULL, sum BLOB, "
     "PRIMARY KEY (partition, offset)) WITHOUT ROWID"
 )
 REDRIVEN: Final = """

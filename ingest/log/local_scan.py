@@ -36,9 +36,11 @@ _MARKS: Final = (
     "SELECT topic, partition, offset, time_ms, to_partition, to_offset, sum FROM redriven "
     "ORDER BY topic, partition, offset"
 )
+_SEAMS: Final = "SELECT partition, offset, sum FROM set_backs ORDER BY partition, offset"
 _TABLES: Final = (
-    ("dead_letters", _LETTERS, "the dead letter is not what was stored"),
-    ("redriven", _MARKS, "the mark that the dead letter was sent again is not what was stored"),
+    ("letter", "dead_letters", _LETTERS, "the dead letter is not what was stored"),
+    ("letter", "redriven", _MARKS, "the mark that the dead letter was sent again is not what was stored"),
+    ("time", "set_backs", _SEAMS, "the mark that times were set back here is not what was stored"),
 )
 
 
@@ -46,7 +48,7 @@ class Damage(NamedTuple):
     """Something that is not as it was written.
 
     Attributes:
-        kind: `record`, `end`, `letter` or `file`.
+        kind: `record`, `end`, `letter`, `time` or `file`.
         message: what is wrong.
         partition, offset: where; None where it is nowhere in particular.
         records: how many it is, from `offset` on.
@@ -192,14 +194,15 @@ class PartitionScan:
 
 
 def scan_letters(connection: sqlite3.Connection) -> Iterator[Damage]:
-    """Which dead letters are damaged, and which marks that one was sent again."""
+    """Which dead letters are damaged, which marks that one was sent again, and which that times were set back."""
     try:
         tables = tables_of(connection)
-        for name, statement, said in _TABLES:
+        for kind, name, statement, said in _TABLES:
             for row in connection.execute(statement) if name in tables else ():
                 if sum_of(*row[:-1]) != row[-1]:
-                    partition, offset = (each if isinstance(each, int) else None for each in row[1:3])
-                    yield Damage("letter", said, partition, offset)
+                    place = row[:2] if kind == "time" else row[1:3]
+                    partition, offset = (each if isinstance(each, int) else None for each in place)
+                    yield Damage(kind, said, partition, offset)
     except sqlite3.DatabaseError as error:
         yield Damage("file", str(error))
 

@@ -1,16 +1,20 @@
 """The times of the embedded log. They never go back, but where an operator has set a partition's clock back.
 
-table set_backs   partition, offset    from that offset on times begin anew; there only once that has happened
+table set_backs   partition, offset, sum   from that offset on times begin anew; there only once that has happened
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from typing import Final
 
+from ingest.errors import LogDamagedError
+from ingest.log.local_chain import sum_of
 from ingest.log.local_file import SET_BACKS
 from ingest.log.local_heads import head_of, record_at, set_head
 
+_SEAMS: Final = "SELECT partition, offset, sum FROM set_backs WHERE partition = ? ORDER BY offset"
 _IS_THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'set_backs'"
 
 
@@ -23,7 +27,8 @@ def set_time_back(connection: sqlite3.Connection, partition: int, to_ms: int) ->
     head = head_of(connection, partition)
     if head.last_time_ms > to_ms:
         connection.execute(SET_BACKS)
-        connection.execute("INSERT OR IGNORE INTO set_backs VALUES (?, ?)", (partition, head.next_offset))
+        seam = partition, head.next_offset
+        connection.execute("INSERT OR REPLACE INTO set_backs VALUES (?, ?, ?)", (*seam, sum_of(*seam)))
         set_head(connection, partition, head._replace(last_time_ms=to_ms))
 
 
@@ -33,13 +38,10 @@ def first_at(connection: sqlite3.Connection, partition: int, time_ms: int) -> in
     By bisection, of each stretch in which times do not go back.
 
     Raises:
-        LogDamagedError: as above. LogRecordError: a record is damaged.
+        LogDamagedError: as above, or it no longer says where times were set back. LogRecordError: a record is damaged.
     """
     head = head_of(connection, partition)
-    seams: list[int] = []
-    if connection.execute(_IS_THERE).fetchone():
-        rows = connection.execute("SELECT offset FROM set_backs WHERE partition = ? ORDER BY offset", (partition,))
-        seams = [offset for (offset,) in rows if head.begin_offset < offset < head.next_offset]
+    seams = [offset for offset in _seams(connection, partition) if head.begin_offset < offset < head.next_offset]
     begins = [head.begin_offset, *seams]
     for begin, end in zip(begins, [*seams, head.next_offset], strict=True):
         low, high = begin, end
@@ -53,3 +55,15 @@ def first_at(connection: sqlite3.Connection, partition: int, time_ms: int) -> in
         if low < end:
             return low
     return None
+
+
+def _seams(connection: sqlite3.Connection, partition: int) -> Iterator[int]:
+    if not connection.execute(_IS_THERE).fetchone():
+        return
+    for stored, offset, total in connection.execute(_SEAMS, (partition,)):
+        if sum_of(stored, offset) != total:
+            raise LogDamagedError(
+                f"the mark that times of partition {partition} of the log were set back at offset {offset} is damaged: "
+                "bring the file back from a copy. `slotlog check --log` says what else is damaged."
+            )
+        yield offset

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
 from ingest import clock
+from ingest.errors import LogDamagedError
 from ingest.log import Entry
 from ingest.log.local import LocalLog
+from ingest.log.local_scan import scan_letters
 from tests.ingest.reading import last_record, read
 
 
@@ -49,3 +57,19 @@ async def test_setting_time_ahead_changes_nothing(local_log: LocalLog) -> None:
 
     assert 1000 == (await last_record(local_log))[1]
     assert 0 == await local_log.offset_at(0, 1000)
+
+
+@pytest.mark.parametrize("column", ["offset", "sum"])
+async def test_a_damaged_mark(local_log: LocalLog, local_path: Path, column: str) -> None:
+    """Where times were set back is not guessed: who asks for a time hears that the mark is damaged, as does a scan."""
+    await local_log.append([at(1000)])
+    await local_log.set_time_back(0, 500, [at(500)])
+    with closing(sqlite3.connect(local_path)) as connection:
+        assert [] == list(scan_letters(connection))
+        connection.execute(f"UPDATE set_backs SET {column} = 7")  # noqa: S608
+        connection.commit()
+        (damage,) = scan_letters(connection)
+
+    assert ("time", 0, 7 if column == "offset" else 1) == (damage.kind, damage.partition, damage.offset)
+    with pytest.raises(LogDamagedError, match="times of partition 0 of the log were set back at offset"):
+        await local_log.offset_at(0, 500)
