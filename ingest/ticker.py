@@ -48,24 +48,26 @@ class Ticker:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             if may_expire():
-                await self.look(now_ms())
+                await self.look(now_ms(), may_expire)
 
-    async def look(self, wall_ms: int) -> None:
-        """Tick where something is due at `wall_ms`."""
+    async def look(self, wall_ms: int, may_expire: Callable[[], bool] = lambda: True) -> None:
+        """Tick where something is due at `wall_ms`, while keys may die by themselves."""
         for partition, seat in self._seats.items():
             try:
                 if seat.condition is Condition.RUNNING and self._outlooks[partition].is_due(seat, wall_ms):
-                    await self._tick(partition, seat)
+                    await self._tick(partition, seat, may_expire)
             except (LogUnavailableError, CommandError):
                 pass  # the consumer finds out as well, or stops the partition, and says so
             except Exception:
                 logger.exception("tick_failed", partition=partition)
 
-    async def _tick(self, partition: int, seat: Seat) -> None:
+    async def _tick(self, partition: int, seat: Seat, may_expire: Callable[[], bool]) -> None:
         """What stands in the log and is not applied will move the clock by itself."""
         end = await self._log.end_offset(partition)
         position = seat.committed
         if position is None or position.next_offset < end or seat.condition is not Condition.RUNNING:
+            return
+        if not may_expire():  # any more: the log took its time to say where it ends
             return
         if seat.beside is not None:
             seat.beside.tick_when_idle()

@@ -76,3 +76,21 @@ async def test_what_was_looked_through_is_not_looked_through_again(tmp_path: Pat
 
         ends = [(first_ms + start, first_ms + end) for start, end in ((1, 1001), (1001, 2001), (2001, 3001))]
         assert ends == [(int.from_bytes(start), int.from_bytes(end or b"")) for start, end in store.stretches]
+
+
+async def test_no_tick_after_expiry_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where keys may not go by themselves any more when the log has said where it ends, the clock stays."""
+    async with running(tmp_path) as one:
+        await one.apply("SET a 1 PX 5")
+        allowed = [True]
+        end_offset = one.log.end_offset
+
+        async def slowly(partition: int) -> int:
+            allowed[0] = False
+            return await end_offset(partition)
+
+        monkeypatch.setattr(one.log, "end_offset", slowly)
+        await one.cleaner._ticker.look(now_ms() + 100, lambda: allowed[0])
+        monkeypatch.undo()
+
+        assert [b"SET"] == await one.names()

@@ -13,7 +13,9 @@ from engine.digest import combine, digest
 from engine.errors import CommandError
 from engine.layouts import LAYOUTS
 from engine.numbers import parse_double, parse_int
+from engine.registry import SPECS
 from engine.replies import OK, Reply, Status
+from ingest.resp.items import Awaited
 from ingest.resp.registry import server_command
 
 if TYPE_CHECKING:
@@ -90,14 +92,23 @@ def _set_active_expire(session: Session, args: list[bytes]) -> Reply:
 
 
 _RELOAD_MS_MAX: Final = 600_000
+_EXISTS: Final = SPECS[b"EXISTS"]
 
 
 async def _reload(session: Session, args: list[bytes]) -> Reply:
-    """Clients' writes, and the ticks of idle partitions, wait meanwhile: both states must stand at one offset."""
+    """Clients' writes, and the ticks of idle partitions, wait meanwhile: both states must stand at one offset.
+
+    What was on its way before is waited for: a read that stands behind it is answered when it is applied.
+    """
     server = session.server
     ticking, server.active_expire = server.active_expire, False
     server.pause.begin(_RELOAD_MS_MAX, writes_only=True)
     try:
+        behind = [Awaited(_EXISTS.name, [b""], 0, spec=_EXISTS) for _ in server.lanes]
+        for lane, read in zip(server.lanes.values(), behind, strict=True):
+            lane.submit(read)
+        for read in behind:
+            await read.done
         difference = await server.host.reload_and_compare()
     finally:
         server.pause.end()

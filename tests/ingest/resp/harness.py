@@ -29,6 +29,7 @@ from ingest.resp.server import Server
 from ingest.resp.settings import RespSettings
 from ingest.slices import Slices
 from ingest.worker import Worker
+from tests.ingest.resp.pausing import PausingStore
 from tests.wire.client import Client
 
 TOPIC: Final = "t"
@@ -354,6 +355,9 @@ async def _end(live: Live, running: asyncio.Task[None]) -> None:
         client.close()
     live.log.start_gate.set()
     live.log.end_gate.set()
+    for store in live.stores.values():  # a test that failed has not let go of what it has suspended
+        if isinstance(store, PausingStore):
+            store.go_on()
     await running
     await live.server.close()
     live.consumer.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
+from engine.layouts.neokv import NeoKV
 from engine.store.base import Changes, Get
 from engine.store.memory import MemoryStore
 from ingest.slices import Slices
-from tests.ingest.resp.harness import FAMILIES
 
 Wants = Callable[[], bool]
 """Whether to suspend what runs, at an opportunity to do so."""
@@ -22,9 +22,13 @@ class PausingStore(MemoryStore):
     """
 
     def __init__(self, slices: Slices, wants: Wants) -> None:
-        super().__init__(FAMILIES)
+        super().__init__(NeoKV.column_families)
         self._slices = slices
         self.wants = wants
+
+    def go_on(self) -> None:
+        """Suspend nobody any more; who is suspended goes on."""
+        self.wants = _never
 
     def getter(self, column_family: str) -> Get:
         """A function from key to value, which may be suspended before it looks."""
@@ -57,3 +61,7 @@ class PausingStore(MemoryStore):
     def _opportunity(self) -> None:
         while self.wants() and self._slices.pause(sys._getframe()):
             pass
+
+
+def _never() -> bool:
+    return False

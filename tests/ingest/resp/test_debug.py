@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
 def client(server: RespServer) -> Iterator[Connection]:
     """A connection to it, and no keys."""
     connection = server.connect()
-    connection.call("FLUSHALL")
+    connection.pipeline([["FLUSHALL"], ["DEBUG", "SET-ACTIVE-EXPIRE", "1"]])
     yield connection
     connection.close()
 
@@ -121,8 +121,34 @@ def test_help_lists_the_subcommands(client: Connection) -> None:
 
 def test_reload_replays_and_compares(client: Connection) -> None:
     """RELOAD replays the log into another directory, finds the two states equal, and leaves the state as it was."""
+    client.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")  # the key that is due would go between two digests
     client.pipeline([["RPUSH", "l", "a", "b"], ["SET", "s", "1", "PX", "1"], ["ZADD", "z", "1", "m"], ["SPOP", "s"]])
     before = client.call("DEBUG", "DIGEST")
 
     assert SimpleString(b"OK") == client.call("DEBUG", "RELOAD")
     assert (before, [b"a", b"b"]) == (client.call("DEBUG", "DIGEST"), client.call("LRANGE", "l", "0", "-1"))
+
+
+async def test_reload_waits_for_writes_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELOAD compares when what was sent to the log before it is applied: else the log would be ahead of the state."""
+    async with harness.serving(tmp_path, settings={"debug_commands": True}) as live:
+        writer, reloader = await live.client(), await live.client()
+        live.log.at_once = False
+        live.log.end_gate.clear()
+        stood: list[tuple[int, int]] = []
+
+        async def compare() -> str:
+            stood.append((live.server.lanes[0].machine.next_offset, await live.log.end_offset(0)))
+            return ""
+
+        monkeypatch.setattr(live.server.host, "reload_and_compare", compare)
+        writer.send(["SET", "a", "1"])
+        await harness.until(lambda: live.log.entries == 1)
+        reloader.send(["DEBUG", "RELOAD"])
+        await harness.until(lambda: live.server.pause.is_on or bool(stood))
+        early = list(stood)
+        live.log.end_gate.set()
+        answers = [await harness.replies(client, 1) for client in (writer, reloader)]
+
+        assert ([], [(1, 1)]) == (early, stood)
+        assert [[SimpleString(b"OK")]] * 2 == answers

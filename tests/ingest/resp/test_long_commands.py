@@ -42,7 +42,7 @@ LONG: Final[dict[str, list[bytes | str | int]]] = {
     "MGET": ["MGET", *range(ELEMENTS)],
     "MSET": ["MSET", *range(2 * ELEMENTS)],
     "DEL": ["DEL", *range(ELEMENTS)],
-    "SADD": ["SADD", "d", *range(ELEMENTS)],
+    "SADD": ["SADD", "d", *range(4 * ELEMENTS)],
 }
 
 
