@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
 _READ: Final = Kind.READ
+_NEVER: Final = float("inf")
 
 
 class Inbox:
@@ -29,16 +30,17 @@ class Inbox:
         session: whose they are.
 
     Attributes:
-        backlog_bytes: of the commands that wait for earlier ones.
+        backlog: commands that have not begun, as they wait for earlier ones.
+        backlog_bytes: of those.
         fiber: in which a command runs now, or is suspended.
     """
 
-    __slots__ = ("_backlog", "_session", "backlog_bytes", "fiber")
+    __slots__ = ("_session", "backlog", "backlog_bytes", "fiber")
 
     def __init__(self, session: Session) -> None:
         self.fiber: Fiber | None = None
         self._session = session
-        self._backlog: deque[list[bytes]] = deque()
+        self.backlog: deque[list[bytes]] = deque()
         self.backlog_bytes = 0
 
     @property
@@ -47,45 +49,43 @@ class Inbox:
         return self.fiber is not None and self.fiber is not self._session.server.slices.fiber
 
     @property
-    def waits(self) -> bool:
-        """Whether there are commands that have not begun."""
-        return bool(self._backlog)
-
-    @property
     def is_done(self) -> bool:
         """Whether every command is over, or waits for its reply in a cell."""
-        return not self._backlog and self.fiber is None
+        return not self.backlog and self.fiber is None
 
     def take(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait."""
         session = self._session
-        if self._backlog or session.is_held:
+        # `plain` is kept up to date, but for a command that is suspended: no need to ask `is_held` then.
+        if self.backlog or not ((session.plain and self.fiber is None) or not session.is_held):
             self._keep(commands)
         else:
             done = self._run(commands)
             if done < len(commands):
                 session.server.slices.run(self._run_in_fiber, commands[done:] if done else commands)
-        session.turns.rest(len(self._backlog), came=len(commands))
+        turns = session.turns
+        if turns.over or turns.resting:
+            turns.rest(len(self.backlog), came=len(commands))
 
     def resume(self) -> None:
         """Go on with the backlog, if nothing keeps it waiting any more."""
-        if self._backlog and self.fiber is None:
+        if self.backlog and self.fiber is None:
             self._session.server.slices.run(self._run_backlog)
 
     def hold_back(self) -> None:
         """Read no more from a client that has sent very much ahead."""
-        if self._backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
+        if self.backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
             self._session.transport.pause_reading()
 
     def clear(self) -> None:
         """Forget what has not begun."""
-        self._backlog.clear()
+        self.backlog.clear()
 
     # ------------------------------------------------------------------ inside
 
     def _keep(self, commands: list[list[bytes]]) -> None:
         """Put them into the backlog. A little of it is read on: else nobody would hear that a blocked client leaves."""
-        self._backlog.extend(commands)
+        self.backlog.extend(commands)
         self.backlog_bytes += sum([ITEM_BYTES + sum(map(len, command)) for command in commands])
 
     def _run(self, commands: list[list[bytes]]) -> int:
@@ -96,7 +96,10 @@ class Inbox:
         session, fiber = self._session, self.fiber
         plans = session.server.plans.by_spelling
         session.run_bytes = 0
-        session.turns.begin()
+        if fiber is None and len(commands) == 1:
+            session.turns.ends = _NEVER  # what takes the short way alone has no next command
+        else:
+            session.turns.begin()
         for at, command in enumerate(commands):
             plan = plans.get(command[0])
             if plan is not None and session.plain:
@@ -117,15 +120,15 @@ class Inbox:
         finally:
             self.fiber = None
         if done < len(commands):
-            later, self._backlog = self._backlog, deque()  # what came while a command was suspended
+            later, self.backlog = self.backlog, deque()  # what came while a command was suspended
             self._keep(commands[done:])
-            self._backlog += later
+            self.backlog += later
         if fiber is not None and fiber.was_left:
-            self._session.turns.rest(len(self._backlog))
+            self._session.turns.rest(len(self.backlog))
             self._go_on()
 
     def _run_backlog(self) -> None:
-        session, backlog = self._session, self._backlog
+        session, backlog = self._session, self.backlog
         fiber = self.fiber = session.server.slices.fiber
         try:
             session.turns.begin()

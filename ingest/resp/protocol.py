@@ -105,6 +105,7 @@ class Parser:
         authenticated: As above; the owner sets it when it changes.
         bulk_bytes_max: As above; the owner may change it.
         command_bytes_max: As above.
+        buffered_bytes: Of the input, what has not become a command yet.
         error: What is wrong with the input, once something is. What came before it has been given out.
         held: Not authenticated, and behind the commands just given out comes one that is too large for that: when they
             have been executed, and perhaps were an AUTH, `feed(b"")` goes on. Never set once authenticated.
@@ -112,7 +113,7 @@ class Parser:
 
     __slots__ = (
         "_announced_bytes", "_args", "_args_bytes", "_missing", "_passing_bytes", "_tail", "_value", "_value_bytes",
-        "authenticated", "bulk_bytes_max", "command_bytes_max", "error", "held",
+        "authenticated", "buffered_bytes", "bulk_bytes_max", "command_bytes_max", "error", "held",
     )  # fmt: skip
 
     def __init__(
@@ -126,13 +127,8 @@ class Parser:
         self.bulk_bytes_max = bulk_bytes_max
         self.command_bytes_max = command_bytes_max
         self.error: ProtocolError | None = None
-        self.held = False
+        self.held, self.buffered_bytes = False, 0
         self._forget()
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Of the input, what has not become a command yet."""
-        return len(self._tail) + self._args_bytes + (0 if self._value is None else len(self._value))
 
     def feed(self, data: bytes) -> list[list[bytes]]:
         """The commands that `data` completes, each with its name first. None after an error."""
@@ -140,12 +136,18 @@ class Parser:
         if self.error is not None:
             return commands
         try:
-            self._parse(data, commands)
+            if self._tail or self._missing or not self._may_be_quick(len(data)):
+                self._parse(data, commands)
+            else:
+                self._quick(data, commands)
+                self.buffered_bytes = 0
+                return commands
         except _Unfinished:
             pass
         except ProtocolError as error:
             self.error = error
             self._forget()
+        self.buffered_bytes = len(self._tail) + self._args_bytes + (0 if self._value is None else len(self._value))
         return commands
 
     def _forget(self) -> None:
@@ -165,15 +167,16 @@ class Parser:
                 return
             data, self._tail = bytes(self._tail) + data, bytearray()
         self.held = False
-        position = 0
-        if self._missing:
-            position = self._strict(data, position, commands)
-        # No argument of fewer bytes in all can be over the limit, so the quick way need not look.
-        if self.authenticated and len(data) <= min(self.bulk_bytes_max, self.command_bytes_max):
+        position = self._strict(data, 0, commands) if self._missing else 0
+        if self._may_be_quick(len(data)):
             self._quick(data[position:] if position else data, commands)
         else:
             while position < len(data):
                 position = self._strict(data, position, commands)
+
+    def _may_be_quick(self, size: int) -> bool:
+        """Whether no argument of so many bytes in all can be over a limit: the quick way does not look."""
+        return self.authenticated and size <= self.bulk_bytes_max and size <= self.command_bytes_max
 
     def _line_goes_on(self, data: bytes) -> bool:
         """Whether `data` neither ends the unfinished line nor makes it too long: no need to look at it all again."""

@@ -21,16 +21,17 @@ class Turns:
 
     Attributes:
         ends: when the commands that run now make room for others, on `perf_counter`'s clock.
+        over: the next command waits for another turn.
         resting: commands of it wait for its next turn.
     """
 
-    __slots__ = ("_has_run", "_over", "_owed", "_owed_since", "_session", "ends", "resting")
+    __slots__ = ("_has_run", "_owed", "_owed_since", "_session", "ends", "over", "resting")
 
     def __init__(self, session: Session) -> None:
         self.ends = 0.0
         self.resting = False
         self._session = session
-        self._over = self._has_run = False
+        self.over = self._has_run = False
         self._owed = 0
         self._owed_since = 0.0
 
@@ -41,15 +42,15 @@ class Turns:
 
     def end(self) -> None:
         """The next command waits for another turn. What takes the short way says so, as it has looked at the clock."""
-        self._over = True
+        self.over = True
         self._session.plain = False
 
     def is_over(self) -> bool:
         """Whether the next command waits for another turn; the first one never does, however long it is looked at."""
-        if not self._over:
-            self._over = self._has_run and perf_counter() > self.ends
+        if not self.over:
+            self.over = self._has_run and perf_counter() > self.ends
             self._has_run = True
-        return self._over
+        return self.over
 
     def rest(self, left: int, *, came: int = 0) -> None:
         """Commands have run. If some are left that the turn had no time for, they have another one.
@@ -58,8 +59,8 @@ class Turns:
             left: so many commands wait, for whatever reason.
             came: so many of all have just come.
         """
-        if self._over:
-            self._over = False
+        if self.over:
+            self.over = False
             if left and not self.resting:
                 self.resting = True
                 asyncio.get_running_loop().call_soon(self._wake)
