@@ -43,6 +43,7 @@ class Bus:
         self.links: dict[str, Link] = {}
         self.received = self.answered = 0
         self._server = server
+        self._password = server.settings.password
         self._health: dict[str, Health] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -61,10 +62,11 @@ class Bus:
         others = [node for node in cluster.nodes if node is not cluster.me]
         if not others:
             return
+        server.config.on_change("requirepass", self._use_password)
         dial = Dial(
             wire.hello(server.log.topic, settings.partitions, cluster.me.node_id, server.run_id),
             settings.peer_user,
-            settings.peer_password or settings.password,
+            lambda: settings.peer_password or self._password,
             client_context(settings) if settings.tls_cluster else None,
             settings.node_timeout_seconds,
         )
@@ -82,6 +84,13 @@ class Bus:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        for link in self.links.values():
+            link.give_up()
+
+    def called_by(self, node_id: str) -> None:
+        """Another worker has called."""
+        if link := self.links.get(node_id):
+            link.call_back()
 
     # ------------------------------------------------------------------ messages
 
@@ -116,7 +125,7 @@ class Bus:
     def beat(self) -> wire.Beat:
         """What this worker says of itself."""
         server = self._server
-        failing = tuple(node_id for node_id, link in self.links.items() if self._is_silent(link))
+        failing = tuple(node_id for node_id, link in self.links.items() if link.is_silent)
         return wire.Beat(server.run_id, server.cluster.me.partitions, self.is_loading, applied_offsets(server), failing)
 
     @property
@@ -131,7 +140,7 @@ class Bus:
         return sum(
             link.beat is not None and node.node_id in link.beat.failing
             for link in links
-            if not self._is_silent(link) and link.node.partitions
+            if not link.is_silent and link.node.partitions
         )
 
     def seen(self, node: Node) -> Seen:
@@ -155,11 +164,12 @@ class Bus:
 
     # ------------------------------------------------------------------ inside
 
-    def _is_silent(self, link: Link) -> bool:
-        return monotonic() - link.heard_at > self._server.settings.node_timeout_seconds
+    def _use_password(self, password: str) -> None:
+        """Log in with another one from now on; links that are up stay."""
+        self._password = password
 
     def _health_of(self, link: Link) -> Health:
-        if not self._is_silent(link):
+        if not link.is_silent:
             return Health.ONLINE
         cluster = self._server.cluster
         voters = sum(bool(node.partitions) for node in cluster.nodes if node is not link.node)

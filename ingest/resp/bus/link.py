@@ -2,13 +2,15 @@
 
     connecting -> greeting -> up: beats and messages, each answered in its order -> down, and again
 
-Messages wait while the link is down, until the other worker counts as failed: from then on they are lost. What had been
-sent when a link broke is not sent again, as it may have arrived. Whatever is lost is counted, by its reason.
+Messages wait while the link is down, until the other worker counts as failed: from then on they are lost, until it
+calls by itself. What had been sent when a link broke is not sent again, as it may have arrived. Whatever is lost is
+counted, by its reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable
@@ -58,14 +60,15 @@ class Dial:
 
     Attributes:
         hello: the first words.
-        user, password: to log in with; an empty password: not at all.
+        user: to log in as.
+        password: tells the password to log in with now; an empty one: not at all.
         tls: for connections over TLS; None: plain ones.
         timeout_seconds: after which a worker that does not answer is suspected.
     """
 
     hello: bytes
     user: str
-    password: str = field(repr=False)
+    password: Callable[[], str] = field(repr=False)
     tls: ssl.SSLContext | None
     timeout_seconds: float
 
@@ -113,17 +116,36 @@ class Link:
         self._unanswered: deque[int] = deque()  # bytes of each message, _BEAT for a question
         self._scheduled = False
         self._losses = Seldom()
+        self._called = asyncio.Event()
+        self._on_trial = False
 
     async def run(self) -> None:
         """Keep the link up until cancelled."""
         while True:
+            self._called.clear()
+            on_trial, self._on_trial = self._on_trial, False
             try:
                 await self._connected()
             except (OSError, EOFError, ValueError, LinkError) as error:  # a time-out and TLS' errors are OSErrors
                 self.reason = str(error) or type(error).__name__
             finally:
                 self._down()
-            await asyncio.sleep(_RETRY_SECONDS)
+            if on_trial and self.is_silent:  # it can call, and cannot be called
+                self.give_up()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._called.wait(), _RETRY_SECONDS)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has not answered for the time-out."""
+        return monotonic() - self.heard_at > self._dial.timeout_seconds
+
+    def call_back(self) -> None:
+        """The worker has called, so it is there: call it at once, and keep messages for it until that has failed."""
+        if not self.is_up:
+            self._on_trial = self._on_trial or self.given_up
+            self.given_up = False
+            self._called.set()
 
     def send(self, data: bytes) -> None:
         """Hand a message over, in the order of the calls."""
@@ -154,8 +176,8 @@ class Link:
             reader, writer = await asyncio.open_connection(host, port, ssl=dial.tls, limit=_LINE_BYTES_MAX)
         self._writer = writer
         async with asyncio.timeout(dial.timeout_seconds):
-            if dial.password:
-                await self._greet(reader, writer, wire.auth(dial.user, dial.password))
+            if password := dial.password():
+                await self._greet(reader, writer, wire.auth(dial.user, password))
             await self._greet(reader, writer, dial.hello)
         self.is_up = True
         self.up_since_ms = now_ms()

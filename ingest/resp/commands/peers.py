@@ -47,6 +47,7 @@ def peer_hello(session: Session, args: list[bytes]) -> Reply:
         raise CommandError("ERR that is no node's id")
     session.peer = node_id
     session.name = b"peer-" + node_id
+    server.bus.called_by(node_id.decode())
     return OK
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
 from ingest.resp.bus.link import QUEUE_BYTES_MAX
-from tests.ingest.resp.harness import until
+from tests.ingest.resp.harness import Live, until
 from tests.ingest.resp.workers import BEAT, TIMEOUT_S, connected, facing, heard, link_of, listening, lost, workers
+from tests.real.oracle import SimpleString
+from tests.wire.client import Client
+
+OK: Final = SimpleString(b"OK")
 
 
 async def test_every_workers_clients_hear_every_message(tmp_path: Path) -> None:
@@ -92,6 +97,67 @@ async def test_messages_for_a_failed_worker_are_counted(tmp_path: Path) -> None:
 
             assert ({"unreachable": 2}, 0) == (lost(first), link_of(first).waiting_bytes)
     assert ["unreachable"] == [line["why"] for line in said if line["event"] == "peer_messages_lost"]
+
+
+async def test_a_failed_worker_that_calls_is_called_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed worker's greeting makes its link anew at once, and what is published from then on is heard there."""
+    monkeypatch.setattr("ingest.resp.bus.link._RETRY_SECONDS", 3600)
+    gate = asyncio.Event()
+
+    async def answer(name: bytes, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write({b"PEER-BEAT": BEAT, b"PEER-PUBLISH": b":1\r\n"}.get(name, b"+OK\r\n"))
+        return True
+
+    async with facing(tmp_path, answer, node_timeout_seconds=TIMEOUT_S) as live:
+        await live.ask("PUBLISH", "c", "1")
+        await until(lambda: lost(live) == {"unreachable": 1})
+        peer = await greeted_by_the_other(live)
+        await live.ask("PUBLISH", "c", "2")
+        waiting = link_of(live).waiting_bytes
+        gate.set()
+        await until(lambda: live.server.bus.sent == 1)
+        peer.close()
+
+        assert (True, {"unreachable": 1}) == (waiting > 0, lost(live))
+
+
+async def test_a_worker_that_cannot_be_called_back_is_given_up(tmp_path: Path) -> None:
+    """A failed worker that greets and takes no call: what waited for it meanwhile is counted as lost."""
+    gate = asyncio.Event()
+
+    async def answer(name: bytes, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        return False
+
+    async with facing(tmp_path, answer, node_timeout_seconds=TIMEOUT_S) as live:
+        await live.ask("PUBLISH", "c", "1")
+        await until(lambda: lost(live) == {"unreachable": 1})
+        await greeted_by_the_other(live)
+        await live.ask("PUBLISH", "c", "2")
+        await until(lambda: lost(live) == {"unreachable": 2})
+        gate.set()
+
+        assert 0 == link_of(live).waiting_bytes
+
+
+async def greeted_by_the_other(live: Live) -> Client:
+    """A connection on which the other worker has said who it is."""
+    client = await live.client()
+    node = link_of(live).node.node_id
+    assert OK == await client.call("SLOTLOG", "PEER-HELLO", "1", live.log.topic, "2", node, "r")
+    return client
+
+
+async def test_messages_that_wait_at_the_end_are_told_of(tmp_path: Path) -> None:
+    """A worker that ends while messages of it wait for another one says how many."""
+    with capture_logs() as said:
+        async with workers(tmp_path, 2) as made:
+            first = await made.start(0)
+            for _ in range(3):
+                await first.ask("PUBLISH", "c", "m")
+
+    assert [3] == [line["count"] for line in said if line["event"] == "peer_messages_lost"]
 
 
 async def test_a_workers_queue_is_bounded(tmp_path: Path) -> None:

@@ -92,6 +92,24 @@ async def test_workers_log_in(tmp_path: Path) -> None:
         assert [True, True] == [link_of(live).is_up for live in lives]
 
 
+async def test_workers_log_in_with_the_password_of_now(tmp_path: Path) -> None:
+    """A password changed by CONFIG SET at each worker is the one that they log in with when a link is made anew."""
+    async with connected(tmp_path, 2, password="old") as lives:
+        for live in lives:
+            client = await live.client()
+            await client.call("AUTH", "old")
+            assert SimpleString(b"OK") == await client.call("CONFIG", "SET", "requirepass", "new")
+        up_since = [link_of(live).up_since_ms for live in lives]
+        for live in lives:
+            client = await live.client()
+            await client.call("AUTH", "new")
+            await client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        for live, before in zip(lives, up_since, strict=True):
+            await until(lambda: link_of(live).up_since_ms > before)  # noqa: B023 - called at once
+
+        assert [True, True] == [link_of(live).is_up for live in lives]
+
+
 async def test_a_wrong_password_is_said(tmp_path: Path) -> None:
     """A link whose login is refused stays down, and the reason is known; the password is in no log line."""
     with capture_logs() as said:
