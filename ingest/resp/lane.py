@@ -277,10 +277,8 @@ class Lane:
             return False
         if is_part := len(answers) < len(items):
             self._durable.appendleft((items[len(answers) :], positions[written:]))
-            items = items[: len(answers)]
         seconds = perf_counter() - began
-        self._answer(answers, seconds)
-        self._report(done, items, seconds)
+        self._answer(answers, seconds, done)
         self.seat.pass_by(self.partition, machine.next_offset)
         if is_part:
             self._make_room()
@@ -363,14 +361,11 @@ class Lane:
 
     # ------------------------------------------------------------------ out
 
-    def _report(self, done: Sequence[Applied], items: Sequence[Item], seconds: float) -> None:
-        value_bytes = sum([item.size - ITEM_BYTES for item in items])
-        for applied in done:
-            self.seat.worker.observe(applied, value_bytes, seconds)
-            value_bytes, seconds = 0, 0.0
+    def _answer(self, answers: Answers, seconds: float, done: Sequence[Applied] = ()) -> None:
+        """Hand the replies out; each took its share of `seconds`. Then tell of what was done, and let them be sent.
 
-    def _answer(self, answers: Answers, seconds: float) -> None:
-        """Hand the replies out; each took its share of `seconds`."""
+        In this order: what a client has sent behind its write, such as INFO, runs when the replies are sent.
+        """
         share = seconds / (len(answers) or 1)
         for item, reply in answers:
             try:
@@ -378,8 +373,13 @@ class Lane:
             except Exception:  # a bug of ours: the others have to be answered all the same
                 logger.exception("answer_failed", command=item.name)
                 item.lose()
-        self.pending_bytes -= sum([item.size for item, _ in answers])
+        size = sum([item.size for item, _ in answers])
+        self.pending_bytes -= size
         self.pending_events -= len(answers)
+        value_bytes = size - ITEM_BYTES * len(answers)
+        for applied in done:
+            self.seat.worker.observe(applied, value_bytes, seconds)
+            value_bytes, seconds = 0, 0.0
         self._delivered()
 
     def _fail(self, items: Sequence[Item], error: CommandError) -> None:

@@ -37,7 +37,6 @@ _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE
     complexity="O(sections)",
     flags=("loading", "stale"),
     categories=("slow", "dangerous"),
-    immediate=True,
 )
 def info(session: Session, args: list[bytes]) -> Reply:
     """What there is to know of the server: the named sections, `all` of them, or the `default` ones."""
@@ -134,7 +133,6 @@ def shutdown(session: Session, args: list[bytes]) -> Reply:
     since="2.8.12",
     flags=("noscript", "loading", "stale", "fast"),
     categories=("admin", "fast", "dangerous"),
-    immediate=True,
 )
 def role(session: Session, args: list[bytes]) -> Reply:
     """A master without replicas; the offset is how many offsets of the log are applied, all partitions together."""
@@ -217,7 +215,7 @@ def memory_purge(session: Session, args: list[bytes]) -> Reply:
     return OK
 
 
-@server_command("MEMORY STATS", group="server", since="4.0.0", categories=("slow",), immediate=True, container=True)
+@server_command("MEMORY STATS", group="server", since="4.0.0", categories=("slow",), container=True)
 def memory_stats(session: Session, args: list[bytes]) -> Reply:
     """The process' memory in bytes, as far as it is known; a key counts as a metadata record, due ones included."""
     use = memory_use()

@@ -198,6 +198,17 @@ def test_changes_of_one_batch(client: Connection) -> None:
     assert "0" == sections(client, "persistence")["persistence"]["rdb_changes_since_last_save"]
 
 
+def test_changes_are_counted_before_what_stands_behind_them(client: Connection) -> None:
+    """In one pipeline INFO counts the write before it, and SAVE begins anew behind it."""
+    client.call("SAVE")
+    write, ask = ["SET", "k", "v"], ["INFO", "persistence"]
+    got = client.pipeline([write, ask, write, ["SAVE"], ask])
+
+    assert [b"rdb_changes_since_last_save:1\r", b"rdb_changes_since_last_save:0\r"] == [
+        line for text in (got[1], got[4]) for line in text.split(b"\n") if line.startswith(b"rdb_changes")
+    ]
+
+
 def test_keyspace_is_counted(client: Connection) -> None:
     """Keys and keys with a time to live of each database that has any."""
     client.pipeline([["SET", "a", "1"], ["SET", "b", "1", "EX", "100"], ["SELECT", "3"], ["HSET", "h", "f", "1"]])
