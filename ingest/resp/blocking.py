@@ -82,21 +82,22 @@ class Blocked:
             raise refusal
         name, *args = wish.event
         entry = event_entry(lane.partition, name, args, keys_of(name, args), db=session.db)
-        waiter = Waiter(session, lane, session.db, wish, entry, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        waiter = Waiter(session, lane, session.db, wish, entry, timeout_s, done)
         self._check_types(waiter)
         waiter.places = [(lane.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
         self._join(waiter)
         for place in waiter.places:
             self._serve(place)
-        return self._reply(waiter, timeout_s)
+        return self._reply(waiter)
 
-    async def _reply(self, waiter: Waiter, timeout_s: float) -> Reply:
+    async def _reply(self, waiter: Waiter) -> Reply:
         session, began = waiter.session, perf_counter()
         try:
             if session.is_finished:  # it has left between its command and now
                 session.kill()
                 return NIL_ARRAY
-            async with asyncio.timeout(timeout_s or None):
+            async with asyncio.timeout(waiter.timeout_s or None):
                 reply = await asyncio.shield(waiter.done)
         except TimeoutError:
             reply = await self._time_out(waiter)

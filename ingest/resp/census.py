@@ -1,7 +1,8 @@
 """How many keys have a time to live, for INFO: one entry of the expiry index each, counted a piece at a time.
 
 A hash that is listed for its soonest field counts when it has a time to live of its own too, as its metadata says;
-while a field of it is due, not before a sweep has come by.
+while a field of it is due, not before a sweep has come by. Hashes are counted beside it whose next to die is a field:
+one that dies as a whole before its first field does is not among them, as its entry is that of any key.
 
 A pass over an index of up to 10,000 entries is made at once, so the figure is exact. A longer pass goes on with each
 time that somebody asks; until it is over, the figures are those of the one before. What is due by the partition's clock
@@ -10,6 +11,7 @@ does not count, and while no event comes nothing is counted again.
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.encoding import pack_u64
@@ -25,13 +27,19 @@ _ENTRIES_A_STEP: Final = 10_000
 
 
 class Expiring(NamedTuple):
-    """The keys of one database that have a time to live: how many, and the sum of the times at which they die."""
+    """The keys of one database that have a time to live: how many, and the sum of the times at which they die.
+
+    Attributes:
+        hashes: of which a field dies next.
+    """
 
     keys: int = 0
     sum_expire_ms: int = 0
+    hashes: int = 0
 
     def __add__(self, other: Expiring) -> Expiring:  # type: ignore[override]
-        return Expiring(self.keys + other.keys, self.sum_expire_ms + other.sum_expire_ms)
+        keys, sum_expire_ms, hashes = map(add, self, other)
+        return Expiring(keys, sum_expire_ms, hashes)
 
     def mean_left_ms(self, now_ms: int) -> int:
         """How long they have left on average, 0 when there are none."""
@@ -64,9 +72,9 @@ class _Pass:
                 return self._counting if self._counted is None else self._counted
             place, key = parse_entry(entry, content)
             expire_ms = place if place > 0 else _own_expire_ms(layout, get(key))
-            if expire_ms:
-                db, _, _ = layout.parse_metadata_key(key)
-                self._counting[db] = self._counting.get(db, Expiring()) + Expiring(1, expire_ms)
+            db, _, _ = layout.parse_metadata_key(key)
+            found = Expiring(int(expire_ms > 0), expire_ms, int(place < 0))
+            self._counting[db] = self._counting.get(db, Expiring()) + found
         self._counted, self._counting, self._at = self._counting, {}, b""
         self._counted_offset = self._begun_offset
         return self._counted

@@ -1,8 +1,8 @@
 """CLIENT LIST's line for a client, and the filters by which CLIENT LIST and CLIENT KILL choose clients.
 
 Fields, their order and the error texts are Redis 7.4's: https://redis.io/docs/latest/commands/client-list/; the last
-three fields are those of Redis 8, and further filters those of Valkey 9.1. What only an in-memory server has (rbs, …)
-is there and 0, as tools look fields up by name.
+three fields are those of Redis 8, and further filters those of Valkey 9.1. What only Redis' way to hold replies has
+(rbs, …) is there and 0, as tools look fields up by name.
 """
 
 from __future__ import annotations
@@ -60,6 +60,22 @@ def is_blocked(session: Session) -> bool:
     return session.waits or session.server.pause.keeps(session)
 
 
+def has_time_limit(session: Session) -> bool:
+    """Whether it waits, and not for ever: for elements, or for replicas (WAIT answers at once where it would be)."""
+    return session.waits and (session.blocked is None or session.blocked.timeout_s > 0)
+
+
+def command_bytes(session: Session) -> int:
+    """Of whole commands: the one that is being answered, or waits, and those behind it."""
+    return sum(map(len, session.served_command)) + session.inbox.backlog_bytes
+
+
+def total_bytes(session: Session) -> int:
+    """What the client takes here: itself, what it has sent, and what it is to be sent."""
+    queued = 0 if session.transaction is None else session.transaction.size
+    return SESSION_BYTES + session.query_bytes + command_bytes(session) + queued + session.output_bytes
+
+
 def type_of(session: Session) -> str:
     """`pubsub` or `normal`; there are no other clients here."""
     return "pubsub" if session.is_subscriber else "normal"
@@ -68,10 +84,8 @@ def type_of(session: Session) -> str:
 def line_of(session: Session) -> bytes:
     """The client's line, without its end."""
     now = monotonic()
-    queue = session.transaction
-    queued_bytes = 0 if queue is None else queue.size
+    queue, parser = session.transaction, session.parser
     output_bytes = session.output_bytes
-    total_bytes = SESSION_BYTES + session.query_bytes + queued_bytes + output_bytes
     fields = (
         (b"id", session.id),
         (b"addr", session.address),
@@ -87,16 +101,16 @@ def line_of(session: Session) -> bytes:
         (b"ssub", len(session.shard_channels)),
         (b"multi", -1 if queue is None else len(queue.steps)),
         (b"watch", len(session.watched_keys)),
-        (b"qbuf", session.query_bytes),
-        (b"qbuf-free", 0),
-        (b"argv-mem", 0),
-        (b"multi-mem", queued_bytes),
+        (b"qbuf", session.query_bytes - parser.argument_bytes),
+        (b"qbuf-free", parser.free_bytes),
+        (b"argv-mem", command_bytes(session) + parser.argument_bytes),
+        (b"multi-mem", 0 if queue is None else queue.size),
         (b"rbs", 0),
         (b"rbp", 0),
         (b"obl", min(output_bytes, FREE_BYTES)),
         (b"oll", 0),
         (b"omem", max(0, output_bytes - FREE_BYTES)),
-        (b"tot-mem", total_bytes),
+        (b"tot-mem", total_bytes(session)),
         (b"events", b"rw" if output_bytes else b"r"),
         (b"cmd", session.last_command.lower() or b"NULL"),
         (b"user", session.user.name),

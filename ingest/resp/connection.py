@@ -11,7 +11,6 @@ import structlog
 
 from engine.errors import CommandError
 from ingest.resp.encode import encode2
-from ingest.resp.protocol import Parser
 from ingest.resp.session import Session
 from ingest.resp.turns import TURN_SECONDS
 
@@ -38,7 +37,6 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._session: Session | None = None
-        self._parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the client in, or tell it why not."""
@@ -54,7 +52,7 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         self._session = refusal
-        self._parser.authenticated = refusal.authenticated
+        refusal.parser.authenticated = refusal.authenticated
 
     def data_received(self, data: bytes) -> None:
         """Parse, and run what is complete.
@@ -65,7 +63,7 @@ class Connection(asyncio.Protocol):
         session, server = self._session, self._server
         if session is None or session.closing:
             return
-        size, stats, parser = len(data), server.stats, self._parser
+        size, stats, parser = len(data), server.stats, session.parser
         session.last_active = monotonic()
         stats.net_input_bytes += size
         session.received_bytes += size

@@ -222,7 +222,9 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         show_when_run(session, db if plan.name == b"EXEC" else session.db, steps, command)
     if inspect.iscoroutine(reply):
         session.start(plan, command, reply)
-    elif reply is not NO_REPLY:
+        return
+    session.served_command = []
+    if reply is not NO_REPLY:
         _done(session, plan, command, reply, perf_counter() - began)
     elif plan.name not in _COUNTED_BY_CELL:
         plan.calls += 1

@@ -13,21 +13,19 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from engine.replies import Reply
 from ingest.clock import now_ms, now_us
 from ingest.resp.census import Expiring
-from ingest.resp.clients import is_blocked
-from ingest.resp.latency import histogram
+from ingest.resp.clients import has_time_limit, is_blocked, total_bytes
+from ingest.resp.info_commands import Fields, commandstats, errorstats, latencystats
 from ingest.resp.memory import memory_use
 
 if TYPE_CHECKING:
-    from ingest.resp.plans import Plan
     from ingest.resp.server import Server
+    from ingest.resp.settings import Address
 
 REDIS_VERSION: Final = "7.4.0"
 """The version whose commands and replies these are: clients decide by it what to send. HELLO says it too."""
 
-Fields = Iterator[tuple[str, Reply]]
 _UNITS: Final = "BKMGT"
 
 
@@ -94,6 +92,8 @@ def _server(server: Server) -> Fields:
     yield "executable", sys.executable
     yield "config_file", ""
     yield "io_threads_active", 0
+    for number, (name, (host, _), port) in enumerate(_listeners(server)):
+        yield f"listener{number}", f"name={name},bind={host},port={port}"
 
 
 def _clients(server: Server) -> Fields:
@@ -107,7 +107,7 @@ def _clients(server: Server) -> Fields:
     yield "tracking_clients", 0
     yield "pubsub_clients", sum(session.is_subscriber for session in sessions)
     yield "watching_clients", sum(session.watched_partition is not None for session in sessions)
-    yield "clients_in_timeout_table", 0
+    yield "clients_in_timeout_table", sum(map(has_time_limit, sessions))
     yield "total_watched_keys", len({key for session in sessions for key in session.watched_keys})
     yield "total_blocking_keys", len({key for waiter in server.blocked.waiters for key in waiter.wish.keys})
     yield "total_blocking_keys_on_nokey", 0
@@ -133,10 +133,17 @@ def _memory(server: Server) -> Fields:
     yield "allocator_allocated", use.rss_bytes
     yield "allocator_active", use.rss_bytes
     yield "allocator_resident", use.rss_bytes
-    yield "used_memory_lua", 0
-    yield "used_memory_lua_human", _human(0)
-    yield "used_memory_scripts", 0
-    yield "used_memory_scripts_human", _human(0)
+    yield "allocator_muzzy", 0
+    for name in (
+        "used_memory_vm_eval",
+        "used_memory_scripts_eval",
+        "used_memory_vm_functions",
+        "used_memory_functions",
+    ):
+        yield name, 0
+    for name in ("used_memory_lua", "used_memory_vm_total", "used_memory_scripts"):
+        yield name, 0
+        yield f"{name}_human", _human(0)
     yield "number_of_cached_scripts", 0
     yield "number_of_functions", 0
     yield "number_of_libraries", 0
@@ -150,9 +157,10 @@ def _memory(server: Server) -> Fields:
     yield "mem_replication_backlog", 0
     yield "mem_total_replication_buffers", 0
     yield "mem_clients_slaves", 0
-    yield "mem_clients_normal", sum(session.output_bytes for session in server.sessions.values())
+    yield "mem_clients_normal", sum(map(total_bytes, server.sessions.values()))
     yield "mem_cluster_links", 0
     yield "mem_aof_buffer", sum(lane.pending_bytes for lane in server.lanes.values())
+    yield "mem_overhead_db_hashtable_rehashing", 0
     yield "mem_allocator", "libc"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", 0
@@ -183,6 +191,7 @@ def _persistence(server: Server) -> Fields:
     yield "aof_current_rewrite_time_sec", -1
     yield "aof_last_bgrewrite_status", "ok"
     yield "aof_rewrites", 0
+    yield "aof_rewrites_consecutive_failures", 0
     yield "aof_last_write_status", "ok"
     yield "aof_last_cow_size", 0
     yield "aof_current_size", server.host.disk_bytes()
@@ -213,7 +222,7 @@ def _stats(server: Server) -> Fields:
     yield "expired_keys", stats.expired_keys
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
-    yield "expire_cycle_cpu_milliseconds", 0
+    yield "expire_cycle_cpu_milliseconds", round(stats.expiry_seconds * 1000)
     yield "evicted_keys", 0
     yield "evicted_clients", stats.evicted_clients
     yield "evicted_scripts", 0
@@ -248,6 +257,12 @@ def _stats(server: Server) -> Fields:
     yield "acl_access_denied_key", stats.denied_key
     yield "acl_access_denied_channel", stats.denied_channel
     yield "acl_access_denied_db", stats.denied_database
+    if (use := stats.loop_use) is not None:
+        yield "eventloop_cycles", use.turns
+        yield "eventloop_duration_sum", use.busy_us
+        yield "eventloop_duration_cmd_sum", round(server.plans.seconds * 1_000_000)
+        yield "instantaneous_eventloop_cycles_per_sec", stats.loop_turns_per_second
+        yield "instantaneous_eventloop_duration_usec", stats.turn_us
 
 
 def _replication(server: Server) -> Fields:
@@ -276,32 +291,6 @@ def _nothing(_server: Server) -> Fields:
     yield from ()
 
 
-def _commandstats(server: Server) -> Fields:
-    for plan in _used(server):
-        microseconds = round(plan.seconds * 1_000_000)
-        each = microseconds / plan.calls if plan.calls else 0.0
-        yield (
-            f"cmdstat_{plan.shown}",
-            (
-                f"calls={plan.calls},usec={microseconds},usec_per_call={each:.2f},"
-                f"rejected_calls={plan.rejected},failed_calls={plan.failed}"
-            ),
-        )
-
-
-def _errorstats(server: Server) -> Fields:
-    for code, count in sorted(server.stats.errors.items()):
-        yield f"errorstat_{code}", f"count={count}"
-
-
-def _latencystats(server: Server) -> Fields:
-    wanted: tuple[float, ...] = server.config["latency-tracking-info-percentiles"]
-    for plan in _used(server):
-        if plan.buckets and wanted and server.config["latency-tracking"]:
-            shown = (f"p{percent:g}={_percentile(plan.buckets, percent):.3f}" for percent in wanted)
-            yield f"latency_percentiles_usec_{plan.shown}", ",".join(shown)
-
-
 def _cluster(server: Server) -> Fields:
     yield "cluster_enabled", int(server.clustered)
 
@@ -316,7 +305,8 @@ def _keyspace(server: Server) -> Fields:
     for db in sorted(counts):
         if counts[db]:
             some = expiring.get(db, Expiring())
-            yield f"db{db}", f"keys={counts[db]},expires={some.keys},avg_ttl={some.mean_left_ms(now_ms())}"
+            left_ms = some.mean_left_ms(now_ms())
+            yield f"db{db}", f"keys={counts[db]},expires={some.keys},avg_ttl={left_ms},subexpiry={some.hashes}"
 
 
 def _slotlog(server: Server) -> Fields:
@@ -348,9 +338,9 @@ _SECTIONS: Final[Mapping[str, Callable[[Server], Fields]]] = {
     "replication": _replication,
     "cpu": _cpu,
     "modules": _nothing,
-    "commandstats": _commandstats,
-    "errorstats": _errorstats,
-    "latencystats": _latencystats,
+    "commandstats": commandstats,
+    "errorstats": errorstats,
+    "latencystats": latencystats,
     "cluster": _cluster,
     "keyspace": _keyspace,
     "slotlog": _slotlog,
@@ -367,23 +357,15 @@ def _mode(server: Server) -> str:
     return "cluster" if server.clustered else "standalone"
 
 
+def _listeners(server: Server) -> Iterator[tuple[str, Address, int]]:
+    """What clients may connect to: kind, address as it was set, port."""
+    yield "tcp", server.settings.address, server.port
+    if server.settings.tls_address is not None:
+        yield "tls", server.settings.tls_address, server.tls_port
+
+
 def _is_loading(refusal: Exception | None) -> bool:
     return refusal is not None and str(refusal).startswith("LOADING")
-
-
-def _used(server: Server) -> list[Plan]:
-    """The commands that were called or refused, by name."""
-    return sorted(
-        (plan for plan in server.plans.by_name.values() if plan.calls or plan.rejected or plan.failed),
-        key=lambda plan: plan.shown,
-    )
-
-
-def _percentile(buckets: Mapping[int, int], percent: float) -> float:
-    """The bound in microseconds below which so many of a hundred calls stayed."""
-    bounds = histogram(buckets)
-    enough = percent / 100 * bounds[-1][1]
-    return float(next(bound for bound, calls in bounds if calls >= enough))
 
 
 def _human(size: int) -> str:

@@ -141,6 +141,11 @@ class Plans:
         """How many commands ran."""
         return sum([plan.calls for plan in self.by_name.values()])
 
+    @property
+    def seconds(self) -> float:
+        """How long all of them took."""
+        return sum([plan.seconds for plan in self.by_name.values()])
+
     def reset(self) -> None:
         """Forget all counters."""
         for plan in self.by_name.values():

@@ -141,6 +141,7 @@ class Server:
         self.bus.start()
         self.config.start("port", str(self.port))
         self.config.start("tls-port", str(self.tls_port))
+        self.stats.start()
         self._cron = asyncio.create_task(self._run_cron())
         logger.info("resp", port=self.port, tls_port=self.tls_port, clustered=self.clustered)
 
@@ -345,8 +346,7 @@ class Server:
 
     def cleaned(self, partition: int, cleaned: Cleaned) -> None:
         """INFO shows it."""
-        self.stats.expired_keys += cleaned.keys
-        self.stats.expired_fields += cleaned.fields
+        self.stats.count_cleaned(cleaned)
 
     # ------------------------------------------------------------------ of the cleaner
 

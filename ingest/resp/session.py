@@ -25,6 +25,7 @@ from ingest.resp.encode import encode2, encode3
 from ingest.resp.inbox import Inbox
 from ingest.resp.output import FLUSH_BYTES, FREE_BYTES, fits, to_nobody, write_much
 from ingest.resp.plans import Plan
+from ingest.resp.protocol import Parser
 from ingest.resp.replies import Push
 from ingest.resp.turns import Turns
 from ingest.resp.waiters import NoLongerAllowedError
@@ -58,7 +59,8 @@ class Session:
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to fill cells.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
-        served_plan, served_command: of the last command that the server ran itself, as the client has sent it.
+        served_plan: of the last command that the server ran itself.
+        served_command: that command as the client has sent it, while it runs or waits; else empty.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
@@ -102,6 +104,7 @@ class Session:
         self.choked_since = 0.0
         self.over_soft_limit_since = 0.0
         self.plain = False
+        self.parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
         self.window = Window()
         self.turns = Turns(self)
         self.inbox = Inbox(self)
@@ -315,6 +318,7 @@ class Session:
     def _let_go(self, reply: Reply, *, muted: bool) -> None:
         self._task = None
         self.waits = False
+        self.served_command = []
         self.muted = muted
         self.refresh()
         self.answer(reply)

@@ -56,6 +56,7 @@ class Waiter:
         session, lane, db: whose, and where.
         wish: for what.
         entry: of the event that pops.
+        timeout_s: how long it waits; 0 for ever.
         done: the reply, once there is one.
         popping: the pop that is under way for it.
         places: where it waits, one for each key.
@@ -66,6 +67,7 @@ class Waiter:
     db: int
     wish: Wish
     entry: Entry
+    timeout_s: float
     done: asyncio.Future[Reply]
     popping: Pop | None = None
     places: list[Place] = field(default_factory=list)

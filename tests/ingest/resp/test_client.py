@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.ingest.resp.harness import blocked, serving, until
 from tests.ingest.resp.plays import CLIENT
 from tests.ingest.resp.scripts import OracleClients, OurClients, play
 from tests.real.oracle import Oracle, request
@@ -105,6 +107,28 @@ def test_line_after_a_few_commands(oracle_server: Oracle, resp3: bool) -> None:
     assert [one["flags"].replace("U", "") for one in expected] == [one["flags"] for one in actual]
     assert [[one[name] for name in shown] for one in expected] == [[one[name] for name in shown] for one in actual]
     assert len(actual) == 6
+
+
+async def test_memory_of_what_is_sent(tmp_path: Path) -> None:
+    """`argv-mem` has the command at hand, what waits behind one that blocks, and what has come of an unfinished one."""
+    async with serving(tmp_path) as live:
+        waiting, partial, me = [await live.client() for _ in range(3)]
+        waiting.send(["BLPOP", "list", "0"])
+        await blocked(live, 1)
+        await me.call("ECHO", "x")
+        partial._writer.write(b"*3\r\n$3\r\nSET\r\n$4\r\nname\r\n$100\r\nvalue")
+        await until(lambda: live.server.sessions[2].query_bytes > 0)
+        lines = [fields(line) for line in (await me.call("CLIENT", "LIST")).splitlines()]
+        waiting.send(["GET", "x"])
+        await until(lambda: len(live.server.sessions[1].inbox.backlog) == 1)
+        behind = fields((await me.call("CLIENT", "LIST")).splitlines()[0])
+
+    shown = [[int(line[name]) for name in ("qbuf", "argv-mem")] for line in lines]
+    assert [0, len("BLPOPlist0")] == shown[0]
+    assert [len("value"), len("$3\r\nSET\r\n$4\r\nname\r\n$100\r\n")] == shown[1]
+    assert [len(request(["CLIENT", "LIST"])), len("CLIENTLIST")] == shown[2]
+    assert [True, False] == [int(line["qbuf-free"]) > 0 for line in lines[1:]]
+    assert int(behind["argv-mem"]) > len("BLPOPlist0GETx")
 
 
 def test_what_went_over_the_connection() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.resp.encode import encode2
-from ingest.resp.protocol import split_inline
+from ingest.resp.inline import split_inline
 from tests.ingest.resp.test_protocol import answer, spelled
 from tests.real.oracle import Oracle
 
