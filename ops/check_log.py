@@ -38,7 +38,7 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
     """Look through the log, with progress; `say` is called with each damage. Its partitions, and all damages' number.
 
     Raises:
-        ConfigError: it is Kafka, whose brokers check their own records, or one of format 1.
+        ConfigError: it is Kafka, whose brokers check their own records, or one of an older format.
         LogMismatchError, LogUnavailableError: it cannot be opened.
     """
     log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
@@ -49,8 +49,8 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
         identity = steadily_here(lambda: read_identity(connection, log.path), log.path)
         if identity.format != FORMAT:
             raise ConfigError(
-                f"{log.path} has format {identity.format}, which has no checksums to hold it against. `slotlog serve` "
-                f"makes it one of format {FORMAT} at its start; from then on damage shows"
+                f"{log.path} has format {identity.format}, and this version holds records against the checksums of "
+                f"format {FORMAT}. `slotlog serve` makes it one of that at its start; from then on damage shows"
             )
         results, found = [], 0
 

@@ -1,6 +1,6 @@
 """The SQLite file of the embedded log: tables, connections, and how its records are found.
 
-    log          one row: format 2, a random id of 16 bytes, topic, number of partitions
+    log          one row: format 3, a random id of 16 bytes, topic, number of partitions
     partitions   partition -> next_offset, last_time_ms, link of the last record, and begin_offset, begin_link of the
                  record before that; apart from the records, as they outlive a full trim
     records      partition << 48 | offset -> time_ms, key, value, seal (`ingest.log.local_chain`)
@@ -8,11 +8,11 @@
     redriven     (topic, partition, offset) -> time_ms, to_partition, to_offset; made by the first question about dead
                  letters (`ingest.letters`)
     set_backs    made when a partition's time is first set back (`ingest.log.local_times`)
-    upgrade      partition -> the first offset without a seal, only while a log of format 1 is made one of format 2
+    upgrade      partition -> the first offset without a seal, only while a log of an older format is made one of this
 
 Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
 (`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
-links nor sums.
+links nor sums; format 2 had the same tables, with longer seals (`ingest.log.local_format_2`).
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -35,7 +35,7 @@ from ingest.errors import LogDamagedError, LogMismatchError, LogUnavailableError
 from ingest.log.local_chain import root, sum_of
 from ingest.log.local_heads import Head, insert_head
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
 _RETRY_SECONDS: Final = 0.0002
 TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
@@ -276,7 +276,7 @@ def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -
 
 
 def read_identity(connection: sqlite3.Connection, path: Path) -> Identity:
-    """Which log the file is, of this format or of 1.
+    """Which log the file is, of this format or an older one.
 
     Raises:
         LogMismatchError: not a log, or one of a newer format.

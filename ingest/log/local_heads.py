@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from hashlib import sha256
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from ingest.errors import LogDamagedError, LogRecordError
 from ingest.log.base import LogRecord
@@ -19,6 +19,7 @@ from ingest.log.local_chain import (
     Row,
     is_sealed,
 )
+from ingest.log.local_format_2 import sum_of_head
 
 _HEAD: Final = (
     "SELECT next_offset, last_time_ms, begin_offset, begin_link, link, sum FROM partitions WHERE partition = ?"
@@ -29,6 +30,8 @@ _UPDATE: Final = (
     "WHERE partition = ?"
 )
 _SUMMED: Final = Struct(">QQqQI")
+_SUM_BYTES: Final = 4
+_SEAL: Final = "SELECT seal FROM records WHERE position = ?"
 _RECORD: Final = "SELECT position, time_ms, key, value, seal FROM records WHERE position = ?"
 
 
@@ -58,8 +61,10 @@ def head_of(connection: sqlite3.Connection, partition: int) -> Head:
     """
     row = connection.execute(_HEAD, (partition,)).fetchone()
     try:
-        if _sum(partition, *row[:-1]) == row[-1]:
-            return Head._make(row[:-1])
+        next_offset, last_time_ms, begin_offset, begin_link, link, total = row
+        sum_of = _sum if len(total) == _SUM_BYTES else sum_of_head  # of a log that was not opened since format 2
+        if sum_of(partition, next_offset, last_time_ms, begin_offset, begin_link, link) == total:
+            return Head(next_offset, last_time_ms, begin_offset, begin_link, link)
     except (TypeError, struct_error):  # no row, or other types than were written
         pass
     raise LogDamagedError(
@@ -71,9 +76,9 @@ def head_of(connection: sqlite3.Connection, partition: int) -> Head:
 def _sum(
     partition: int, next_offset: int, last_time_ms: int, begin_offset: int, begin_link: bytes, link: bytes
 ) -> bytes:
-    """A checksum as `sum_of` makes them, by a struct: each append takes two."""
+    """A CRC-32: each append takes two."""
     packed = _SUMMED.pack(partition, next_offset, last_time_ms, begin_offset, len(begin_link))
-    return sha256(packed + begin_link + link).digest()[:LINK_BYTES]
+    return crc32(packed + begin_link + link).to_bytes(_SUM_BYTES, "big")
 
 
 def insert_head(connection: sqlite3.Connection, partition: int, head: Head) -> None:
@@ -83,7 +88,10 @@ def insert_head(connection: sqlite3.Connection, partition: int, head: Head) -> N
 
 def set_head(connection: sqlite3.Connection, partition: int, head: Head) -> None:
     """Another head for a partition."""
-    connection.execute(_UPDATE, (*head, _sum(partition, *head), partition))
+    next_offset, last_time_ms, begin_offset, begin_link, link = head
+    total = _sum(partition, next_offset, last_time_ms, begin_offset, begin_link, link)
+    blobs = map(bytearray, (begin_link, link, total))  # faster than bytes, see `ingest.log.local_writer`
+    connection.execute(_UPDATE, (next_offset, last_time_ms, begin_offset, *blobs, partition))
 
 
 def record_at(connection: sqlite3.Connection, partition: int, offset: int) -> LogRecord | None:
@@ -112,6 +120,16 @@ def link_at(connection: sqlite3.Connection, partition: int, offset: int) -> byte
     if not is_sealed(row):
         raise LogRecordError(partition, offset, DAMAGED)
     return row[4][LINK_BYTES:]
+
+
+def stored_link(connection: sqlite3.Connection, partition: int, offset: int) -> bytes | None:
+    """The link of a record as its row has it, whatever else stands there.
+
+    Raises:
+        TypeError: it has none.
+    """
+    row = connection.execute(_SEAL, (partition << OFFSET_BITS | offset,)).fetchone()
+    return None if row is None else row[0][LINK_BYTES:]
 
 
 def link_before(connection: sqlite3.Connection, partition: int, offset: int, head: Head) -> bytes | None:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 from ingest.errors import LogDamagedError, LogRecordError
 from ingest.log.base import Headers, LogRecord
 from ingest.log.identity import check_range
-from ingest.log.local_chain import LOST, OFFSET_BITS, Checked, checked
+from ingest.log.local_chain import LOST, OFFSET_BITS, Checked, checked, link_behind
 from ingest.log.local_file import (
     IN_LOOP_SECONDS_MAX,
     another_log,
@@ -28,9 +28,13 @@ from ingest.log.local_file import (
     translated,
 )
 from ingest.log.local_files import Files
-from ingest.log.local_heads import Head, head_of, link_before
+from ingest.log.local_heads import Head, head_of, link_before, stored_link
 
 _PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+_RECORDS: Final = (
+    "SELECT position - ?, time_ms, key, value FROM records WHERE position >= ? AND position < ? "
+    "ORDER BY position LIMIT ?"
+)
 _ROWS: Final = (
     "SELECT position, time_ms, key, value, seal FROM records WHERE position >= ? AND position < ? "
     "ORDER BY position LIMIT ?"
@@ -213,11 +217,49 @@ class LocalReader:
         known_at, link = self._links.get(partition, (-1, None))
         if known_at != position:
             link = link_before(connection, partition, position, head)
+        if link is not None:
+            page = _whole_page(connection, partition, position, head, link, records_max, bytes_max)
+            if page is not None:
+                return page
         first = partition << OFFSET_BITS
         with contextlib.closing(
             connection.execute(_ROWS, (first + position, first + head.next_offset, records_max))
         ) as rows:
             return checked(rows, partition, position, link, bytes_max)
+
+
+def _whole_page(
+    connection: sqlite3.Connection,
+    partition: int,
+    offset: int,
+    head: Head,
+    link: bytes,
+    records_max: int,
+    bytes_max: int,
+) -> Checked | None:
+    """The records from `offset` on, which stand behind one with the link `link`, if nothing is wrong with any of them.
+
+    All are held against the link of the last one at once. Measured in pages of 1,000, in instructions a record: 9,900,
+    and 18,500 with a loop that looks at each; 7,700 of them are SQLite's.
+    """
+    first = partition << OFFSET_BITS
+    records: list[LogRecord] = []
+    size = 0
+    try:
+        rows = connection.execute(_RECORDS, (first, first + offset, first + head.next_offset, records_max))
+        with contextlib.closing(rows):
+            for record in rows:
+                records.append(record)
+                size += len(record[3])
+                if size > bytes_max:
+                    break
+        end = offset + len(records)
+        if not records or records[0][0] != offset or records[-1][0] != end - 1:
+            return None
+        last_link = head.link if end == head.next_offset else stored_link(connection, partition, end - 1)
+    except (sqlite3.Error, TypeError):  # which record is to blame is found by looking at each
+        return None
+    return Checked(records, last_link, size) if link_behind(link, records) == last_link else None
 
 
 class _UnreadError(sqlite3.DatabaseError):

@@ -1,21 +1,24 @@
-"""From format 1 of the embedded log, which had no checksums, to format 2, in place.
+"""From format 1 of the embedded log, which had no checksums, or 2, which had others, to format 3, in place.
 
-The tables change in one transaction, from which on no older slotlog appends any more. Then the records get their seals,
-in slices that are transactions of their own: an upgrade that is killed goes on at the next opening, and nobody appends
-before it is done. A seal vouches for what is there now; what was damaged before is not known.
+Which one it is says the table `log`. The tables change in one transaction, from which on no older slotlog appends any
+more. Then the records get their seals, in slices that are transactions of their own: an upgrade that is killed goes on
+at the next opening, and nobody appends before it is done. A seal vouches for what is there now: what was damaged in
+format 1 is not known; a record that is not what its seal of format 2 says gets none, and counts as damaged.
+
+The table `upgrade` has for each partition how far it has come, and, as partition -1, the format that it came from.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from struct import error as struct_error
 from time import monotonic
 from typing import Any, Final
 
 import structlog
 
-from ingest.log.local_chain import OFFSET_BITS, OFFSET_MASK, link_of, root, sum_of
+from ingest.errors import LogDamagedError
+from ingest.log.local_chain import LINK_BYTES, OFFSET_BITS, OFFSET_MASK, root, seals_of, sum_of
 from ingest.log.local_file import (
     FORMAT,
     LOG,
@@ -28,11 +31,14 @@ from ingest.log.local_file import (
     tables_of,
     translated,
 )
+from ingest.log.local_format_2 import was_sealed
 from ingest.log.local_heads import Head, head_of, insert_head, set_head
 
 _SLICE_ROWS: Final = 1000
 _SLICE_BYTES: Final = 4 * 1024 * 1024
 _TELL_SECONDS: Final = 5.0
+_CAME_FROM: Final = -1
+_PLACE: Final = "SELECT next_offset FROM upgrade WHERE partition = ?"
 
 logger = structlog.get_logger(__name__)
 
@@ -44,10 +50,11 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> Identity:
         LogUnavailableError, LogDamagedError, LogMismatchError: it cannot be; what was done stands.
     """
     try:
-        if is_format_1(patiently(lambda: tables_of(connection))):
-            logger.info("log_upgrade_begins", log=str(path), to_format=FORMAT)
-            _in_transaction(connection, _change_tables)
         identity = read_identity(connection, path)
+        if identity.format != FORMAT:
+            logger.info("log_upgrade_begins", log=str(path), from_format=identity.format, to_format=FORMAT)
+            _in_transaction(connection, _change_tables, path)
+            identity = read_identity(connection, path)
         if "upgrade" in patiently(lambda: tables_of(connection)):
             _seal_all(connection, identity, path)
     except sqlite3.Error as error:
@@ -66,19 +73,43 @@ def _in_transaction(connection: sqlite3.Connection, work: Any, *arguments: Any) 
     return result
 
 
-def _change_tables(connection: sqlite3.Connection) -> None:
-    if not is_format_1(tables_of(connection)):
+def _change_tables(connection: sqlite3.Connection, path: Path) -> None:
+    old = read_identity(connection, path)
+    if old.format == FORMAT:
         return  # somebody else was faster
-    old = Identity._make(connection.execute("SELECT format, id, topic, partitions FROM log").fetchone())
+    tables = tables_of(connection)
+    came_from = 1 if "upgrade" in tables else old.format  # an upgrade from 1 that was never finished left some seals
+    connection.execute("DROP TABLE IF EXISTS upgrade")
+    connection.execute(UPGRADE)
+    connection.execute("INSERT INTO upgrade VALUES (?, ?)", (_CAME_FROM, came_from))
+    if is_format_1(tables):
+        _change_from_1(connection, old)
+    else:
+        _change_from_2(connection, old)
     identity = old._replace(format=FORMAT)
-    heads = connection.execute("SELECT partition, next_offset, last_time_ms FROM partitions").fetchall()
-    for table, definition in (("log", LOG), ("partitions", PARTITIONS), ("upgrade", UPGRADE)):
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
-        connection.execute(definition)
+    connection.execute("DELETE FROM log")
     connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*identity, sum_of(*identity)))
+
+
+def _change_from_2(connection: sqlite3.Connection, old: Identity) -> None:
+    for partition in range(old.partitions):
+        try:
+            head = head_of(connection, partition)
+        except LogDamagedError:  # it stays so, and is named by whoever wants something of that partition
+            continue
+        link = root(old.id, partition)
+        set_head(connection, partition, head._replace(begin_link=link, link=link))
+        connection.execute("INSERT INTO upgrade VALUES (?, ?)", (partition, head.begin_offset))
+
+
+def _change_from_1(connection: sqlite3.Connection, old: Identity) -> None:
+    heads = connection.execute("SELECT partition, next_offset, last_time_ms FROM partitions").fetchall()
+    for table, definition in (("log", LOG), ("partitions", PARTITIONS)):
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute(definition)
     for partition, next_offset, last_time_ms in heads:
         begin = _begin_offset(connection, partition, next_offset)
-        link = root(identity.id, partition)
+        link = root(old.id, partition)
         insert_head(connection, partition, Head(next_offset, last_time_ms, begin, link, link))
         connection.execute("INSERT INTO upgrade VALUES (?, ?)", (partition, begin))
     connection.execute("ALTER TABLE records ADD COLUMN seal BLOB")
@@ -108,9 +139,7 @@ def _seal_all(connection: sqlite3.Connection, identity: Identity, path: Path) ->
         while _in_transaction(connection, _seal_some, partition):
             if monotonic() > tell_at:
                 tell_at = monotonic() + _TELL_SECONDS
-                done = connection.execute(
-                    "SELECT next_offset FROM upgrade WHERE partition = ?", (partition,)
-                ).fetchone()
+                done = connection.execute(_PLACE, (partition,)).fetchone()
                 end = head_of(connection, partition).next_offset
                 logger.info("log_upgrading", partition=partition, done_offset=done and done[0], end_offset=end)
     _in_transaction(connection, lambda each: each.execute("DROP TABLE IF EXISTS upgrade"))
@@ -122,21 +151,26 @@ def _seal_some(connection: sqlite3.Connection, partition: int) -> bool:
     """Seal the next records of a partition. Whether there may be more."""
     if "upgrade" not in tables_of(connection):
         return False  # somebody else has finished it
-    (offset,) = connection.execute("SELECT next_offset FROM upgrade WHERE partition = ?", (partition,)).fetchone()
+    place = connection.execute(_PLACE, (partition,)).fetchone()
+    if place is None:
+        return False  # nobody knows how far it reaches
+    came_from = connection.execute(_PLACE, (_CAME_FROM,)).fetchone()[0]
     head = head_of(connection, partition)
     first, link = partition << OFFSET_BITS, head.link
-    seals: list[tuple[bytes | None, int]] = []
+    seals: list[tuple[bytearray | None, int]] = []
     size = 0
-    for position, time_ms, key, value in connection.execute(
-        "SELECT position, time_ms, key, value FROM records WHERE position >= ? AND position < ? "
+    for row in connection.execute(
+        "SELECT position, time_ms, key, value, seal FROM records WHERE position >= ? AND position < ? "
         "ORDER BY position LIMIT ?",
-        (first + offset, first + (1 << OFFSET_BITS), _SLICE_ROWS),
+        (first + place[0], first + (1 << OFFSET_BITS), _SLICE_ROWS),
     ):
-        try:
-            before, link = link, link_of(link, position, time_ms, key, value)
-            seals.append((before + link, position))
+        position, time_ms, key, value, _ = row
+        if _is_good(row, came_from):
+            (seal,) = seals_of(link, [(position & OFFSET_MASK, time_ms, key, value)])
+            seals.append((seal, position))
+            link = bytes(seal[LINK_BYTES:])
             size += len(value)
-        except (TypeError, struct_error):  # no record of ours: without a seal it counts as damaged from now on
+        else:  # without a seal it counts as damaged from now on
             seals.append((None, position))
         if size > _SLICE_BYTES:
             break
@@ -148,3 +182,11 @@ def _seal_some(connection: sqlite3.Connection, partition: int) -> bool:
     )
     set_head(connection, partition, head._replace(link=link))
     return True
+
+
+def _is_good(row: tuple[Any, ...], came_from: int) -> bool:
+    """Whether a row is a record, and is what its seal says, where it has one."""
+    _, time_ms, key, value, seal = row
+    if seal is None and came_from == 1:
+        return isinstance(time_ms, int) and isinstance(key, bytes | None) and isinstance(value, bytes)
+    return was_sealed(*row)

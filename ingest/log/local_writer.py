@@ -10,8 +10,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
@@ -19,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from ingest.clock import WALL, stamp_ms
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.base import Entry, Position
-from ingest.log.local_chain import OFFSET_BITS, Row, link_of
+from ingest.log.local_chain import LINK_BYTES, OFFSET_BITS, seals_of
 from ingest.log.local_file import BUSY_SECONDS_MAX, code_of, connect, patiently, translated
 from ingest.log.local_files import Files
 from ingest.log.local_heads import Head, head_of, set_head
@@ -29,7 +28,11 @@ GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 _BUSY_SECONDS_CLOSING: Final = 0.1
 _BULK_ROWS: Final = 500  # a transaction of as many rows belongs to a bulk writer, who then pauses
 _BULK_PAUSE_SECONDS: Final = 0.002
-_ROWS_PER_INSERT: Final = (256, 16, 1)
+_INSERTS: Final = tuple(
+    (count, "INSERT INTO records VALUES " + ",".join(["(?,?,?,?,?)"] * count))  # noqa: S608 - no value in it
+    for count in (256, 64, 16, 4, 1)
+)
+"""Rows, and the statement that inserts as many."""
 
 
 class Job(NamedTuple):
@@ -214,74 +217,81 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     Raises:
         LogDamagedError: the file no longer says where a partition ends.
     """
-    if len({entry.partition for entry in entries}) == 1 and {entry.time_ms for entry in entries} == {None}:
-        return _append_to_one(connection, entries)
-    now = stamp_ms() if entries else 0
-    ends: dict[int, _End] = {}
-    positions: list[Position] = []
-    rows: list[Row] = []
-    for partition, key, value, time_ms, _ in entries:
-        end = ends.get(partition)
-        if end is None:
-            head = head_of(connection, partition)
-            end = ends[partition] = _End(head, head.next_offset, head.last_time_ms, head.link)
+    if not entries:
+        return []
+    now = stamp_ms()
+    partitions, keys, values, times, _ = zip(*entries, strict=True)
+    partition = partitions[0]
+    if partitions.count(partition) == len(entries):
+        return _append_to_one(connection, partition, keys, values, times, now)
+    places: dict[int, list[int]] = {}
+    for place, partition in enumerate(partitions):
+        places.setdefault(partition, []).append(place)
+    positions: dict[int, Position] = {}
+    for partition, chosen in places.items():
+        its_keys, its_values, its_times = ([column[place] for place in chosen] for column in (keys, values, times))
+        appended = _append_to_one(connection, partition, its_keys, its_values, its_times, now)
+        positions.update(zip(chosen, appended, strict=True))
+    return [positions[place] for place in range(len(entries))]
+
+
+def _append_to_one(
+    connection: sqlite3.Connection,
+    partition: int,
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes],
+    times: Sequence[int | None],
+    now: int,
+) -> list[Position]:
+    """`append_rows` for one partition, by columns: what Python does for each row costs as much as SQLite does.
+
+    SQLite is given bytearrays, as Python's module first looks for an adapter of anything else but numbers and texts:
+    for bytes that takes longer than the copy. Measured in instructions a record, with seals and without: in groups of
+    800, 31,200 with bytes, 23,700 with bytearrays, and 25,200 row by row with bytes and no seals.
+    """
+    head = head_of(connection, partition)
+    stamped = _stamped(times, head.last_time_ms, now)
+    begin, end = head.next_offset, head.next_offset + len(values)
+    seals = seals_of(head.link, zip(range(begin, end), stamped, keys, values, strict=True))
+    first = partition << OFFSET_BITS
+    stored_keys = [None if key is None else bytearray(key) for key in keys]
+    stored_values = list(map(bytearray, values))
+    _insert(connection, (range(first + begin, first + end), stamped, stored_keys, stored_values, seals))
+    link = bytes(seals[-1][LINK_BYTES:])
+    set_head(connection, partition, Head(end, stamped[-1], head.begin_offset, head.begin_link, link))
+    # As Position(...) makes them, in half the time.
+    return list(map(tuple.__new__, repeat(Position), zip(repeat(partition), range(begin, end), stamped, strict=False)))
+
+
+def _stamped(times: Sequence[int | None], last_time_ms: int, now: int) -> list[int]:
+    """The times of entries that want `times`: none goes back, and who wants none gets that of now."""
+    if times.count(None) == len(times):  # as a server's
+        return [max(last_time_ms, now)] * len(times)
+    stamped = []
+    for time_ms in times:
         if time_ms is not None:
             WALL.refuse_ahead(time_ms)
-        end.time_ms = max(end.time_ms, now if time_ms is None else time_ms)
-        positions.append(Position(partition, end.offset, end.time_ms))
-        position, before = partition << OFFSET_BITS | end.offset, end.link
-        end.link = link_of(before, position, end.time_ms, key, value)
-        rows.append((position, end.time_ms, key, value, before + end.link))
-        end.offset += 1
-    _insert(connection, rows)
-    for partition, end in ends.items():
-        head = end.head._replace(next_offset=end.offset, last_time_ms=end.time_ms, link=end.link)
-        set_head(connection, partition, head)
-    return positions
+        last_time_ms = max(last_time_ms, now if time_ms is None else time_ms)
+        stamped.append(last_time_ms)
+    return stamped
 
 
-@dataclass(slots=True)
-class _End:
-    """How far a partition has come in one append that began at `head`."""
-
-    head: Head
-    offset: int
-    time_ms: int
-    link: bytes
-
-
-def _append_to_one(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Position]:
-    """`append_rows` for entries of one partition that all get the time of now, as a server's are.
-
-    Measured in groups of 800: 1.4 µs a row, 1.0 of them for its seal, beside the 1.5 that SQLite takes to insert it.
-    """
-    partition = entries[0].partition
-    head = head_of(connection, partition)
-    begin, time_ms = head.next_offset, max(head.last_time_ms, stamp_ms())
-    link = head.link
-    rows: list[Row] = []
-    for position, (_, key, value, *_) in enumerate(entries, partition << OFFSET_BITS | begin):
-        before = link
-        link = link_of(before, position, time_ms, key, value)
-        rows.append((position, time_ms, key, value, before + link))
-    _insert(connection, rows)
-    end = begin + len(entries)
-    set_head(connection, partition, head._replace(next_offset=end, last_time_ms=time_ms, link=link))
-    return [Position(partition, offset, time_ms) for offset in range(begin, end)]
-
-
-def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Insert `rows`, many by one statement.
+def _insert(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) -> None:
+    """Insert rows, given by their columns, many by one statement.
 
     Python's sqlite3 gives up the GIL at each step of a statement, and gets it back after up to 5 ms when the event loop
     is busy: a thousand single inserts would take seconds.
     """
+    width, left = len(columns), len(columns[0])
+    fields: list[Any] = [None] * (width * left)
+    for number, column in enumerate(columns):
+        fields[number::width] = column
     at = 0
-    for count in _ROWS_PER_INSERT:
-        statement = "INSERT INTO records VALUES " + ",".join(["(?,?,?,?,?)"] * count)  # noqa: S608 - no value in it
-        while len(rows) - at >= count:
-            connection.execute(statement, [field for row in rows[at : at + count] for field in row])
-            at += count
+    for count, statement in _INSERTS:
+        while left >= count:
+            connection.execute(statement, fields[at : at + width * count])
+            at += width * count
+            left -= count
 
 
 def groups_of(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from ingest import clock
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log import Entry, Position, local_writer
 from ingest.log.local import LocalLog
-from ingest.log.local_chain import Row
 from tests.ingest.reading import append, last_record, read, read_values
 
 APPENDER = """
@@ -286,11 +286,11 @@ async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: 
     inserted: list[int] = []
     insert = local_writer._insert
 
-    def fail_at_second(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        inserted.append(len(rows))
+    def fail_at_second(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) -> None:
+        inserted.append(len(columns[0]))
         if len(inserted) == 2:
             raise ZeroDivisionError
-        insert(connection, rows)
+        insert(connection, columns)
 
     monkeypatch.setattr(local_writer, "_insert", fail_at_second)
     with pytest.raises(AppendUncertainError, match="1000 of 1500 were appended"):

@@ -13,10 +13,11 @@ from structlog.testing import capture_logs
 from ingest.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from ingest.log import Entry, LogRecord
 from ingest.log.local import LocalLog
-from ingest.log.local_chain import DAMAGED, LOST, MOVED, link_of
+from ingest.log.local_chain import DAMAGED, LOST, MOVED, link_behind
 from ingest.log.local_file import steadily, translated
 from ingest.log.local_heads import head_of, set_head
 from ingest.log.local_reader import LocalReader
+from ingest.log.local_scan import Damage, PartitionScan
 from tests.ingest.reading import append, last_record, read
 
 RECORDS = 10
@@ -34,16 +35,20 @@ def change(path: Path, statement: str, *values: Any) -> None:
 async def filled(local_log: LocalLog) -> LocalLog:
     """A log with records in both of its partitions."""
     for partition in (0, 1):
-        await local_log.append([Entry(partition, b"\0\7", b"%d" % n, 1000 + n) for n in range(RECORDS)])
+        await local_log.append(
+            [Entry(partition, b"\0\7", b"%d" % (n + 100 * partition), 1000 + n) for n in range(RECORDS)]
+        )
     return local_log
 
 
-async def read_up_to_damage(reader: LocalReader, partition: int = 0) -> tuple[list[LogRecord], LogRecordError]:
+async def read_up_to_damage(
+    reader: LocalReader, partition: int = 0, *, records_max: int = 1000
+) -> tuple[list[LogRecord], LogRecordError]:
     """What a reader gives of a partition, and what it then says."""
     records: list[LogRecord] = []
     while True:
         try:
-            records += (await reader.fetch(0, 1000)).get(partition, [])
+            records += (await reader.fetch(0, records_max)).get(partition, [])
         except LogRecordError as error:
             return records, error
 
@@ -56,9 +61,8 @@ CHANGES = {
     "no key": ("UPDATE records SET key = NULL WHERE position = 4", 4, DAMAGED),
     "a time": ("UPDATE records SET time_ms = 1005 WHERE position = 4", 4, DAMAGED),
     "a time of another type": ("UPDATE records SET time_ms = 'soon' WHERE position = 4", 4, DAMAGED),
-    "a seal": ("UPDATE records SET seal = zeroblob(32) WHERE position = 4", 4, DAMAGED),
-    "no seal": ("UPDATE records SET seal = NULL WHERE position = 4", 4, DAMAGED),
-    "a short seal": ("UPDATE records SET seal = x'00' WHERE position = 4", 4, DAMAGED),
+    "a value and its seal": ("UPDATE records SET value = x'ff', seal = NULL WHERE position = 4", 4, DAMAGED),
+    "the last value and its seal": ("UPDATE records SET value = x'ff', seal = x'00' WHERE position = 9", 9, DAMAGED),
     "lost in the middle": ("DELETE FROM records WHERE position IN (4, 5)", 4, LOST),
     "lost at the end": ("DELETE FROM records WHERE position = 9", 9, LOST),
     "lost at the begin": ("DELETE FROM records WHERE position = 0", 0, LOST),
@@ -72,7 +76,7 @@ CHANGES = {
     "moved from another partition": (
         "REPLACE INTO records SELECT 4, time_ms, key, value, seal FROM records WHERE position = (1 << 48) | 4",
         4,
-        DAMAGED,
+        MOVED,
     ),
 }
 
@@ -90,6 +94,25 @@ async def test_damaged_record(filled: LocalLog, local_path: Path, name: str) -> 
     assert (0, offset, offset) == (error.partition, error.offset, reader.position(0))
     assert f"partition 0: the record at offset {offset} cannot be read: {reason}. Bring {local_path} back" in str(error)
     assert f"`slotlog skip 0 {offset}`" in str(error)
+
+
+@pytest.mark.parametrize("seal", ["zeroblob(8)", "zeroblob(32)", "x'00'", "NULL", "7", "'text'"])
+@pytest.mark.parametrize("records_max", [1, 3, 1000])
+async def test_damaged_seal(filled: LocalLog, local_path: Path, seal: str, records_max: int) -> None:
+    """Of a record whose seal alone is damaged those before and behind prove what it is; the scan names it."""
+    change(local_path, f"UPDATE records SET seal = {seal} WHERE position = 4")  # noqa: S608
+    reader = filled.reader({0: 0})
+
+    if records_max == 1:  # nobody behind it is read
+        records, error = await read_up_to_damage(reader, records_max=1)
+        assert (4, [0, 1, 2, 3]) == (error.offset, [record[0] for record in records])
+    else:
+        records = (await read(reader, RECORDS, records_max=records_max))[0]
+        assert [(n, 1000 + n, b"\0\7", b"%d" % n) for n in range(RECORDS)] == records
+    connection = sqlite3.connect(local_path)
+    damages, _ = PartitionScan(0).slice(connection, 1000, 1000)
+    connection.close()
+    assert [Damage("record", DAMAGED, 0, 4)] == damages
 
 
 async def test_the_other_partition_goes_on(filled: LocalLog, local_path: Path) -> None:
@@ -120,8 +143,8 @@ async def test_on_behind_a_damaged_record(filled: LocalLog, local_path: Path) ->
 
 async def test_exchanged_with_a_good_seal(filled: LocalLog, local_path: Path) -> None:
     """A record that was put in another's place, with a seal of its own, does not follow the one before it."""
-    before = bytes(16)
-    seal = before + link_of(before, 4, 1004, None, b"forged")
+    before = bytes(4)
+    seal = before + link_behind(before, [(4, 1004, None, b"forged")])
     change(local_path, "UPDATE records SET key = NULL, value = ?, seal = ? WHERE position = 4", b"forged", seal)
 
     for begin in (0, 4):
@@ -133,8 +156,8 @@ async def test_exchanged_with_a_good_seal(filled: LocalLog, local_path: Path) ->
 async def test_exchanged_with_a_good_seal_behind_a_trim(filled: LocalLog, local_path: Path) -> None:
     """The first record that a trim leaves has to follow the last one that it took away."""
     await filled.trim(0, 5)
-    before = bytes(16)
-    seal = before + link_of(before, 5, 1005, None, b"forged")
+    before = bytes(4)
+    seal = before + link_behind(before, [(5, 1005, None, b"forged")])
     change(local_path, "UPDATE records SET key = NULL, value = ?, seal = ? WHERE position = 5", b"forged", seal)
 
     records, error = await read_up_to_damage(filled.reader({0: 5}))
@@ -146,9 +169,9 @@ async def test_gone_on_from_the_link_that_was_read(filled: LocalLog, local_path:
     """A reader holds the next page against the last record that it gave, not against what the file now says of it."""
     reader = filled.reader({0: 0})
     await read(reader, RECORDS)
-    before = bytes(16)
+    before = bytes(4)
     for position in (8, 9):  # a history of their own, whole from any place in it
-        link = link_of(before, position, 1, None, b"other")
+        link = link_behind(before, [(position, 1, None, b"other")])
         change(
             local_path,
             "REPLACE INTO records VALUES (?, 1, NULL, ?, ?)",

@@ -123,12 +123,12 @@ async def test_no_database(local_path: Path) -> None:
 
 async def test_newer_format(local_log: LocalLog, local_path: Path) -> None:
     """A log of a newer format is refused."""
-    await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 3"))
+    await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 4"))
 
     error = await refused(local_path)
 
     assert error.kind is Mismatch.SETTINGS
-    assert "has format 3, and this version knows 2" in str(error)
+    assert "has format 4, and this version knows 3" in str(error)
 
 
 async def test_damaged_file(local_log: LocalLog, local_path: Path) -> None:

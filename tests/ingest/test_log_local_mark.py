@@ -17,7 +17,7 @@ import pytest
 
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.local import LocalLog
-from ingest.log.local_chain import link_of
+from ingest.log.local_chain import link_behind
 from ingest.log.local_heads import head_of, set_head
 from tests.ingest.reading import append
 
@@ -230,8 +230,8 @@ async def test_failing_read_beside_the_mark(
     connection = sqlite3.connect(older)
     head = head_of(connection, 0)
     if name == "local_mark.link_at":  # as long as the mark says, but of other records
-        before = bytes(16)
-        link = link_of(before, 9, 1, None, b"other")
+        before = bytes(4)
+        link = link_behind(before, [(9, 1, None, b"other")])
         connection.execute("REPLACE INTO records VALUES (9, 1, NULL, ?, ?)", (b"other", before + link))
     else:
         set_head(connection, 0, head._replace(next_offset=9))

@@ -1,12 +1,14 @@
-"""A log of format 1, which had no checksums, is made one of format 2 by whoever opens it first."""
+"""A log of format 1, which had no checksums, or 2, which had others, is made one of format 3 by who first opens it."""
 
 # ruff: noqa: ASYNC240 - files of a test are small, and nothing else runs in its loop
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,23 +17,39 @@ from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError
 from ingest.letters import LocalLetters, Wanted
 from ingest.log import local_upgrade
 from ingest.log.local import LocalLog
+from ingest.log.local_chain import sum_of
 from tests.ingest.reading import append, read
 
-GOLDEN = Path(__file__).parents[1] / "vectors" / "log-format-1.sql"
-"""What SQLite's dump says of a log that was written by a slotlog of format 1, trimmed, with dead letters."""
+VECTORS = Path(__file__).parents[1] / "vectors"
+"""What SQLite's dump says of one log that slotlogs of format 1 and 2 have written, trimmed, with dead letters."""
+
+MARK_OF_2: dict[str, Any] = {
+    "log": "0e5ff76b3e6d8c6171c9da4d983cf62a",
+    "heads": [
+        [4, "d0ca50d19afce5738f63935424d9ea71"],
+        [3, "422f96d3dac61a0f67d659be68bef016"],
+        [0, "b784300e4bb03c5b3acfacaf989a1bd2"],
+    ],
+    "sum": "32c2f1f461b8ab2606b34b7eb91abee3",
+}
+"""What the file LOG-head beside the log of format 2 said."""
 
 TIME_MS = 1_700_000_000_000
 EVENT = b"\x83\xa1v\x01\xa3cmd\xa3SET\xa4args\x92\xc4\x02a%d\xc4\x02v%d"
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """A log of format 1."""
-    path = tmp_path / "old.sqlite3"
+def made(path: Path, log_format: int) -> Path:
+    """A log of an older format."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(GOLDEN.read_text())
+        connection.executescript((VECTORS / f"log-format-{log_format}.sql").read_text())
     return path
+
+
+@pytest.fixture(params=[1, 2])
+def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A log of format 1, and one of format 2."""
+    return made(tmp_path / "old.sqlite3", request.param)
 
 
 async def opened(path: Path, *, create: bool = True) -> LocalLog:
@@ -143,4 +161,76 @@ async def test_holes_and_rows_of_no_record(old: Path) -> None:
         with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
             await read(log.reader({partition: offset}), 1)
         assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
+    await log.close()
+
+
+async def test_damage_of_format_2_stays(tmp_path: Path) -> None:
+    """A record that is not what its seal of format 2 says, or has none, is damaged in the new log as well."""
+    old = made(tmp_path / "old.sqlite3", 2)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("UPDATE records SET value = x'00' WHERE position = 2")
+        connection.execute("UPDATE records SET seal = NULL WHERE position = ?", ((1 << 48) | 1,))
+        connection.commit()
+    log = await opened(old)
+
+    for partition, offset, left in ((0, 2, 3), (1, 1, 2)):
+        with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
+            await read(log.reader({partition: offset}), 1)
+        assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
+    await log.close()
+
+
+async def test_damaged_end_of_format_2_stays(tmp_path: Path) -> None:
+    """A partition of which a file of format 2 did not say how far it reaches stays so; the others are upgraded."""
+    old = made(tmp_path / "old.sqlite3", 2)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("UPDATE partitions SET next_offset = 3 WHERE partition = 0")
+        connection.commit()
+    log = await opened(old)
+
+    with pytest.raises(LogDamagedError, match="partition 0 of the log is damaged where the file says how far"):
+        await log.end_offset(0)
+    assert 3 == len((await read(log.reader({1: 0}), 3))[1])
+    await log.close()
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_mark_of_format_2(tmp_path: Path, behind: bool) -> None:
+    """The mark that was written beside a log of format 2 is held against it before the upgrade, and after one."""
+    old = made(tmp_path / "old.sqlite3", 2)
+    said = {**MARK_OF_2}
+    if behind:
+        said["heads"] = [[5, "00" * 16], *said["heads"][1:]]
+        links = [(offset, bytes.fromhex(link)) for offset, link in said["heads"]]
+        said["sum"] = sum_of(bytes.fromhex(said["log"]), links).hex()
+    mark = old.with_name(f"{old.name}-head")
+    mark.write_text(json.dumps(said))
+    if behind:
+        with pytest.raises(LogMismatchError, match="ends at offset 4, but 1 records behind it were durable"):
+            await opened(old)
+        return
+
+    for _ in range(2):
+        log = await opened(old)
+        await log.close()
+        assert [4, 3, 0] == [offset for offset, _ in json.loads(mark.read_text())["heads"]]
+        assert [8, 8, 8] == [len(link) for _, link in json.loads(mark.read_text())["heads"]]
+        mark.write_text(json.dumps(said))  # as a kill right behind the upgrade leaves it
+
+
+@pytest.mark.usefixtures("one_row_a_slice")
+async def test_upgrade_to_format_2_that_was_not_finished(tmp_path: Path) -> None:
+    """What has no seal yet, as a killed upgrade from format 1 to 2 has left it, gets one; what has one keeps to it."""
+    old = made(tmp_path / "old.sqlite3", 2)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)")
+        connection.execute("INSERT INTO upgrade VALUES (0, 3)")
+        connection.execute("UPDATE records SET seal = NULL WHERE position = 3")
+        connection.execute("UPDATE records SET value = x'00' WHERE position = 2")
+        connection.commit()
+    log = await opened(old)
+
+    assert 3 == (await read(log.reader({0: 3}), 1))[0][0][0]
+    with pytest.raises(LogRecordError, match="the record at offset 2 "):
+        await read(log.reader({0: 2}), 1)
     await log.close()
