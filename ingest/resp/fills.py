@@ -11,15 +11,17 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from engine.layouts.base import LIST, ZSET
-from engine.limits import ARGUMENTS_MAX
 from engine.numbers import parse_int
 from engine.registry import SPECS
 
 EITHER: Final = -1
 """Instead of a type code: a list or a sorted set."""
 
-UNKNOWN: Final = 64
-"""How many elements something may bring that nobody can count beforehand; a guess, as more clients seldom wait."""
+UNKNOWN: Final = 1 << 32
+"""How many elements something may bring that nobody can count beforehand: enough for everybody who waits."""
+
+_ALL: Final = 1 << 62
+"""What a step takes that leaves nothing of a key."""
 
 _ZADD_OPTIONS: Final = frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"})
 
@@ -126,12 +128,12 @@ def _executed(args: list[list[bytes]], db: int) -> Iterator[Fill]:
 def _taken(name: bytes, args: list[bytes]) -> list[tuple[bytes, int]]:
     """What a step of a transaction takes away again, where that is plain to see."""
     if name in {b"DEL", b"UNLINK"}:
-        return [(key, ARGUMENTS_MAX) for key in args]
+        return [(key, _ALL) for key in args]
     if name in {b"LPOP", b"RPOP", b"ZPOPMIN", b"ZPOPMAX"}:
         return [(args[0], parse_int(args[1]) or 0 if len(args) > 1 else 1)]
     if name in {b"LMOVE", b"RPOPLPUSH"}:
         return [(args[0], 1)]
-    return [(args[0], ARGUMENTS_MAX)] if name in {b"RENAME", b"RENAMENX", b"MOVE"} else []
+    return [(args[0], _ALL)] if name in {b"RENAME", b"RENAMENX", b"MOVE"} else []
 
 
 _FILLS: Final[dict[bytes, Find]] = {

@@ -61,7 +61,7 @@ def test_what_a_command_may_fill(command: str) -> None:
         (["RPUSH k a b", "LPOP k"], [Fill(3, b"k", LIST, 1)]),
         (["RPUSH k a b c", "LPOP k 2"], [Fill(3, b"k", LIST, 1)]),
         (["LPOP k", "RPUSH k a"], [Fill(3, b"k", LIST, 1)]),
-        ([f"RPUSH k {'a ' * UNKNOWN}a", "DEL k"], []),
+        (["RPUSH k a b", "RENAME s k", "COPY t k", "DEL k"], []),
         (["ZADD k 1 a", "RENAME k l"], [Fill(3, b"l", EITHER, UNKNOWN)]),
         (["RPUSH k a", "SELECT 5", "RPUSH k b"], [Fill(3, b"k", LIST, 1), Fill(5, b"k", LIST, 1)]),
     ],
@@ -120,6 +120,24 @@ async def test_one_append(tmp_path: Path) -> None:
 
         assert [[[b"q", b"a"]], [[b"q", b"b"]]] == [await replies(client, 1) for client in clients]
         assert (1, 3) == (live.log.appends, live.log.entries)
+
+
+@pytest.mark.parametrize("command", ["RENAME x q", "COPY x q", "SORT x BY none STORE q", "RESTORE q 0 payload"])
+async def test_everybody_is_served_at_once(tmp_path: Path, command: str) -> None:
+    """However many wait, and however many elements come: all of them stand before the pusher's next command."""
+    count = 100
+    async with serving(tmp_path) as live:
+        pusher = await live.client()
+        await pusher.call("RPUSH", "x", *map(str, range(count)))
+        payload = await pusher.call("DUMP", "x")
+        clients = [await live.client() for _ in range(count)]
+        for number, client in enumerate(clients, 1):
+            client.send(["BLPOP", "q", "0"])
+            await blocked(live, number)
+        pusher.send([payload if word == "payload" else word for word in command.split()], ["LLEN", "q"], ["PING"])
+
+        assert 0 == (await replies(pusher, 3))[1]
+        assert [[[b"q", b"%d" % number]] for number in range(count)] == [await replies(client, 1) for client in clients]
 
 
 async def test_nobody_hears_of_a_push_that_failed(tmp_path: Path) -> None:
