@@ -212,6 +212,7 @@ def _step(lane: Lane, number: int, start: bytes) -> tuple[list[bytes], bytes | N
 )
 def readonly(session: Session, args: list[bytes]) -> Reply:
     """Say that stale reads will do; there are no replicas to read from, so nothing changes."""
+    _map(session)
     return OK
 
 
@@ -220,6 +221,7 @@ def readonly(session: Session, args: list[bytes]) -> Reply:
 )
 def readwrite(session: Session, args: list[bytes]) -> Reply:
     """Take READONLY back."""
+    _map(session)
     return OK
 
 

@@ -16,7 +16,7 @@ SAME = (
     *("BGSAVE foo", "BGSAVE a b", "SAVE x", "BGREWRITEAOF x", "LASTSAVE x", "TIME x", "ROLE x"),
     *("SHUTDOWN foo", "SHUTDOWN ABORT", "SHUTDOWN SAVE NOSAVE", "SHUTDOWN ABORT NOW"),
     *("REPLICAOF NO ONE", "SLAVEOF no one", "REPLICAOF here port", "REPLICAOF here 65536", "REPLICAOF x"),
-    *("READONLY", "READWRITE", "ASKING", "READONLY x"),
+    *("ASKING", "READONLY x", "READWRITE x"),
     *("FUNCTION LIST", "FUNCTION LIST x", "FUNCTION LIST LIBRARYNAME", "FUNCTION LIST LIBRARYNAME * WITHCODE"),
     *("FUNCTION FLUSH", "FUNCTION FLUSH ASYNC", "FUNCTION FLUSH x", "FUNCTION FLUSH SYNC x", "FUNCTION KILL"),
     *("FUNCTION DELETE x", "FUNCTION", "FUNCTION nosuch", "FUNCTION STATS x"),
@@ -97,6 +97,12 @@ def test_role_is_a_master_without_replicas(client: Connection) -> None:
     client.call("SET", "a", "1")
 
     assert [b"master", before[1] + 1, []] == client.call("ROLE")
+
+
+@pytest.mark.parametrize("command", ["READONLY", "READWRITE"])
+def test_no_replica_in_a_standalone_server(client: Connection, command: str) -> None:
+    """As in Redis 7.4 they are for a cluster's nodes; Valkey 9.1 takes them."""
+    assert ErrorReply(b"ERR This instance has cluster support disabled") == client.call(command)
 
 
 @pytest.mark.parametrize("command", ["EVAL x 0", "EVALSHA x 0", "EVAL_RO x 0", "FCALL f 0", "FCALL_RO f 0"])
