@@ -7,6 +7,8 @@ command reads does not change while it is suspended, and nobody sees half of wha
 from __future__ import annotations
 
 import asyncio
+from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,6 +44,24 @@ class Fiber(greenlet):
         self.gate: Gate | None = None
         self.was_left = False
         self.away_seconds = 0.0
+        self._left_at, self._away_before = array("d"), array("d")  # of the absences of its present work
+
+    def begin(self) -> None:
+        """It begins a piece of work."""
+        if self.was_left:
+            self.was_left = False
+            self._left_at, self._away_before = array("d"), array("d")
+
+    def was_away(self, left: float, seconds: float) -> None:
+        """It was left at `left`, on `perf_counter`'s clock, for so long."""
+        self._left_at.append(left)
+        self._away_before.append(self.away_seconds)
+        self.away_seconds += seconds
+
+    def away_since(self, began: float) -> float:
+        """How long it was left since `began`, when its present work was under way."""
+        at = bisect_left(self._left_at, began)
+        return self.away_seconds - self._away_before[at] if at < len(self._left_at) else 0.0
 
     def leave(self, done: bool | Exception) -> Any:
         """Let whoever gave this fiber its slice go on, and tell it how far this is; returns in the next slice."""

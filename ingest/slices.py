@@ -47,13 +47,14 @@ class Slices:
     Attributes:
         suspensions: how often work was suspended.
         longest_seconds: how long the longest slice was that was ended by a suspension.
+        left_at: when something was last suspended, on `perf_counter`'s clock.
         entrances: what may be suspended, with all that it calls: functions, and from which others each is called then;
             None: from any.
     """
 
     def __init__(self, seconds: float = SLICE_SECONDS) -> None:
         self.suspensions = 0
-        self.longest_seconds = 0.0
+        self.longest_seconds = self.left_at = 0.0
         self._seconds = seconds
         self.entrances: dict[CodeType, Callers] = dict.fromkeys(_MACHINE)
         self._gates: list[Gate] = []
@@ -112,7 +113,7 @@ class Slices:
         fiber = getcurrent()
         assert isinstance(fiber, Fiber)
         while True:
-            fiber.was_left = False
+            fiber.begin()
             done: bool | Exception = True
             try:
                 work(*args)
@@ -194,13 +195,26 @@ class Slices:
         fiber = getcurrent()
         return perf_counter() - (fiber.away_seconds if isinstance(fiber, Fiber) else 0.0)
 
+    def own_seconds(self, began: float) -> float:
+        """How long the caller has run since `began`, on `perf_counter`'s clock: without the time it was suspended."""
+        seconds = perf_counter() - began
+        if self.left_at > began and isinstance(fiber := getcurrent(), Fiber):
+            seconds -= fiber.away_since(began)
+        return seconds
+
+    def timed_call(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """What `work` returns, and its `own_seconds`."""
+        began = perf_counter()
+        result = work()
+        return result, self.own_seconds(began)
+
     def _leave(self, fiber: Fiber) -> None:
-        left = perf_counter()
+        left = self.left_at = perf_counter()
         fiber.was_left = True
         try:
             fiber.leave(done=False)
         finally:
-            fiber.away_seconds += perf_counter() - left
+            fiber.was_away(left, perf_counter() - left)
 
     def go_on(self, fiber: Fiber) -> None:
         """Go on with a fiber that was suspended, or that has waited. In the event loop."""

@@ -225,7 +225,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         return
     session.served_command = []
     if reply is not NO_REPLY:
-        _done(session, plan, command, reply, perf_counter() - began)
+        _done(session, plan, command, reply, session.server.slices.own_seconds(began))
     elif plan.name not in _COUNTED_BY_CELL:
         plan.calls += 1
 
@@ -254,7 +254,7 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         server.stats.keyspace_hits += 1
     else:
         server.stats.count_empty(reply)
-    _done(session, plan, command, reply, perf_counter() - began)
+    _done(session, plan, command, reply, server.slices.own_seconds(began))
 
 
 def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:

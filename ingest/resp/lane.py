@@ -277,7 +277,7 @@ class Lane:
             return False
         if is_part := len(answers) < len(items):
             self._durable.appendleft((items[len(answers) :], positions[written:]))
-        seconds = perf_counter() - began
+        seconds = self.seat.worker.gate.slices.own_seconds(began)
         self._answer(answers, seconds, done)
         self.seat.pass_by(self.partition, machine.next_offset)
         if is_part:

@@ -120,27 +120,37 @@ class Run:
         self._session.in_exec = True
         try:
             for step in self._left:
-                began = perf_counter()
-                reply = self._reply(step)
+                reply, seconds = self._timed_reply(step)
                 if inspect.iscoroutine(reply):
-                    return self._go_on(step, reply, began)
-                self._note(step, reply, began)
+                    return self._go_on(step, reply, seconds)
+                self._note(step, reply, seconds)
         finally:
             self._session.in_exec = False
         return self._replies
 
-    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply], began: float) -> list[Reply]:
+    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> list[Reply]:
         """The rest, from a step on that takes its time. The session is held: no other command of it is between."""
         self._session.in_exec = True
         try:
-            self._note(step, await _awaited(step, work), began)
+            await self._note_awaited(step, work, seconds)
             for later in self._left:
-                began = perf_counter()
-                reply = await self._session.server.slices.in_fiber(partial(self._reply, later))
-                self._note(later, await _awaited(later, reply) if inspect.iscoroutine(reply) else reply, began)
+                reply, seconds = await self._session.server.slices.in_fiber(partial(self._timed_reply, later))
+                if inspect.iscoroutine(reply):
+                    await self._note_awaited(later, reply, seconds)
+                else:
+                    self._note(later, reply, seconds)
         finally:
             self._session.in_exec = False
         return self._replies
+
+    async def _note_awaited(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> None:
+        """Note a step that takes its time, beside the `seconds` that it took to begin."""
+        began = perf_counter()
+        self._note(step, await _awaited(step, work), seconds + perf_counter() - began)
+
+    def _timed_reply(self, step: Step) -> tuple[Any, float]:
+        """`_reply`, and how long it took."""
+        return self._session.server.slices.timed_call(partial(self._reply, step))
 
     def _reply(self, step: Step) -> Any:
         """What one step answers, or a coroutine that finds it. A bug of ours ends that step alone."""
@@ -157,10 +167,10 @@ class Run:
             logger.exception("command_failed", command=step.plan.shown)
             return BROKEN
 
-    def _note(self, step: Step, reply: Reply, began: float) -> None:
+    def _note(self, step: Step, reply: Reply, seconds: float) -> None:
         """Each step is a call of its command, with its own time, which is part of the EXEC's as well."""
         self._replies.append(reply)
-        seconds = perf_counter() - began if step.event is None else self._share
+        seconds = seconds if step.event is None else self._share
         self._session.server.account(self._session, step.plan, step.command, reply, seconds)
 
 

@@ -137,7 +137,7 @@ def _read(session: Session, lane: Lane, steps: list[Step]) -> Reply:
         outcomes = evaluate(session, lane, steps, wall_ms=session.server.wall_ms)
     except DueError:
         return _read_after_tick(session, lane, steps)
-    return Run(session, steps, outcomes, perf_counter() - began).begin()
+    return Run(session, steps, outcomes, session.server.slices.own_seconds(began)).begin()
 
 
 async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> Reply:
@@ -145,9 +145,11 @@ async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> R
     tick = await lane.write(b"TICK", [])
     _check(lane, write=False)
     at_ms = session.server.wall_ms if isinstance(tick, CommandError) else 0
-    began = perf_counter()
-    outcomes = await session.server.slices.in_fiber(partial(evaluate, session, lane, steps, at_ms=at_ms))
-    replies = Run(session, steps, outcomes, perf_counter() - began).begin()
+    slices = session.server.slices
+    outcomes, seconds = await slices.in_fiber(
+        partial(slices.timed_call, partial(evaluate, session, lane, steps, at_ms=at_ms))
+    )
+    replies = Run(session, steps, outcomes, seconds).begin()
     return await replies if inspect.iscoroutine(replies) else replies
 
 
