@@ -101,9 +101,9 @@ class Slices:
         current = getcurrent()
         if fiber.parent is not current:
             fiber.parent = current
-        if type(current) is not Fiber:
-            self._begin()
         done: bool | Exception = fiber.switch(work, args)
+        if done is False and type(current) is Fiber:
+            self._begin()  # the caller's slice was ended with that of the suspended one
         if isinstance(done, Exception):
             raise done
         return bool(done)
@@ -114,6 +114,8 @@ class Slices:
         assert isinstance(fiber, Fiber)
         while True:
             fiber.begin()
+            if type(fiber.parent) is not Fiber:
+                self._begin()
             done: bool | Exception = True
             try:
                 work(*args)
@@ -215,13 +217,13 @@ class Slices:
             fiber.leave(done=False)
         finally:
             fiber.was_away(left, perf_counter() - left)
+            if type(fiber.parent) is not Fiber:
+                self._begin()
 
     def go_on(self, fiber: Fiber) -> None:
         """Go on with a fiber that was suspended, or that has waited. In the event loop."""
         gate, fiber.gate = fiber.gate, None
         fiber.parent = getcurrent()
-        if type(fiber.parent) is not Fiber:
-            self._begin()
         if gate is not None:
             gate.resume()
         fiber.switch()
@@ -240,6 +242,10 @@ class Slices:
     # ------------------------------------------------------------------ time
 
     def _begin(self) -> None:
+        """A slice begins. In its fiber: a signal that came between this and the fiber would find nothing to suspend.
+
+        Then nothing would set the timer again before the fiber has ended.
+        """
         self._began = perf_counter()
         if not self._armed:
             self._armed = True

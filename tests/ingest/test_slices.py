@@ -17,9 +17,9 @@ from engine.machine import Machine
 from engine.registry import SPECS
 from engine.store.memory import MemoryStore
 from engine.system import Home
-from ingest.gate import AbandonedError
+from ingest.gate import AbandonedError, Gate
 from ingest.slices import Slices
-from tests.ingest.resp.harness import FAMILIES, LAYOUT, until
+from tests.ingest.resp.harness import FAMILIES, LAYOUT, PATIENCE_SECONDS, until
 
 OFF: Final = (0.0, 0.0)
 MEMBERS: Final = [b"a", b"b", b"c"]
@@ -204,6 +204,50 @@ async def test_time_stands_still_while_suspended() -> None:
     await task
 
     assert times[0] < away
+
+
+def busy(place: Place, suspensions: int) -> None:
+    """Keep the machine busy until it was suspended so often; give up when that does not come."""
+    ends = perf_counter() + PATIENCE_SECONDS
+    while place.slices.suspensions < suspensions and perf_counter() < ends:
+        place.members()
+
+
+async def test_a_signal_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer that runs out just before a fiber goes on does not leave it without one: it is suspended again."""
+    resume = Gate.resume
+
+    def late(gate: Gate) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # it has run out
+        gate.slices._on_timer(signal.SIGALRM, None)
+        resume(gate)
+
+    monkeypatch.setattr(Gate, "resume", late)
+    place = Place()
+    with place.slices.timed():
+        await place.slices.in_fiber(partial(busy, place, 3))
+
+    assert 3 == place.slices.suspensions
+
+
+async def test_a_fiber_in_a_fiber() -> None:
+    """One that has begun another, which was suspended, is suspended in its turn when it takes long."""
+    inner, outer = Place(), Place()
+    outer.slices = inner.slices
+    outer.gate = inner.slices.gate()
+    outer.gate.machine = outer.machine
+    order: list[str] = []
+
+    def work() -> None:
+        inner.slices.run(busy, inner, 1)
+        order.append(f"the inner one was suspended {inner.slices.suspensions} times")
+        busy(outer, 2)
+
+    with inner.slices.timed():
+        await inner.slices.in_fiber(work)
+
+    assert ["the inner one was suspended 1 times"] == order
+    assert 2 == inner.slices.suspensions
 
 
 async def test_the_timer_is_off_when_nothing_runs() -> None:
