@@ -33,7 +33,7 @@ from ingest.resp.applying import PART_SECONDS, Answers, Part, UnusualError, appl
 from ingest.resp.entries import event_entry
 from ingest.resp.items import ITEM_BYTES, NOTHING_WRITTEN, Awaited, Group, Item, Tick, log_record, without_gaps
 from ingest.resp.outbox import Outbox
-from ingest.resp.stopping import stopping
+from ingest.resp.stopping import CLOSED, in_the_log, stopping
 from ingest.seat import Seat
 
 PENDING_EVENTS_MAX: Final = 50_000
@@ -63,7 +63,7 @@ class Lane:
         self._log, self._delivered, self._read_clock = log, delivered, read_clock
         self._outbox = Outbox(log, self._arrived, self._append_failed)
         self._durable: deque[Group] = deque()
-        self._busy = self._advancing = self._going_on = self.ticking = self.closing = False
+        self._busy = self._advancing = self._going_on = self.ticking = self.closing = self._closed = False
         self._failure: Exception | None = None
         self._moved, self._stood_still = asyncio.Event(), asyncio.Event()
         self.on_submitted: Callable[[Lane, Item], None] | None = None  # told of each write that is queued
@@ -106,9 +106,11 @@ class Lane:
             DueError: a key of it is due by `wall_ms` and not by the log: `submit_after_tick` waits for a tick.
         """
         try:
-            return self.seat.evaluate(spec, args, db, wall_ms, at_ms)
+            if not self._closed:
+                return self.seat.evaluate(spec, args, db, wall_ms, at_ms)
         except GreenletExit:  # thrown into it where it was suspended
-            raise self.refusal(write=False) or CommandError("ERR the partition was closed") from None
+            pass
+        raise self.refusal(write=self._closed) or CLOSED
 
     def submit(self, item: Item) -> None:
         """Queue a write, or a read that stands behind one."""
@@ -266,8 +268,8 @@ class Lane:
         try:
             answers, done, written = self._apply(machine, items, positions)
         except GreenletExit:  # the partition was closed while this was suspended
-            unread = self.refusal(write=False) or CommandError("ERR the partition was closed")
-            unknown = _in_the_log(self.seat.reason)
+            unread = self.refusal(write=False) or CLOSED
+            unknown = in_the_log(self.seat.reason)
             self._answer([(item, unread if item.entry is None else unknown) for item in items], 0.0)
             return False
         except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
@@ -349,11 +351,12 @@ class Lane:
             self.seat.worker.gate.abandon()
         durable = [item for items, _ in self._durable for item in items]
         self._durable.clear()
-        self._fail(durable, _in_the_log(reason))
+        self._fail(durable, in_the_log(reason))
         self._fail(self._outbox.take(), nothing or CommandError(f"{NOTHING_WRITTEN}{reason}"))
 
     def close(self, reason: str) -> None:
-        """Answer everybody now: the server ends."""
+        """Answer everybody now: the server ends. No read begins any more: nobody knows how long it would take."""
+        self.closing = self._closed = True
         self.seat.worker.gate.abandon()
         items = self._outbox.take_sent()
         self._fail(items, CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}"))
@@ -390,11 +393,8 @@ class Lane:
     def _read_anyway(self, item: Item, error: CommandError) -> Reply:
         """The reply of a read in a partition that is in trouble."""
         worker = self.seat.worker
-        worker.gate.enter()
-        if not worker.is_open:
-            return error
-        return evaluated(self.seat, item, self._read_clock, by_wall=True)
-
-
-def _in_the_log(reason: str) -> CommandError:
-    return CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}")
+        if not self._closed:
+            worker.gate.enter()
+            if worker.is_open:
+                return evaluated(self.seat, item, self._read_clock, by_wall=True)
+        return error

@@ -42,6 +42,7 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     args, spec = command[1:], plan.spec
     if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
+    session.last_command = plan.name  # first: whoever looks for a command that takes long finds it in CLIENT LIST
     began = perf_counter()
     try:
         data = session.encode(reply := evaluate(spec, args, session.db, server.wall_ms))
@@ -63,7 +64,6 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
         server.stats.keyspace_hits += 1
     else:
         server.stats.count_empty(reply)
-    session.last_command = plan.name
     session.run_bytes += len(data)
     if session.run_bytes > FLUSH_BYTES:
         write_much(session)

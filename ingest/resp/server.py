@@ -44,13 +44,13 @@ from ingest.resp.settings import Address, RespSettings
 from ingest.resp.slowlog import SlowLog
 from ingest.resp.spread import Spread
 from ingest.resp.stats import SAMPLE_SECONDS, Stats
+from ingest.resp.stopping import finish
 from ingest.resp.tls import server_context
 from ingest.resp.transactions import unwatch
 from ingest.seat import Seat
 from ingest.seldom import Seldom
 from ingest.slices import Slices
 
-_CLOSE_SECONDS: Final = 4.0
 _MICROSECOND: Final = 1e-6
 
 logger = structlog.get_logger(__name__)
@@ -153,21 +153,14 @@ class Server:
         self.refresh()
 
     async def drain(self) -> None:
-        """Take no more clients and no more writes, and answer those under way."""
-        for listener in self._listeners:
-            listener.close()
-        for lane in self.lanes.values():
-            lane.closing = True
-        self.refresh()
+        """Take no more clients and no more writes, and answer those under way, and reads that are suspended."""
+        self._stop_taking()
         self.blocked.end()
-        until = monotonic() + _CLOSE_SECONDS
-        while any(lane.pending_events for lane in self.lanes.values()) and monotonic() < until:  # noqa: ASYNC110 - see there
-            await asyncio.sleep(0.005)
+        await finish(self)
 
     async def close(self) -> None:
         """Close every connection."""
-        for listener in self._listeners:
-            listener.close()
+        self._stop_taking()
         if self._cron is not None:
             self._cron.cancel()
         await self.bus.close()
@@ -178,10 +171,17 @@ class Server:
         for listener in self._listeners:
             await listener.wait_closed()
 
+    def _stop_taking(self) -> None:
+        """From now on there are no new clients, and no command takes the short way or is a write."""
+        for listener in self._listeners:
+            listener.close()
+        for lane in self.lanes.values():
+            lane.closing = True
+        self.refresh()
+
     async def _listen(self, address: Address, **options: Any) -> int:
         loop = asyncio.get_running_loop()
-        backlog = 511  # as Redis
-        listener = await loop.create_server(lambda: Connection(self), *address, backlog=backlog, **options)
+        listener = await loop.create_server(lambda: Connection(self), *address, backlog=511, **options)  # as Redis
         self._listeners.append(listener)
         port: int = listener.sockets[0].getsockname()[1]
         return port
