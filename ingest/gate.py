@@ -134,6 +134,10 @@ class Gate:
         """
         return await self.slices.call(self, work)
 
+    def hold(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns, which reads what is behind the machine: it may be suspended, and nobody enters then."""
+        return work()
+
     def rollback(self) -> None:
         """`Machine.rollback`, behind what is suspended in it; nothing when the machine is closed."""
         self.enter()

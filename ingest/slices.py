@@ -29,7 +29,10 @@ SLICE_SECONDS: Final = 0.005
 
 Callers = frozenset[CodeType] | None
 
-_MACHINE: Final[tuple[CodeType, ...]] = (Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__)
+_MACHINE: Final[tuple[CodeType, ...]] = (
+    *(Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__),
+    Gate.hold.__code__,
+)
 _SOON_SECONDS: Final = 0.0005  # when the signal met no place where it may suspend
 _IDLE_MAX: Final = 32
 
@@ -169,8 +172,8 @@ class Slices:
             return False
         inside = entrance.f_locals.get("self")
         handle = asyncio.get_running_loop().call_soon(self.go_on, fiber)
-        if isinstance(inside, Machine):
-            next(gate for gate in self._gates if gate.machine is inside).suspend(fiber, handle)
+        if isinstance(inside, (Machine, Gate)):
+            next(gate for gate in self._gates if inside in (gate, gate.machine)).suspend(fiber, handle)
         self.suspensions += 1
         self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
         self._leave(fiber)

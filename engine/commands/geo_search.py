@@ -34,6 +34,7 @@ from engine.geo.geohash import Position, position_of
 from engine.geo.shapes import Circle, Shape
 from engine.key import Key
 from engine.layouts.base import ZSET
+from engine.ordering import in_order
 from engine.registry import command
 from engine.replies import Reply, bounded
 from engine.transaction import Transaction
@@ -246,7 +247,7 @@ def _sorted(search: Search, found: Iterator[_Found]) -> list[_Found]:
     if reverse is None and search.count and not search.any:
         reverse = False
     if reverse is not None:
-        members.sort(key=_distance, reverse=reverse)
+        members = in_order(members, _distance, reverse=reverse)
     return members[: search.count or None]
 
 

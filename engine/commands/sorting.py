@@ -17,6 +17,7 @@ from engine.errors import NOT_AN_INTEGER, SYNTAX, WRONG_TYPE, CommandError
 from engine.key import Key
 from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
 from engine.numbers import parse_double, parse_int
+from engine.ordering import in_order
 from engine.registry import command
 from engine.replies import Reply, bounded
 from engine.transaction import Transaction
@@ -225,7 +226,7 @@ def _ordered(tx: Transaction, elements: list[bytes], options: _Options) -> list[
         ranks = list(zip([weight is not None for weight in weights], shown, strict=True))
     else:
         ranks = list(zip(map(_number, weights), elements, strict=True))
-    order = sorted(range(len(elements)), key=ranks.__getitem__, reverse=options.descending)
+    order = in_order(range(len(elements)), ranks.__getitem__, reverse=options.descending)
     return [elements[at] for at in order]
 
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from engine.encoding import pack_score, parse_score
 from engine.key import Key, Records
 from engine.layouts.base import SET
+from engine.ordering import in_order
 from engine.transaction import Transaction
 from engine.types import set_algebra, zsets
 
@@ -84,7 +85,7 @@ def difference(first: Source, others: list[Source]) -> Scores:
 
 def ordered(found: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, float]]:
     """Members and scores in the order of a sorted set."""
-    return sorted(found, key=_score_then_member)
+    return in_order(list(found), _score_then_member)
 
 
 def store(tx: Transaction, name: bytes, found: Scores) -> int:

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.digest import combine, digest
+from engine.digest import Digest, combine, digest
 from engine.errors import CommandError
 from engine.layouts import LAYOUTS
 from engine.numbers import parse_double, parse_int
 from engine.registry import SPECS
 from engine.replies import OK, Reply, Status
+from ingest.gate import AbandonedError
 from ingest.resp.items import Awaited
 from ingest.resp.registry import server_command
+from ingest.resp.stopping import CLOSED
 
 if TYPE_CHECKING:
+    from ingest.resp.lane import Lane
     from ingest.resp.session import Session
 
 _NOT_ALLOWED: Final = (
@@ -65,14 +69,20 @@ def _help(session: Session, args: list[bytes]) -> Reply:
     return [Status(line.encode()) for line in _HELP.splitlines()]
 
 
-def _digest(session: Session, args: list[bytes]) -> Reply:
-    """All at once, so that it is the digest of one moment; the server answers nobody meanwhile."""
-    digests = []
-    for lane in session.server.lanes.values():
-        layout = LAYOUTS[lane.machine.home.layout](lane.partition)
-        with lane.seat.reading():
-            digests.append(digest(lane.seat.worker.store, layout, lane.machine.clock_ms))
+async def _digest(session: Session, args: list[bytes]) -> Reply:
+    """Of each partition at one moment: it answers nobody else meanwhile."""
+    gates = [(lane, lane.seat.worker.gate) for lane in session.server.lanes.values()]
+    try:
+        digests = [await gate.call(partial(gate.hold, partial(_digest_of, lane))) for lane, gate in gates]
+    except AbandonedError:
+        raise CommandError(CLOSED.message) from None
     return Status(str(combine(digests)).encode())
+
+
+def _digest_of(lane: Lane) -> Digest:
+    layout = LAYOUTS[lane.machine.home.layout](lane.partition)
+    with lane.seat.reading():
+        return digest(lane.seat.worker.store, layout, lane.machine.clock_ms)
 
 
 def _error(session: Session, args: list[bytes]) -> Reply:
