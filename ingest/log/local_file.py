@@ -12,7 +12,7 @@
 
 Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
 (`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
-links nor sums; format 2 had the same tables, with longer seals (`ingest.log.local_format_2`).
+links nor sums; format 2 had these tables, with longer seals (`ingest.log.local_format_2`).
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -307,7 +307,7 @@ def _identity(connection: sqlite3.Connection, path: Path) -> Identity:
     if sum_of(*fields) != total:
         raise damaged(path, "the table `log` is not as it was written")
     for name, definition in tables.items():
-        if _TABLES.get(name) != definition:
+        if _TABLES.get(name) != definition and not (row[0] == 2 and is_set_backs_of_2(definition)):
             raise damaged(path, f"the definition of the table {name!r} is not what slotlog writes")
     if missing := _REQUIRED - tables.keys():
         raise damaged(path, f"the table {min(missing)!r} is missing")
@@ -329,6 +329,11 @@ _TABLES: Final = {
     for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, SET_BACKS, REDRIVEN, REDRIVEN_TRIGGER)
 }
 _REQUIRED: Final = {"log", "partitions", "records", "dead_letters"}
+
+
+def is_set_backs_of_2(definition: str) -> bool:
+    """Whether this is the table `set_backs` as format 2 made it at first, without sums."""
+    return definition == _TABLES["set_backs"].replace(", sum BLOB", "")
 
 
 def is_format_1(tables: dict[str, str]) -> bool:

@@ -26,6 +26,7 @@ from ingest.log.local_file import (
     UPGRADE,
     Identity,
     is_format_1,
+    is_set_backs_of_2,
     patiently,
     read_identity,
     tables_of,
@@ -85,13 +86,13 @@ def _change_tables(connection: sqlite3.Connection, path: Path) -> None:
     if is_format_1(tables):
         _change_from_1(connection, old)
     else:
-        _change_from_2(connection, old)
+        _change_from_2(connection, old, tables)
     identity = old._replace(format=FORMAT)
     connection.execute("DELETE FROM log")
     connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*identity, sum_of(*identity)))
 
 
-def _change_from_2(connection: sqlite3.Connection, old: Identity) -> None:
+def _change_from_2(connection: sqlite3.Connection, old: Identity, tables: dict[str, str]) -> None:
     for partition in range(old.partitions):
         try:
             head = head_of(connection, partition)
@@ -100,6 +101,10 @@ def _change_from_2(connection: sqlite3.Connection, old: Identity) -> None:
         link = root(old.id, partition)
         set_head(connection, partition, head._replace(begin_link=link, link=link))
         connection.execute("INSERT INTO upgrade VALUES (?, ?)", (partition, head.begin_offset))
+    if is_set_backs_of_2(tables.get("set_backs", "")):
+        connection.create_function("sum_of", -1, sum_of, deterministic=True)
+        connection.execute("ALTER TABLE set_backs ADD COLUMN sum BLOB")
+        connection.execute("UPDATE set_backs SET sum = sum_of(partition, offset)")
 
 
 def _change_from_1(connection: sqlite3.Connection, old: Identity) -> None:

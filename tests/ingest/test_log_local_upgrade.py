@@ -18,6 +18,8 @@ from ingest.letters import LocalLetters, Wanted
 from ingest.log import local_upgrade
 from ingest.log.local import LocalLog
 from ingest.log.local_chain import sum_of
+from ingest.log.local_file import SET_BACKS
+from ingest.log.local_scan import scan_letters
 from tests.ingest.reading import append, read
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -234,3 +236,24 @@ async def test_upgrade_to_format_2_that_was_not_finished(tmp_path: Path) -> None
     with pytest.raises(LogRecordError, match="the record at offset 2 "):
         await read(log.reader({0: 2}), 1)
     await log.close()
+
+
+async def test_times_set_back_in_format_2(tmp_path: Path) -> None:
+    """Marks that times were set back, which had no checksums in format 2, get them; other definitions are refused."""
+    old = made(tmp_path / "old.sqlite3", 2)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute(SET_BACKS.replace(", sum BLOB", ""))
+        connection.execute("INSERT INTO set_backs VALUES (1, 2)")
+        connection.commit()
+    log = await opened(old)
+    with closing(sqlite3.connect(old)) as connection:
+        assert [] == list(scan_letters(connection))
+        assert [(1, 2, sum_of(1, 2))] == connection.execute("SELECT partition, offset, sum FROM set_backs").fetchall()
+    assert 2 == await log.offset_at(1, TIME_MS + 11)
+    await log.close()
+
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("DROP TABLE set_backs")
+        connection.execute(SET_BACKS.replace(", sum BLOB", ""))
+    with pytest.raises(LogDamagedError, match="the definition of the table 'set_backs' is not what slotlog writes"):
+        await opened(old)
