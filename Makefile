@@ -64,13 +64,16 @@ test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all 
 	$(call need,promtool --version,Prometheus with promtool,prometheus)
 	$(call need,systemd-analyze --version,the checker of systemd units,systemd)
 	$(call need,curl --version,curl,curl)
+	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,chromium --version,Chromium for the test of the status page,chromium)
 	$(call say,pytest)
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle; flip 1,000 bits of a log (COMMANDS=20000)
+nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle; flip bits; let a disk fail (COMMANDS=20000)
+	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call say,pytest)
+	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 

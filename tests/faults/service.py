@@ -75,6 +75,10 @@ class ServiceProcess:
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=seconds)
 
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
     def exit_code(self, seconds: float = _START_SECONDS) -> int:
         """Wait for an end that nobody asked for."""
         return self._process.wait(timeout=seconds)
