@@ -23,7 +23,7 @@ _GROWS: Final = (
     "pfadd pfmerge psetex restore rpoplpush rpush rpushx sadd sdiffstore set setbit setex setnx setrange sinterstore "
     "sort sunionstore xadd zadd zdiffstore zincrby zinterstore zrangestore zunionstore"
 )
-_DENY_OOM: Final = frozenset(_GROWS.split())
+DENY_OOM: Final = frozenset(_GROWS.split())
 """Commands that may need more memory, which Redis refuses when it has none left."""
 
 _STORES: Final = (
@@ -144,7 +144,7 @@ def _of_engine(spec: Spec) -> Entry:
     name = spec.name.decode().lower()
     categories = _categories(name)
     flags = ["write" if spec.write else "readonly"]
-    flags += ["denyoom"] if name in _DENY_OOM else []
+    flags += ["denyoom"] if name in DENY_OOM else []
     flags += ["fast"] if "fast" in categories else []
     keys = _keys(name, spec.usage, write=spec.write)
     if not all(each.fixed for each, _ in keys):

@@ -66,6 +66,7 @@ def _real() -> tuple[Parameter, ...]:
     limits = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
     return (
         Parameter("maxclients", integer(1, 2**32 - 1), "10000", mutable=True),
+        Parameter("maxmemory", memory(0, INT64_MAX), "0", mutable=True),
         Parameter("maxmemory-clients", SHARE, str(1024 * _MIB), mutable=True),
         Parameter("timeout", seconds, "0", mutable=True),
         Parameter("tcp-keepalive", seconds, "300", mutable=True),
@@ -142,7 +143,6 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "auto-aof-rewrite-percentage": "0",
     "no-appendfsync-on-rewrite": "no",
     "stop-writes-on-bgsave-error": "yes",
-    "maxmemory": "0",
     "maxmemory-policy": "noeviction",
     "maxmemory-samples": "5",
     "lfu-log-factor": "10",

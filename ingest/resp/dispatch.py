@@ -24,6 +24,7 @@ from ingest.resp.protocol import TooLarge
 from ingest.resp.pubsub import allowed_while_subscribed, not_while_subscribed
 from ingest.resp.registry import CONTAINERS, find_subcommand
 from ingest.resp.replies import NO_REPLY
+from ingest.resp.shortage import OUT_OF_MEMORY
 from ingest.resp.transactions import aborted, reads_here, show_when_run
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:
             return denied
+    if session.server.shortage.refuses(session, plan):
+        return OUT_OF_MEMORY
     if session.protocol == 2 and session.is_subscriber and not allowed_while_subscribed(plan.name):
         return CommandError(not_while_subscribed(plan.shown))
     if session.monitoring and not allowed_while_monitoring(plan):

@@ -121,7 +121,7 @@ def _memory(server: Server) -> Fields:
         ("used_memory_rss", use.rss_bytes),
         ("used_memory_peak", use.peak_bytes),
         ("total_system_memory", use.system_bytes),
-        ("maxmemory", 0),
+        ("maxmemory", server.config["maxmemory"]),
     ):
         yield name, size
         yield f"{name}_human", _human(size)

@@ -41,6 +41,7 @@ from ingest.resp.plans import Plan, Plans
 from ingest.resp.pubsub import PubSub
 from ingest.resp.session import Session
 from ingest.resp.settings import Address, RespSettings
+from ingest.resp.shortage import Shortage
 from ingest.resp.slowlog import SlowLog
 from ingest.resp.spread import Spread
 from ingest.resp.stats import SAMPLE_SECONDS, Stats
@@ -90,15 +91,13 @@ class Server:
         self.slices = Slices()
         self.plans, self.stats = Plans(), Stats()
         self.pubsub = PubSub()
-        self.monitors = Monitors()
-        self.slowlog, self.latency = SlowLog(), Latency()
+        self.monitors, self.slowlog, self.latency = Monitors(), SlowLog(), Latency()
         self.notifications = Notifications(self.pubsub)
         self.blocked = Blocked(self)
-        self.pause = Pause(self)
+        self.pause, self.shortage = Pause(self), Shortage(self)
         self.spread = Spread(self.lanes, self.partitions)
         self.cluster = map_of(settings, 0)
-        self.bus = Bus(self)
-        self.heap = Heap()
+        self.bus, self.heap, self.refusals = Bus(self), Heap(), Seldom()
         self.run_id = secrets.token_hex(20)
         self.read_clock = ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
@@ -107,7 +106,6 @@ class Server:
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self.slow_seconds = self.config["slowlog-log-slower-than"] * _MICROSECOND
         self._crowd: dict[Session, None] = {}
-        self.refusals = Seldom()
         self._loading: dict[int, None] = {}
         self._listeners: list[asyncio.Server] = []
         self._cron: asyncio.Task[None] | None = None
@@ -195,6 +193,7 @@ class Server:
                 self.stats.sample(monotonic(), self.plans.calls)
                 cut_off(self)
                 evict(self)
+                self.shortage.look()
                 self.heap.look()
                 self.pause.end_if_due()
                 self.flush()
@@ -240,7 +239,8 @@ class Server:
     def refresh(self) -> None:
         """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
         self.evaluate = None
-        if not self.clustered and len(self.lanes) == 1 and not self.pause.is_on and not self.monitors.any:
+        held = self.pause.is_on or self.monitors.any or self.shortage.is_on
+        if not (held or self.clustered) and len(self.lanes) == 1:
             lane = self.lanes[0]
             if lane.refusal(write=True) is None and lane.seat.condition is Condition.RUNNING:
                 self.evaluate = lane.machine.evaluate
