@@ -81,8 +81,10 @@ def _parse_share(text: str, _now: Any) -> int:
     if not text.endswith("%"):
         return _within(_bytes(text), 0, INT64_MAX)
     percent = parse_int(text[:-1].encode(errors="surrogateescape"))
-    if percent is None or not 0 <= percent <= 100:
+    if percent is None or percent < 0:
         raise ValueError("argument must be a memory or percent value")
+    if percent > 100:
+        raise ValueError("percentage argument must be less or equal to 100")
     return -percent
 
 

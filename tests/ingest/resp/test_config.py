@@ -25,7 +25,7 @@ def shown_oracle(oracle: Connection) -> Iterator[Connection]:
 
 
 CHANGED = (
-    *("maxclients", "timeout", "tcp-keepalive", "client-query-buffer-limit", "client-output-buffer-limit"),
+    *("maxclients", "maxmemory", "timeout", "tcp-keepalive", "client-query-buffer-limit", "client-output-buffer-limit"),
     *("proto-max-bulk-len", "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"),
     *("latency-tracking", "latency-tracking-info-percentiles", "notify-keyspace-events", "acllog-max-len"),
     *DEFAULT_KNOBS,
@@ -39,6 +39,14 @@ REQUESTS = (
     "maxclients 4294967296",
     "maxclients x",
     "MaxClients 77",
+    *("maxmemory 100gb", "maxmemory 1tb", "maxmemory -1", "maxmemory 1%", "maxmemory 0"),
+    *(
+        "maxmemory-clients 5%",
+        "maxmemory-clients 101%",
+        "maxmemory-clients -5%",
+        "maxmemory-clients x%",
+        "maxmemory-clients 0",
+    ),
     "timeout 2147483647",
     "timeout 2147483648",
     "timeout 1.5",
