@@ -31,6 +31,7 @@ from ingest.resp.access import denial
 from ingest.resp.entries import event_entry
 from ingest.resp.fills import EITHER, UNKNOWN, Fill, StoredKey, fills_of
 from ingest.resp.items import NOTHING_WRITTEN, Item
+from ingest.resp.stopping import about_keys
 from ingest.resp.waiters import NoLongerAllowedError, Place, Pop, Waiter, Wish
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Blocked:
         lane = self._server.lane_of(wish.keys)
         refusal = lane.refusal(write=True)
         if refusal is not None:
-            raise refusal
+            raise about_keys(refusal, self._server.partitions)
         name, *args = wish.event
         entry = event_entry(lane.partition, name, args, keys_of(name, args), db=session.db)
         done = asyncio.get_running_loop().create_future()

@@ -25,6 +25,7 @@ from ingest.resp.pubsub import allowed_while_subscribed, not_while_subscribed
 from ingest.resp.registry import CONTAINERS, find_subcommand
 from ingest.resp.replies import NO_REPLY
 from ingest.resp.shortage import OUT_OF_MEMORY
+from ingest.resp.stopping import about_keys
 from ingest.resp.transactions import aborted, reads_here, show_when_run
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
         refusal = pattern_refusal(spec, args)
         if refusal is not None:
             return CommandError(refusal)
-    return lane.refusal(write=plan.write)
+    unready = lane.refusal(write=plan.write)
+    return None if unready is None else about_keys(unready, session.server.partitions)
 
 
 def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:

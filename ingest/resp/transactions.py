@@ -28,6 +28,7 @@ from ingest.resp.items import ITEM_BYTES
 from ingest.resp.plans import Plan
 from ingest.resp.replies import NO_REPLY
 from ingest.resp.steps import Run, Step, evaluate
+from ingest.resp.stopping import about_keys
 
 if TYPE_CHECKING:
     from ingest.resp.lane import Lane
@@ -85,7 +86,7 @@ def execute(session: Session, plan: Plan) -> Reply:
         lane = _lane_of(session, keys)
         if reading:
             return _read(session, lane, steps)
-        _check(lane, write=True)
+        _check(session, lane, write=True)
         cell = ExecCell(session, plan, steps, _entry(session, lane, steps, keys, watch_id), watch_id)
     except CommandError:
         unwatch(session)
@@ -121,17 +122,17 @@ def _lane_of(session: Session, keys: list[bytes]) -> Lane:
     return server.lanes[watched] if watched is not None and not keys else server.lane_of(keys)
 
 
-def _check(lane: Lane, *, write: bool) -> None:
+def _check(session: Session, lane: Lane, *, write: bool) -> None:
     """Raise why the lane takes nothing now."""
     refusal = lane.refusal(write=write)
     if refusal is not None:
-        raise refusal
+        raise about_keys(refusal, session.server.partitions)
 
 
 def _read(session: Session, lane: Lane, steps: list[Step]) -> Reply:
     """All of it here and now, without an event: the replies, or a coroutine that finds them."""
     if any(step.plan.spec is not None for step in steps):
-        _check(lane, write=False)
+        _check(session, lane, write=False)
     began = perf_counter()
     try:
         outcomes = evaluate(session, lane, steps, wall_ms=session.server.wall_ms)
@@ -143,7 +144,7 @@ def _read(session: Session, lane: Lane, steps: list[Step]) -> Reply:
 async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> Reply:
     """`_read` of keys that are due, which a TICK in the log removes; by the wall clock when the log is away."""
     tick = await lane.write(b"TICK", [])
-    _check(lane, write=False)
+    _check(session, lane, write=False)
     at_ms = session.server.wall_ms if isinstance(tick, CommandError) else 0
     slices = session.server.slices
     outcomes, seconds = await slices.in_fiber(

@@ -166,7 +166,7 @@ class Recorder:
 
 def _is_refused(reply: Any) -> bool:
     """Whether the server did nothing, since it is not up yet."""
-    return isinstance(reply, ErrorReply) and reply.text.startswith(b"LOADING ")
+    return isinstance(reply, ErrorReply) and reply.text.startswith((b"LOADING ", b"CLUSTERDOWN "))
 
 
 def _text(reply: Any) -> str | None:

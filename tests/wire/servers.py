@@ -60,7 +60,9 @@ class RespServer:
         connection = self.connect()
         try:
             answer = connection.call("EXISTS", "nosuch")
-            return answer == 0 or (type(answer) is ErrorReply and answer.text.startswith((b"MOVED", b"CLUSTERDOWN")))
+            return answer == 0 or (
+                type(answer) is ErrorReply and answer.text.startswith((b"MOVED", b"CLUSTERDOWN Hash slot"))
+            )
         finally:
             connection.close()
 

@@ -13,6 +13,7 @@ from ingest.resp.cell import Cell
 from ingest.resp.entries import event_entry
 from ingest.resp.registry import server_command
 from ingest.resp.replies import NO_REPLY
+from ingest.resp.stopping import about_keys
 from ingest.resp.transactions import Queue, execute, unwatch
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def watch(session: Session, args: list[bytes]) -> Reply:
     lane = server.lane_of(args)
     refusal = lane.refusal(write=True)
     if refusal is not None:
-        raise refusal
+        raise about_keys(refusal, server.partitions)
     number = slot(args[0])
     if session.watched_partition is None:
         # A new name for each transaction: one that the log still holds from a crash means nothing to this one.

@@ -223,6 +223,26 @@ async def test_loading_until_the_log_is_applied(tmp_path: Path) -> None:
     assert [b"2500", 2501, b"1"] == late
 
 
+async def test_loading_in_a_cluster(tmp_path: Path) -> None:
+    """In a cluster commands with keys are answered CLUSTERDOWN meanwhile, which clients try again; others LOADING."""
+    async with serving(tmp_path, partitions=2) as live:
+        await live.log.append_as_another(*[event("INCR", "b", partitions=2, key=b"b")] * 2500)
+    begin = asyncio.Event()
+    commands = "GET b", "INCR b", "BLPOP b 1", "WATCH b", "MULTI", "GET b", "PING"
+    async with serving(tmp_path, partitions=2, begin=begin) as live:
+        client = await live.client()
+        early = await pipeline(client, *commands)
+        begin.set()
+        await until(lambda: live.server.lanes[0].machine.next_offset == 2500)
+        late = await live.ask("GET", "b")
+
+    down = ErrorReply(b"CLUSTERDOWN slotlog is applying its log")
+    loading = ErrorReply(b"LOADING slotlog is applying its log")
+    assert ([down] * 4, SimpleString(b"OK"), down) == (early[:4], early[4], early[5])
+    assert [loading] == early[6:]
+    assert b"2500" == late
+
+
 async def test_the_end_of_a_server_answers_what_is_under_way(tmp_path: Path) -> None:
     """While it drains, accepted writes are acknowledged, new ones are refused, reads go on."""
     async with serving(tmp_path, prepare=slow) as live:
