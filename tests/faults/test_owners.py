@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.faults.workers import WorkerProcess, worker_options
+from tests.faults.workers import WorkerProcess, new_topic, worker_options
 from tests.ops.verbs import get, wait_until
 from tests.real.process import free_ports
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
-def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty log of either kind."""
-    if request.param == "kafka":
-        yield f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
-    else:
-        yield f"sqlite:///{tmp_path / 'log.sqlite3'}"
-
-
-def started(stack: ExitStack, tmp_path: Path, log_url: str, names: str, topic: str) -> list[WorkerProcess]:
+def started(stack: ExitStack, tmp_path: Path, log_url: str, names: str) -> list[WorkerProcess]:
     """Workers of a topic with two partitions, each with a state of its own, that own the first one."""
-    workers = []
+    workers, topic = [], new_topic()
     for name, port in zip(names, free_ports(len(names)), strict=True):
-        options = worker_options(tmp_path / name, log_url, port, 2, 0)
-        options[options.index("--topic") + 1] = topic
+        options = worker_options(tmp_path / name, log_url, topic, port, 2, 0)
         workers.append(stack.enter_context(WorkerProcess(port, options)))
     return workers
 
@@ -39,9 +27,8 @@ def test_two_owners_and_none(tmp_path: Path, log_url: str) -> None:
 
     Once one is killed the other is alone again.
     """
-    topic = "t" if log_url.startswith("sqlite") else f"t-{uuid.uuid4().hex}"
     with ExitStack() as stack:
-        first, second = started(stack, tmp_path, log_url, "ab", topic)
+        first, second = started(stack, tmp_path, log_url, "ab")
         for worker in (first, second):
             wait_until(lambda: worker.metric("slotlog_partition_owners", 'partition="0"') == 2, "the other")  # noqa: B023 - called at once
             wait_until(lambda: "slotlog_partitions_unowned 1" in metrics(worker), "the partition of nobody")  # noqa: B023 - as above

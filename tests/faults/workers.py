@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -52,8 +53,12 @@ class WorkerProcess:
 
     def metric(self, name: str, labels: str = "") -> float:
         """A value of /metrics."""
+        return self.metrics(name)[labels]
+
+    def metrics(self, name: str) -> dict[str, float]:
+        """The values of a metric by labels."""
         assert self.service is not None
-        return metric(self.service, name)[labels]
+        return metric(self.service, name)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -79,30 +84,39 @@ class WorkerProcess:
             self.service.__exit__(kind, error, trace)
 
 
-def worker_options(data: Path, log_url: str, port: int, partitions: int, own: int | str, peers: str = "") -> list[str]:
+def new_topic() -> str:
+    """A name that no other test has: the broker is that of all."""
+    return f"workers-{uuid.uuid4().hex}"
+
+
+def worker_options(
+    data: Path, log_url: str, topic: str, port: int, partitions: int, own: int | str, peers: str = ""
+) -> list[str]:
     """The options of one worker."""
-    options = ["--data", str(data), "--log", log_url, "--topic", "workers", "--partitions", str(partitions)]
+    options = ["--data", str(data), "--log", log_url, "--topic", topic, "--partitions", str(partitions)]
     options += ["--own", str(own), "--resp", f"127.0.0.1:{port}", "--http", "127.0.0.1:0"]
     return [*options, "--peers", peers] if peers else options
 
 
 @contextmanager
-def running_workers(directory: Path, count: int, log_url: str = "") -> Iterator[list[WorkerProcess]]:
-    """Workers of a topic with a partition each, on the embedded log unless told otherwise, whose links are up."""
-    log_url = log_url or f"sqlite:///{directory / 'log.sqlite3'}"
-    ports = free_ports(count)
+def running_workers(directory: Path, count: int, log_url: str) -> Iterator[list[WorkerProcess]]:
+    """Workers of a topic with a partition each, whose links are up."""
+    topic, ports = new_topic(), free_ports(count)
     peers = ",".join(f"{partition}=127.0.0.1:{port}" for partition, port in enumerate(ports))
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(
-                WorkerProcess(port, worker_options(directory / f"data-{number}", log_url, port, count, number, peers))
+            WorkerProcess(
+                port, worker_options(directory / f"data-{number}", log_url, topic, port, count, number, peers)
             )
             for number, port in enumerate(ports)
         ]
         for worker in workers:
-            wait_until(lambda: len(_to(worker)) == count - 1, "links")  # noqa: B023 - called at once
+            stack.enter_context(worker)
+        for worker in workers:
+            wait_until(lambda: len(links_of(worker)) == count - 1, "links")  # noqa: B023 - called at once
         yield workers
 
 
-def _to(worker: WorkerProcess) -> list[Any]:
+def links_of(worker: WorkerProcess) -> list[Any]:
+    """The connections to other workers that are up."""
     return [link for link in worker.call("CLUSTER", "LINKS") if link[1] == b"to"]
