@@ -198,7 +198,7 @@ class Slices:
     def running_seconds(self) -> float:
         """A clock that stands still while the caller is suspended, for how long something may go on."""
         fiber = getcurrent()
-        return perf_counter() - (fiber.away_seconds if isinstance(fiber, Fiber) else 0.0)
+        return perf_counter() - fiber.away_seconds if type(fiber) is Fiber else perf_counter()
 
     def own_seconds(self, began: float) -> float:
         """How long the caller has run since `began`, on `perf_counter`'s clock: without the time it was suspended."""

@@ -57,6 +57,8 @@ def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_c
     if positions and seat.worker.is_held(positions[-1].offset, positions[-1].time_ms):
         raise UnusualError
     answers: Answers = []
+    if len(items) == len(positions) <= _RUN_EVENTS_MAX:  # writes only, and one run of them: as usual
+        return Part(answers, [_apply_run(machine, items, positions, answers)], len(items))
     done: list[Applied] = []
     running_seconds = seat.worker.gate.slices.running_seconds
     ends = running_seconds() + PART_SECONDS
@@ -75,7 +77,7 @@ def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_c
             done.append(_apply_run(machine, items[at:end], run, answers))
             written += end - at
             at = end
-        if size > _PART_BYTES or running_seconds() > ends:
+        if size > _PART_BYTES or (at < len(items) and running_seconds() > ends):
             break
     return Part(answers, done, written)
 

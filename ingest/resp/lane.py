@@ -34,6 +34,7 @@ from ingest.resp.entries import event_entry
 from ingest.resp.items import ITEM_BYTES, NOTHING_WRITTEN, Awaited, Group, Item, Tick, log_record, without_gaps
 from ingest.resp.outbox import Outbox
 from ingest.resp.stopping import CLOSED, in_the_log, stopping
+from ingest.resp.wakeup import Wakeup
 from ingest.seat import Seat
 
 PENDING_EVENTS_MAX: Final = 50_000
@@ -65,7 +66,7 @@ class Lane:
         self._durable: deque[Group] = deque()
         self._busy = self._advancing = self._going_on = self.ticking = self.closing = self._closed = False
         self._failure: Exception | None = None
-        self._moved, self._stood_still = asyncio.Event(), asyncio.Event()
+        self._moved, self._stood_still = Wakeup(), Wakeup()
         self.on_submitted: Callable[[Lane, Item], None] | None = None  # told of each write that is queued
 
     # ------------------------------------------------------------------ how it is
@@ -200,8 +201,7 @@ class Lane:
 
     def moved(self) -> None:
         """A batch is committed, of whoever's records."""
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._moved.wake()
 
     async def settled(self) -> None:
         """Wait until it is known of everything that was sent whether it is in the log, and where."""
@@ -256,8 +256,7 @@ class Lane:
         finally:
             self._advancing = False
             self._outbox.go_on()
-            self._stood_still.set()
-            self._stood_still = asyncio.Event()
+            self._stood_still.wake()
 
     def _advance_group(self, machine: Machine, items: list[Item], positions: list[Position]) -> bool:
         """Apply and answer a group; False: it is not its turn, or it was its beginning alone, or met trouble."""

@@ -159,8 +159,12 @@ class Stats:
 
     def count_changes(self, applied: Applied) -> None:
         """Count what a batch that changed something has done: its writes, but for those that were refused."""
-        writes = sum([count for name, count in applied.commands.items() if name in _CHANGING])
-        self.changes_since_save += max(0, writes - applied.rejected)
+        writes = -applied.rejected
+        for name, count in applied.commands.items():
+            if name in _CHANGING:
+                writes += count
+        if writes > 0:
+            self.changes_since_save += writes
 
     def count_cleaned(self, cleaned: Cleaned) -> None:
         """Count what has gone because its time was over."""
