@@ -36,10 +36,10 @@ class Cell(Item):
         name: bytes,
         args: list[Any],
         entry: Entry | None = None,
+        command: list[bytes] | None = None,
         spec: Spec | None = None,
         event_id: bytes | None = None,
         watch_id: bytes | None = None,
-        command: list[bytes] | None = None,
     ) -> None:
         # Item's attributes too: measured, the call of its __init__ costs as much as setting them.
         self.name = name
@@ -78,11 +78,13 @@ class Cell(Item):
             swell(session, len(data))
         server.ready[session] = None
         plan = self.plan
-        if seconds > server.slow_seconds or server.tracks_latencies or type(reply) is CommandError:
+        if seconds > server.slow_seconds or type(reply) is CommandError:
             server.account(session, plan, self.command or [self.name, *self.args], reply, seconds)
         else:
             plan.calls += 1
             plan.seconds += seconds
+            if server.tracks_latencies:
+                plan.calls_by_digits[int(seconds * 1e6).bit_length()] += 1
 
     @property
     def is_wanted(self) -> bool:

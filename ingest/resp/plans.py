@@ -13,6 +13,7 @@ _SPELLINGS_MAX: Final = 4096
 _NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
 """Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
 
+_DIGITS_MAX: Final = 64  # of microseconds: more than any command can take
 _FEW: Final = 64
 _SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)", "O(members)", "O(√n)"), _FEW)
 """By complexity of a read: with how many words it needs no fiber (ingest/slices.py), which would take 2 µs."""
@@ -52,14 +53,15 @@ class Plan:
         calls, seconds: how often it ran, and how long in all.
         rejected: how often it was refused before it ran.
         failed: how often it answered with an error.
-        buckets: calls by the power of two of their microseconds, for LATENCY HISTOGRAM.
+        calls_by_digits: calls by how many binary digits their microseconds have. A list: adding to a dict takes 400
+            more of the 31,000 instructions that a GET takes.
     """
 
     __slots__ = (
         "arguments_max",
         "arguments_min",
-        "buckets",
         "calls",
+        "calls_by_digits",
         "event_head",
         "failed",
         "first_key",
@@ -95,7 +97,12 @@ class Plan:
         self.seconds = 0.0
         self.rejected = 0
         self.failed = 0
-        self.buckets: dict[int, int] = {}
+        self.calls_by_digits = [0] * _DIGITS_MAX
+
+    @property
+    def buckets(self) -> dict[int, int]:
+        """Calls by the power of two of their microseconds, for LATENCY HISTOGRAM: those that there were."""
+        return {digits: calls for digits, calls in enumerate(self.calls_by_digits) if calls}
 
     @property
     def write(self) -> bool:

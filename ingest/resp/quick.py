@@ -57,7 +57,7 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     plan.seconds += took
     if server.tracks_latencies:
         digits = int(took * 1e6).bit_length()
-        plan.buckets[digits] = plan.buckets.get(digits, 0) + 1
+        plan.calls_by_digits[digits] += 1
     if took > server.slow_seconds:
         server.note_slow(session, plan, command, took)
     if reply:
@@ -74,18 +74,18 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
 
 def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a write that names one key; False: it takes the general way."""
-    args = command[1:]
+    args, cells = command[1:], session.cells
     lane = session.server.lanes[0]
     if session.db or lane.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
-    if plan.returns_data and len(session.cells) >= session.window.commands:
+    if plan.returns_data and len(cells) >= session.window.commands:
         return False
     value = plan.event_head + pack_arguments(args)
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
         return False
     entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
-    cell = Cell(session, plan, plan.name, args, entry, command=command)
-    session.cells.append(cell)
+    cell = Cell(session, plan, plan.name, args, entry, command)
+    cells.append(cell)
     lane.submit(cell)
     session.last_command = plan.name
     return True

@@ -299,7 +299,7 @@ class Server:
         plan.seconds += seconds
         if self.tracks_latencies:
             digits = int(seconds / _MICROSECOND).bit_length()
-            plan.buckets[digits] = plan.buckets.get(digits, 0) + 1
+            plan.calls_by_digits[digits] += 1
         if isinstance(reply, CommandError):
             plan.failed += 1
             self.stats.count_error(reply.message)

@@ -167,8 +167,8 @@ def test_histogram_reply(resp3: bool) -> None:
     """A command, or all subcommands of a container, with its calls; unknown and unused names are left out."""
     clients = OurClients()
     plans = clients.server.plans.by_name
-    plans[b"ECHO"].buckets = {0: 2}
-    plans[b"CLIENT|ID"].buckets = {1: 1}
+    plans[b"ECHO"].calls_by_digits[0] = 2
+    plans[b"CLIENT|ID"].calls_by_digits[1] = 1
     if resp3:
         clients.say("a", [b"HELLO", b"3"])
     one, two, many = (b"%1", b"%2", b"%2") if resp3 else (b"*2", b"*4", b"*4")
