@@ -104,12 +104,13 @@ class Inbox:
             plan = plans.get(command[0])
             if plan is not None and session.plain:
                 if plan.kind is _READ:
-                    fits = fiber is not None or len(command) <= plan.short_words
-                    if fits and not session.cells and quick.read(session, plan, command):
+                    is_short = fiber is not None or len(command) <= plan.short_words
+                    if is_short and not session.cells and quick.read(session, plan, command):
                         continue
                 elif plan.first_key >= 0 and quick.write(session, plan, command):
                     continue
-            if fiber is None or session.turns.is_over() or session.is_held or not dispatch(session, command):
+            runs_here = fiber is not None or (plan is not None and not plan.takes_time)
+            if not runs_here or session.turns.is_over() or session.is_held or not dispatch(session, command):
                 return at
         return len(commands)
 

@@ -49,6 +49,7 @@ class Plan:
         returns_data: its reply may be large.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
+        takes_time: it may take long before it is on its way or answered, so it runs in a fiber.
         server: of the server, else.
         calls, seconds: how often it ran, and how long in all.
         rejected: how often it was refused before it ran.
@@ -74,6 +75,7 @@ class Plan:
         "short_words",
         "shown",
         "spec",
+        "takes_time",
     )
 
     def __init__(self, name: bytes, kind: Kind, spec: Spec | None = None, server: ServerSpec | None = None) -> None:
@@ -89,6 +91,8 @@ class Plan:
         self.arguments_min = some.arguments_min if some else 0
         self.arguments_max = some.arguments_max if some else 1 << 30
         self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
+        quick = server is not None and server.keys is None and "fast" in server.flags
+        self.takes_time = not (kind is Kind.WRITE or quick)  # a write takes its time behind the log
         self.reset()
 
     def reset(self) -> None:

@@ -250,3 +250,26 @@ async def test_a_long_command_that_comes_lets_the_loop_turn(tmp_path: Path, monk
         assert 2 <= len(reading.told)
         assert ["pause_reading", "resume_reading"] * (len(reading.told) // 2) == reading.told
         assert value == await client.call("GET", "k")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("PING", False), ("SELECT 0", False), ("MSET a 1 b 2", False), ("DEL a b", False), ("KEYS *", True)],
+)
+async def test_only_what_may_take_long_needs_a_fiber(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, expected: bool
+) -> None:
+    """What is answered at once, and a write, which takes its time behind the log, run without a switch of stacks."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        inbox, slices, run = live.server.sessions[1].inbox, live.server.slices, live.server.slices.run
+        works: list[Any] = []
+
+        def noted(work: Any, *args: Any) -> bool:
+            works.append(getattr(work, "__self__", None))
+            return run(work, *args)
+
+        monkeypatch.setattr(slices, "run", noted)
+        await pipeline(client, command)
+
+        assert expected == (inbox in works)
