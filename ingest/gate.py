@@ -39,7 +39,7 @@ class Fiber(greenlet):
         away_seconds: how long it was left, all in all.
     """
 
-    def __init__(self, work: Callable[..., None]) -> None:
+    def __init__(self, work: Callable[..., object]) -> None:
         super().__init__(work)
         self.gate: Gate | None = None
         self.was_left = False

@@ -111,7 +111,7 @@ class Slices:
             raise done
         return bool(done)
 
-    def work_on(self, work: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def work_on(self, work: Callable[..., None], args: tuple[Any, ...]) -> bool | Exception:
         """What a fiber does: one piece of work, then the next one that it is given."""
         fiber = getcurrent()
         assert isinstance(fiber, Fiber)
@@ -127,7 +127,7 @@ class Slices:
                 if fiber.was_left:
                     logger.exception("work_failed")
             if len(self._idle) >= _IDLE_MAX:
-                return
+                return done
             self._idle.append(fiber)
             del work, args
             work, args = fiber.leave(done)

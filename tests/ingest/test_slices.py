@@ -272,3 +272,14 @@ async def test_the_signal_is_given_back() -> None:
 
     assert before == untouched
     assert before == signal.getsignal(signal.SIGALRM)
+
+
+def test_a_fiber_that_is_not_kept_says_what_came_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When enough fibers are idle another one ends with its work: whoever gave it learns that it is done, or failed."""
+    monkeypatch.setattr("ingest.slices._IDLE_MAX", 0)
+    made = Slices()
+    done: list[int] = []
+
+    assert made.run(done.append, 1)
+    with pytest.raises(ValueError, match="not in list"):
+        made.run(done.remove, 7)
