@@ -162,10 +162,11 @@ class LocalLog:
         try:
             self._files.refuse_exchanged()
             heads = [self._query(partial(head_of, partition=each)) for each in range(self._identity.partitions)]
+            works = self._query(local_file.works_of)
         except (LogUnavailableError, LogMismatchError):
             return  # whoever reads or appends hears of it
-        if not self._mark.is_written(self._identity.id, heads):
-            await asyncio.to_thread(self._mark.write, self._identity.id, heads)
+        if not self._mark.is_written(self._identity.id, heads, works):
+            await asyncio.to_thread(self._mark.write, self._identity.id, heads, works)
 
     async def append(self, entries: Sequence[Entry]) -> list[Position]:
         """Append in groups of at most 1,000 rows, each atomic."""

@@ -355,6 +355,17 @@ def changes(connection: sqlite3.Connection) -> tuple[int, int]:
     return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
 
 
+def works_of(connection: sqlite3.Connection) -> int:
+    """How many transactions of the writer changed anything but records."""
+    works: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return works
+
+
+def count_work(connection: sqlite3.Connection) -> None:
+    """One more, in the caller's transaction."""
+    connection.execute(f"PRAGMA user_version = {works_of(connection) + 1}")
+
+
 def make_directory(path: Path) -> None:
     """Make a log's directory, if it is not there.
 

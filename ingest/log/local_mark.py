@@ -1,6 +1,9 @@
 """How far the embedded log was durable, in a small file beside it: LOG-head.
 
-    {"log": ID, "heads": [[NEXT OFFSET, LINK OF THE LAST RECORD], ...], "sum": CHECKSUM}, hexadecimal
+    {"log": ID, "heads": [[NEXT OFFSET, LINK OF THE LAST RECORD], ...], "works": WORKS, "sum": CHECKSUM}, hexadecimal
+
+WORKS is the number of transactions that changed anything but records, dead letters above all; the file counts them in
+SQLite's `user_version`. A mark of an older release has none.
 
 SQLite takes a `-wal` as far as it is sound, and a log file of any age: an earlier prefix of the log is whole, and no
 checksum inside shows that it is not all. So once a second whoever has the log open notes here what is committed, which
@@ -26,17 +29,18 @@ import structlog
 
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from ingest.log.local_chain import sum_of
-from ingest.log.local_file import Identity, code_of, read_identity, steadily_here, translated
+from ingest.log.local_file import Identity, code_of, read_identity, steadily_here, translated, works_of
 from ingest.log.local_heads import Head, head_of, link_at
 
 logger = structlog.get_logger(__name__)
 
 
 class Marked(NamedTuple):
-    """What a mark says: for each partition (next offset, link)."""
+    """What a mark says: for each partition (next offset, link), and how many works there were."""
 
     log_id: bytes
     heads: tuple[tuple[int, bytes], ...]
+    works: int
 
 
 class HeadMark:
@@ -125,12 +129,22 @@ class HeadMark:
                 )
         if failure is not None:
             raise failure
+        works = works_of(connection)
+        if works < marked.works:
+            raise LogMismatchError(
+                Mismatch.TRUNCATED,
+                f"{self._log} lacks the last {marked.works - works} of its changes to dead letters, begins and times, "
+                f"which were durable, as {self._path} says: the file or its -wal is damaged, truncated or an older "
+                f"copy. {way_on}",
+            )
 
     def _read(self) -> Marked | None:
         try:
             said = json.loads(self._path.read_bytes())
             marked = Marked(
-                bytes.fromhex(said["log"]), tuple((offset, bytes.fromhex(link)) for offset, link in said["heads"])
+                bytes.fromhex(said["log"]),
+                tuple((offset, bytes.fromhex(link)) for offset, link in said["heads"]),
+                int(said.get("works", 0)),
             )
             if said["sum"] == _sum(marked):
                 return marked
@@ -142,14 +156,14 @@ class HeadMark:
         logger.warning("head_mark_unreadable", file=str(self._path), error="it is not what was written")
         return None
 
-    def is_written(self, log_id: bytes, heads: Sequence[Head]) -> bool:
+    def is_written(self, log_id: bytes, heads: Sequence[Head], works: int) -> bool:
         """Whether the mark says this already."""
-        return self._written == _marked(log_id, heads)
+        return self._written == _marked(log_id, heads, works)
 
-    def write(self, log_id: bytes, heads: Sequence[Head]) -> None:
+    def write(self, log_id: bytes, heads: Sequence[Head], works: int) -> None:
         """Say that what stands before these heads, which were read from the file, is durable. Blocks for the disk."""
-        marked = _marked(log_id, heads)
-        said = {"log": log_id.hex(), "heads": [[offset, link.hex()] for offset, link in marked.heads]}
+        marked = _marked(log_id, heads, works)
+        said = {"log": log_id.hex(), "heads": [[offset, link.hex()] for offset, link in marked.heads], "works": works}
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
             with new.open("w") as file:
@@ -170,12 +184,12 @@ class HeadMark:
         self._written = marked
 
 
-def _marked(log_id: bytes, heads: Sequence[Head]) -> Marked:
-    return Marked(log_id, tuple((head.next_offset, head.link) for head in heads))
+def _marked(log_id: bytes, heads: Sequence[Head], works: int) -> Marked:
+    return Marked(log_id, tuple((head.next_offset, head.link) for head in heads), works)
 
 
 def _sum(marked: Marked) -> str:
-    return sum_of(marked.log_id, marked.heads).hex()
+    return sum_of(marked.log_id, marked.heads, *([marked.works] if marked.works else [])).hex()
 
 
 def _link(connection: sqlite3.Connection, partition: int, next_offset: int, head: Head) -> bytes | None:

@@ -19,7 +19,7 @@ from ingest.clock import WALL, stamp_ms
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.base import Entry, Position
 from ingest.log.local_chain import LINK_BYTES, OFFSET_BITS, seals_of
-from ingest.log.local_file import BUSY_SECONDS_MAX, code_of, connect, patiently, translated
+from ingest.log.local_file import BUSY_SECONDS_MAX, code_of, connect, count_work, patiently, translated
 from ingest.log.local_files import Files
 from ingest.log.local_heads import Head, head_of, set_head
 
@@ -154,7 +154,7 @@ class Writer(threading.Thread):
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), seconds)
             positions = iter(append_rows(connection, [entry for job in group for entry in job.entries]))
             results = [
-                job.work(connection) if job.work is not None else list(islice(positions, len(job.entries)))
+                _worked(connection, job.work) if job.work is not None else list(islice(positions, len(job.entries)))
                 for job in group
             ]
             committing = True
@@ -180,6 +180,15 @@ class Writer(threading.Thread):
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+def _worked(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Any]) -> Any:
+    """Do `work`, and count it if it changed anything, so that a file which lacks it is known by its mark."""
+    before = connection.total_changes
+    result = work(connection)
+    if connection.total_changes != before:
+        count_work(connection)
+    return result
 
 
 def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[Entry]) -> list[Position] | None:

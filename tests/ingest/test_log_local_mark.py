@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from ingest.dead_letters import DeadLetter, LocalDeadLetters
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.local import LocalLog
 from ingest.log.local_chain import link_behind
@@ -260,3 +262,36 @@ async def test_mark_that_cannot_be_looked_at(
 
     with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
         await opened(whole)
+
+
+async def test_dead_letters_lost_with_the_wal(marked: LocalLog, local_path: Path, tmp_path: Path) -> None:
+    """A `-wal` that has all records, and lacks the last change of dead letters, is refused; reading counts as none."""
+    letters = LocalDeadLetters(marked)
+    await letters.store([DeadLetter("t", 0, 3, 1000, "no event", None, b"x", ())])
+    await letters.read()
+    await marked._write_mark()
+    copy = await copied(marked, local_path, tmp_path / "copy.db")
+    assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "sound.db"))
+    await _damaged_wal(copy)
+
+    with pytest.raises(LogMismatchError, match="lacks the last 1 of its changes to dead letters") as raised:
+        await opened(copy)
+
+    assert raised.value.kind is Mismatch.TRUNCATED
+    beside(copy, "-head").unlink()
+    assert 10 == await end_offset(copy)
+
+
+async def test_mark_without_works(marked: LocalLog, local_path: Path) -> None:
+    """A mark that an older release wrote is held against the log as well."""
+    await marked.close()
+    said = json.loads(beside(local_path, "-head").read_bytes())
+    assert 0 == said.pop("works")
+    beside(local_path, "-head").write_text(json.dumps(said))
+
+    assert 10 == await end_offset(local_path)
+    said["heads"][0][0] = 9
+    beside(local_path, "-head").write_text(json.dumps(said))
+    with capture_logs() as logs:
+        assert 10 == await end_offset(local_path)
+    assert "head_mark_unreadable" in [line["event"] for line in logs]
