@@ -7,7 +7,7 @@ hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `rati
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` have the
-same figures of valkey-server beside theirs, called `valkey_…`.
+same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from benchmarks.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, 
 from benchmarks.compare import Comparison
 from benchmarks.data import DataResult, run_data
 from benchmarks.data_works import DATA_LARGE, DATA_SMOKE, DataSize
+from benchmarks.held import HeldResult, run_held
+from benchmarks.held_works import HELD_LARGE, HELD_SMOKE
 from benchmarks.measure import Result
 from benchmarks.metrics import CountResult, ScrapeResult, run_metrics
 from benchmarks.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
@@ -46,16 +48,16 @@ METRICS: Final = "metrics"
 RECLAIM_BESIDE: Final = "reclaim_beside"
 CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT)
+HELD: Final = "held"
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT, HELD)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
-_AnyResult = (
-    Result | RespResult | DataResult | CountResult | ScrapeResult | BesideResult | CleaningResult | ClientResult
-)
+_OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
+_AnyResult = _OneResult | BesideResult | CleaningResult | ClientResult | HeldResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -113,6 +115,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, help="how often each pass is repeated")
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
+    parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
     options = parser.parse_args()
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
     for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
@@ -131,10 +134,12 @@ def main() -> None:
         data_size, commands=options.events or data_size.commands, pairs=options.pairs or data_size.pairs
     )
     tune_collector()  # as the service does, for both sides
-    asyncio.run(_print(size, resp_size, data_size, names, sources))
+    asyncio.run(_print(size, resp_size, data_size, names, sources, options.rows))
 
 
-async def _print(size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str]) -> None:
+async def _print(
+    size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str], rows: str
+) -> None:
     results: list[AsyncIterator[_AnyResult]]
     results = [run(size, names, sources)]
     if RESP in names:
@@ -149,6 +154,9 @@ async def _print(size: Size, resp_size: RespSize, data_size: DataSize, names: li
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
     if CLIENT in names and EMBEDDED in sources:
         results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
+    if HELD in names and EMBEDDED in sources:
+        held = HELD_SMOKE if size.events <= SMOKE.events else HELD_LARGE
+        results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), rows))
     for lines in results:
         async for result in lines:
             print(result.line(), flush=True)

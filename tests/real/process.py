@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -39,16 +39,24 @@ class Server:
         output: File that its standard output and error are appended to.
         answers: Called until it returns true; it may raise OSError while the server is not up.
         start_timeout_s: How long the first answer may take.
+        environment: More variables for it.
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], output: Path, answers: Callable[[], bool], start_timeout_s: float
+        self,
+        name: str,
+        command: Sequence[str],
+        output: Path,
+        answers: Callable[[], bool],
+        start_timeout_s: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
         self._command = command
         self._output = output
         self._answers = answers
         self._start_timeout_s = start_timeout_s
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,7 +75,12 @@ class Server:
         with self._output.open("ab") as output:
             # A session of its own, so that Ctrl-C in the terminal reaches pytest alone, which then stops it in order.
             self._process = process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         deadline = time.monotonic() + self._start_timeout_s
         while not self._answered():

@@ -6,7 +6,7 @@ The tests of faults are run on valkey-server too, where they must pass: what the
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,11 +27,19 @@ class RespServer:
         command: program and options.
         directory: gets its output, `server.log`.
         port: where the command makes it listen.
+        environment: more variables for it.
     """
 
-    def __init__(self, name: str, command: Sequence[str], directory: Path, port: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        directory: Path,
+        port: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.address: Final = ("127.0.0.1", port)
-        self._server = Server(name, command, directory / "server.log", self._answers, _START_TIMEOUT_S)
+        self._server = Server(name, command, directory / "server.log", self._answers, _START_TIMEOUT_S, environment)
 
     def start(self) -> None:
         """Start it and wait until it answers reads: while it loads its data it refuses them."""
@@ -67,18 +75,22 @@ class RespServer:
             connection.close()
 
 
-def slotlog(directory: Path, log_url: str = "", options: Sequence[str] = ()) -> RespServer:
+def slotlog(
+    directory: Path, log_url: str = "", options: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> RespServer:
     """`slotlog serve` with its state in `directory`, on the embedded log unless told otherwise."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "ops.cli", "serve", "--data", str(directory / "data"), "--http", ""]
     if log_url:
         command += ["--log", log_url, "--topic", f"resp-{directory.name}"]
-    return RespServer("slotlog", [*command, "--resp", f"127.0.0.1:{port}", *options], directory, port)
+    return RespServer("slotlog", [*command, "--resp", f"127.0.0.1:{port}", *options], directory, port, environment)
 
 
-def valkey(directory: Path, *, durable: bool = True, appendfsync: str = "always") -> RespServer:
+def valkey(
+    directory: Path, *, durable: bool = True, appendfsync: str = "always", options: Sequence[str] = ()
+) -> RespServer:
     """valkey-server with its data in `directory`; an answered write is on disk, or if not `durable` nowhere."""
     (port,) = free_ports(1)
     persistence = ["--appendonly", "yes", "--appendfsync", appendfsync] if durable else ["--appendonly", "no"]
     command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", *persistence]
-    return RespServer("valkey-server", [*command, "--dir", str(directory)], directory, port)
+    return RespServer("valkey-server", [*command, "--dir", str(directory), *options], directory, port)
