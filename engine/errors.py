@@ -119,8 +119,10 @@ def shown_error(error: BaseException) -> str:
 
 
 def named_error(error: BaseException) -> str:
-    """The same, with the name of its class before the text."""
-    return f"{type(error).__name__}: {error}" if is_shown(error) else _whereabouts(error)
+    """The same, with the name of its class before the text; RocksDB's begin with their own."""
+    if not is_shown(error):
+        return _whereabouts(error)
+    return str(error) if type(error) is Exception else f"{type(error).__name__}: {error}"
 
 
 def _whereabouts(error: BaseException) -> str:

@@ -171,7 +171,7 @@ def test_texts_that_are_shown() -> None:
 
     assert "CorruptionError: block 7" == named_error(raised(CorruptionError("block 7")))
     assert "OSError: [Errno 28] full" == named_error(raised(OSError(28, "full")))
-    assert "IO error: No space left on device" == shown_error(raised(of_rocksdb))
+    assert "IO error: No space left on device" == shown_error(raised(of_rocksdb)) == named_error(raised(of_rocksdb))
     assert [f"{name} {place}" for name in ("Exception", "KeyError", "EventError")] == [
         shown_error(raised(error)) for error in (other, KeyError(CANARY), EventError(CANARY))
     ]
