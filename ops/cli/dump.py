@@ -38,11 +38,13 @@ def dump(
 
     Example: slotlog dump --data .data | head
     """
+    from ops.logging import configure_logging
     from ops.recorded import load_state_settings, presence
     from ops.standing import log_ends, standing_of
     from ops.state import reading
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
     here, missing = presence(settings)
     if missing:
         print_note(f"{settings.data} has no state of {listed('partition', missing)}")

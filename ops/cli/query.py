@@ -52,11 +52,13 @@ def query(
 
     Example: slotlog query --data .data HGETALL user:1
     """
+    from ops.logging import configure_logging
     from ops.recorded import load_state_settings
 
     if command[0].startswith("--"):
         raise typer.BadParameter(f"there is no option {command[0]}")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
     reply = run_query(settings, [os.fsencode(word) for word in command], db, stale=stale)
     if json:
         print_json(as_json(reply))

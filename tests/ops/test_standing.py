@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,16 @@ def test_a_log_that_is_away(log: str, said: str, data: Path) -> None:
         assert note.startswith("slotlog: how far the state is behind its log is not known: ")
         assert said in note.lower()
     assert [(None, None, False)] * 2 == [(each["log_end_offset"], each["behind"], each["owned"]) for each in facts]
+
+
+@pytest.mark.parametrize("words", [("query", "GET", KEYS[0].decode()), ("dump",), ("digest",), ("check",)])
+def test_what_a_client_library_says_is_a_log_line(words: tuple[str, ...], data: Path) -> None:
+    """No verb prints it as it is: a program that reads stderr knows each line by its form."""
+    command = [sys.executable, "-m", "ops.cli", *words, "--data", str(data), "--log", "kafka://127.0.0.1:1"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+
+    assert 1 == sum(line.startswith("slotlog: ") for line in lines)
+    assert [] == [line for line in lines if not line.startswith(("slotlog: ", "{"))]
 
 
 def test_a_partition_that_is_not_here(data: Path) -> None:
