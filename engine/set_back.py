@@ -60,6 +60,7 @@ def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: i
         delete_range(tx.batch, Range(DEDUP_CF, U32.pack(0), first))
     if (get(dedup.CURSOR) or b"") > (bucket := U32.pack(to_ms // DEDUP_WINDOW_MS)):
         local[dedup.CURSOR] = bucket
+    tx.floors.clear()  # hints of hashes, which say that no field dies before a time of the old clock
     tx.watches.set_back(from_ms, to_ms)
     deduplicator.set_backs = (*deduplicator.set_backs, (from_ms, to_ms))
     return to_ms

@@ -343,3 +343,17 @@ def test_idempotency_keys_from_afterwards_go_in_their_time(store: MemoryStore) -
         remember(NOW_MS + day * DAY_MS)
 
     assert 2 == Sweeper(machine, store).forget().dedup_buckets
+
+
+def test_a_field_that_dies_before_those_that_were_swept(store: MemoryStore) -> None:
+    """A time to live that a field gets after SETCLOCK ends, though a sweep had come further in the hash."""
+    machine = open_machine(store)
+    send(machine, "HSET h a 1 b 1 c 1", "HPEXPIRE h 100 FIELDS 1 b", at_ms=AHEAD_MS)
+    send(machine, "TICK", at_ms=AHEAD_MS + 1000)
+    set_back(machine, store)
+
+    send(machine, "HPEXPIRE h 100 FIELDS 1 a", at_ms=NOW_MS + 1)
+    send(machine, "TICK", at_ms=NOW_MS + 1000)
+    sweep(machine, store)
+    assert [] == violations(store)
+    assert [1, None, b"1"] == [machine.read(b"HLEN", [b"h"]), *machine.read(b"HMGET", [b"h", b"a", b"c"])]
