@@ -171,13 +171,17 @@ class Slices:
         if entrance is None:
             return False
         inside = entrance.f_locals.get("self")
-        handle = asyncio.get_running_loop().call_soon(self.go_on, fiber)
+        handle = self.later(fiber)
         if isinstance(inside, (Machine, Gate)):
             next(gate for gate in self._gates if inside in (gate, gate.machine)).suspend(fiber, handle)
         self.suspensions += 1
         self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
         self._leave(fiber)
         return True
+
+    def later(self, fiber: Fiber) -> asyncio.Handle:
+        """Go on with a fiber in the event loop's next turn."""
+        return asyncio.get_running_loop().call_soon(self.go_on, fiber)
 
     def _entrance(self, frame: FrameType | None) -> FrameType | None:
         """The frame around this one that may be suspended with all that it has called; None when there is none."""
@@ -275,7 +279,7 @@ def _settle(outcome: asyncio.Future[Result], work: Callable[[], Result]) -> None
         if not outcome.done():
             outcome.set_exception(AbandonedError())
         raise
-    except Exception as error:  # noqa: BLE001 - handed on
+    except BaseException as error:  # noqa: BLE001 - handed on, whatever it is: nobody else would hear of it
         if not outcome.done():
             outcome.set_exception(error)
     else:

@@ -19,11 +19,14 @@ THE FAULT MODEL
     events       of all types, transactions, rejections, ticks, flushes; poison of every kind; one that an engine with
                  older rules must stop at, until an operator skips it
     disk         full for a while, in which what waits for room is cleaned or not
+    slices       commands are suspended between any two accesses to a store, and go on some time later, or never when
+                 the process dies; clients read meanwhile
     cleaning     of any part, at any moment, in slices of any size, or not at all; its writes fail as others do; ticks
                  where nobody writes for a while
 
 WHAT MUST HOLD
     at every write   each dead letter below the written position is stored
+    at every read    nothing comes between its slices: a second read right behind it gives the same
     between lives    now and then: contents = the plain model's at the position
     at every stop    its reason is an injected fault
     at the end       position = end of the log; contents = the plain model's (`tests.model`), so nothing is lost and

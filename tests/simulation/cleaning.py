@@ -57,7 +57,8 @@ class Janitor:
             await asyncio.sleep(random.choice(pauses))
             if random.randrange(5) == 0:
                 await self._tick()
-            self._clean_if_possible(random.choice(sorted(self._seats)))
+            for partition in random.sample(sorted(self._seats), len(self._seats)):
+                self._clean_if_possible(partition)
 
     def _clean_if_possible(self, partition: int) -> None:
         met = self._world.met
@@ -76,6 +77,8 @@ class Janitor:
     def _job(self, partition: int) -> _Job | None:
         """The cleaning of a partition that can be cleaned now."""
         seat = self._seats[partition]
+        if seat.worker.gate.is_held:
+            return None
         may_write = seat.condition is Condition.RUNNING or seat.waits_for_room
         if not may_write or not seat.worker.is_open or not seat.worker.machine.is_settled:
             return None

@@ -67,12 +67,15 @@ class DiskStore:
 
     Args:
         written: told of each batch that was written.
+        opportunity: called where whoever uses it may be suspended.
 
     Raises:
         InjectedError: opening failed.
     """
 
-    def __init__(self, world: World, disk: Disk, written: Callable[[Changes], None]) -> None:
+    def __init__(
+        self, world: World, disk: Disk, written: Callable[[Changes], None], opportunity: Callable[[], None]
+    ) -> None:
         world.alive(world.life)
         if world.roll("open failed", world.rates.store / 5):
             raise InjectedError("the store cannot be opened")
@@ -83,6 +86,7 @@ class DiskStore:
         self._life = world.life
         self._disk = disk
         self._written = written
+        self._opportunity = opportunity
 
     def getter(self, column_family: str) -> Get:
         """Reads may fail."""
@@ -90,6 +94,7 @@ class DiskStore:
         world, rate = self._world, self._world.rates.read
 
         def read(key: bytes) -> bytes | None:
+            self._opportunity()
             if rate and world.roll("read failed", rate):
                 raise InjectedError("a read failed")
             return get(key)
@@ -102,10 +107,11 @@ class DiskStore:
         """Scans may fail, too."""
         if self._world.roll("scan failed", self._world.rates.read):
             raise InjectedError("a scan failed")
-        return self._disk.live.scan(column_family, start, end, reverse=reverse)
+        return self._walk(self._disk.live.scan(column_family, start, end, reverse=reverse))
 
     def write(self, changes: Changes) -> None:
         """Killed before or after, refused, failed before or after it happened, or done."""
+        self._opportunity()
         world = self._world
         world.alive(self._life)
         if world.roll("write refused", world.rates.store / 3):
@@ -121,6 +127,11 @@ class DiskStore:
         if world.random.randrange(5) == 0:
             self._disk.sync()
         world.alive(self._life)
+
+    def _walk(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        for record in records:
+            self._opportunity()
+            yield record
 
     def close(self) -> None:
         """Let go of the disk."""

@@ -16,6 +16,7 @@ from engine.staging import Staging
 from engine.store.base import LOCAL_CF, SYSTEM_CF, Changes
 from engine.transaction import Transaction
 from ingest.errors import LogUnavailableError
+from ingest.gate import Gate
 from ingest.worker import Worker
 from tests.simulation.disks import DiskStore
 from tests.simulation.world import InjectedError
@@ -165,6 +166,18 @@ def _due_left() -> AbstractContextManager[Any]:
     return patch("engine.set_back.due_entries", lambda *_: iter(()))
 
 
+def _open_gate() -> AbstractContextManager[Any]:
+    """A machine in which a command is suspended lets others in: commands, reads, and what cleans up."""
+    suspend = Gate.suspend
+
+    def leave_open(gate: Gate, *args: Any) -> None:
+        suspend(gate, *args)
+        assert gate.machine is not None
+        gate.machine.is_held = False
+
+    return patch.object(Gate, "suspend", leave_open)
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
@@ -177,6 +190,7 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "late-letters": _late_letters,
     "lost-position": _lost_position,
     "lost-records": _lost_records,
+    "open-gate": _open_gate,
     "stale-cache": _stale_cache,
     "sweep-ahead": _sweep_ahead,
 }

@@ -26,6 +26,7 @@ from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
 from tests.simulation.events import TICK, Command, Event, Events, Intent, Poison, Stopper
 from tests.simulation.log import TOPIC, LogData, SimulatedLetters, SimulatedLog
+from tests.simulation.slices import RandomSlices, Reader
 from tests.simulation.timeline import START_MS
 from tests.simulation.world import INJECTED, InjectedError, KilledError, World, random_rates
 
@@ -57,6 +58,7 @@ class Simulation:
         self.letters: dict[tuple[int, int], DeadLetter] = {}
         self.skips: set[tuple[int, int]] = set()
         self.cleaning = random.choice(("never", "as a service", *PAUSES))
+        self._slices = RandomSlices(self.world)  # each process has its own
         self._steps = steps
         self._now_ms = START_MS
         self._events = Events(random, self.partitions, lambda: self._now_ms)
@@ -193,7 +195,9 @@ class Simulation:
     async def _live(self, producer: asyncio.Task[None]) -> None:
         """One process, from its start to its stop or death."""
         world = self.world
+        self._slices = RandomSlices(world)
         consumer = self._consumer()
+        reading = asyncio.create_task(Reader(world, consumer.seats).run())
         stop = asyncio.Event()
         stopper = asyncio.create_task(self._stop_some_time(stop, producer))
         cleaning = asyncio.create_task(self._clean(consumer))
@@ -209,9 +213,12 @@ class Simulation:
         finally:
             stopper.cancel()
             cleaning.cancel()
+            reading.cancel()
         with suppress(asyncio.CancelledError):
             await cleaning
         if life != world.life:
+            for seat in consumer.seats.values():
+                seat.worker.gate.close()
             self._bury()
         else:
             held = [partition for partition, disk in enumerate(self.disks) if disk.holder == life]
@@ -251,13 +258,15 @@ class Simulation:
                 NullObserver(),
                 records_max=random.choice((1, 3, 20, 1000)),
                 cached_keys_max=random.choice((0, 2, 1000)),
+                slices=self._slices,
             )
             for partition in range(self.partitions)
         }
         return Consumer(log, workers, _Watch(world), self._guard, has_room=lambda _size: random.randrange(3) > 0)
 
     def _open_store(self, partition: int) -> Store:
-        return DiskStore(self.world, self.disks[partition], partial(self._check_written, partition))
+        written = partial(self._check_written, partition)
+        return DiskStore(self.world, self.disks[partition], written, self._slices.opportunity)
 
     def _guard(self) -> str:
         return f"{INJECTED}: the disk is full" if self.world.roll("disk full", self.world.rates.disk_full) else ""

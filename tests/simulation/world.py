@@ -33,6 +33,7 @@ class Rates(NamedTuple):
     letters: float
     append: float
     disk_full: float
+    suspend: float
 
 
 @dataclass
@@ -91,4 +92,5 @@ def random_rates(random: Random) -> Rates:
         letters=rate(0.4),
         append=rate(0.5),
         disk_full=rate(0.2),
+        suspend=random.choice((0.0, 0.002, 0.02, 0.2)),
     )

@@ -1,0 +1,71 @@
+"""Commands that are suspended in the middle, where the seed says, and clients that read beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from engine.errors import CommandError
+from engine.registry import SPECS
+from engine.replies import Reply
+from ingest.gate import AbandonedError, Fiber
+from ingest.seat import Seat
+from ingest.slices import Slices
+from tests.simulation.world import World
+
+AWAY_SECONDS: Final = (0.0, 0.0, 0.01, 0.3)
+"""How long a suspended command waits for its next slice, in simulated seconds: others have their turn meanwhile."""
+
+_KEYS_READ: Final = 3
+
+
+class RandomSlices(Slices):
+    """Those of one process: they end where the seed says, and not by a timer."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def opportunity(self) -> None:
+        """Whoever reads or writes a store may be suspended here."""
+        if self._world.rates.suspend and self.fiber is not None:
+            while self._world.roll("suspended", self._world.rates.suspend) and self.pause(sys._getframe(1)):
+                pass
+
+    def later(self, fiber: Fiber) -> asyncio.Handle:
+        """Go on with it some time."""
+        seconds = self._world.random.choice(AWAY_SECONDS)
+        return asyncio.get_running_loop().call_later(seconds, self.go_on, fiber)
+
+
+class Reader:
+    """A client: it reads the same twice without a pause, which must give the same, and goes on."""
+
+    def __init__(self, world: World, seats: dict[int, Seat]) -> None:
+        self._world = world
+        self._seats = seats
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        random = self._world.random
+        while True:
+            await asyncio.sleep(random.choice((0.0, 0.05, 1.0)))
+            seat = self._seats[random.choice(sorted(self._seats))]
+            if seat.worker.is_open:
+                with suppress(AbandonedError, CommandError):
+                    await seat.worker.gate.call(partial(self._read_twice, seat))
+
+    def _read_twice(self, seat: Seat) -> None:
+        self._world.met["read"] += 1
+        first, second = [(seat.worker.machine.next_offset, self._read(seat)) for _ in range(2)]
+        if first != second:
+            self._world.fail(f"a client read {first[1]!r} at {first[0]}, and then {second[1]!r} at {second[0]}")
+
+    def _read(self, seat: Seat) -> Reply:
+        """The names of all keys, and some values. A read that fails stops the partition."""
+        names = seat.evaluate(SPECS[b"KEYS"], [b"*"], 0)
+        assert isinstance(names, list)
+        return [names, *(seat.evaluate(SPECS[b"DUMP"], [name], 0) for name in sorted(names)[:_KEYS_READ])]
