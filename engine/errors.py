@@ -51,7 +51,7 @@ class ClockSetBackError(Exception):
 
 
 class DueLeftError(Exception):
-    """A clock is to be set back: commit what stands before, remove all that is due, and apply the record by itself."""
+    """A clock is to be set back: commit what stands before the record, remove all that is due, and apply it again."""
 
 
 class MachineHeldError(Exception):

@@ -156,7 +156,6 @@ class Machine:
         applied = Applied(from_position)
         tx, skips = self._tx, self.position.skips.within(from_position, records)
         records = retimed(records, self.position.retimes)
-        tx.clock_before_ms = self._clock_ms if len(records) == 1 and self.is_settled else None
         offset, name, taken = from_position - 1, b"", 0
         self._waiting = waiting
         try:
@@ -332,7 +331,8 @@ class Machine:
         except CommandError as error:
             reply = applied.reject(offset, spec.name, error)
         except ClockSetBackError as wanted:
-            self._clock_ms, reply = set_back(tx, self._store, self._dedup, wanted.to_ms), OK
+            set_back(tx, self._store, self._dedup, wanted.to_ms)
+            self._clock_ms, reply = wanted.to_ms, OK
         if event_id is not None:
             self._dedup.remember(event_id, self._clock_ms, offset, reply)
         return reply

@@ -5,9 +5,6 @@ clock: keys and fields that are due are removed (by whoever applies it, in slice
 idempotency keys past their window go, every watch is lost. Nothing comes back to life then, and what was cleaned before
 makes no difference. Then the clock is the given time, and the cursors of the cleaners stand before it.
 
-The record's own time does not count when it is applied: the clock that gave it may be the one that is wrong. So it
-stands alone in its batch, where the clock before it is known: `Transaction.clock_before_ms`.
-
     CF system   set_back/<n>  ->  [from_ms:8][to_ms:8]      the n-th time that this has happened
 
 They are kept, for what was recorded under the old clock is still asked for under the new one: an idempotency key is
@@ -17,7 +14,6 @@ found until a day of log time has gone by since, `from_ms` and `to_ms` counted a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from engine import dedup
 from engine.applied import Record
@@ -28,23 +24,18 @@ from engine.errors import DueLeftError
 from engine.expiry_index import EXPIRY_CURSOR, due_entries
 from engine.graveyard import CURSOR as GRAVEYARD_CURSOR
 from engine.limits import DEDUP_WINDOW_MS
-from engine.numbers import parse_int
 from engine.store.base import DEDUP_CF, LOCAL_CF, Changes, Store
 from engine.system import Retimes
 from engine.transaction import Transaction
 
-SETCLOCK: Final = b"SETCLOCK"
 
-
-def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: int) -> int:
-    """Add to the batch of `tx` what setting the clock back to `to_ms` means. Returns the new time.
+def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: int) -> None:
+    """Add to the batch of `tx`, which must be at the old clock, what setting it back to `to_ms` means.
 
     Raises:
         DueLeftError: something due is left in the store, or something before it is not committed.
     """
-    assert tx.clock_before_ms is not None
-    from_ms = tx.now_ms = tx.clock_before_ms
-    pending, left = tx.changes(), Changes()
+    from_ms, pending, left = tx.now_ms, tx.changes(), Changes()
     tx.staging.add_to(left)  # of a batch that was rolled back: it is nobody's change, and may go with this one
     if deduplicator.has_new or _content(pending) != _content(left):
         raise DueLeftError
@@ -63,16 +54,6 @@ def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: i
     tx.floors.clear()  # hints of hashes, which say that no field dies before a time of the old clock
     tx.watches.set_back(from_ms, to_ms)
     deduplicator.set_backs = (*deduplicator.set_backs, (from_ms, to_ms))
-    return to_ms
-
-
-def is_set_back(record: Record, clock_ms: int) -> bool:
-    """Whether a record sets a clock back that stands at `clock_ms`: then its own time does not count."""
-    _, _, name, args, db, event_id, session = record
-    if name.upper() != SETCLOCK or len(args) != 2 or db or event_id is not None or session is not None:
-        return False
-    from_ms, to_ms = parse_int(args[0]), parse_int(args[1])
-    return from_ms == clock_ms and to_ms is not None and 0 <= to_ms < clock_ms
 
 
 def _content(changes: Changes) -> object:

@@ -59,8 +59,8 @@ class Transaction:
     __slots__ = (
         "_cached_keys_max", "_databases", "_db", "_families", "_flushed", "_get_metadata", "_keys",
         "_large", "_layout", "_observed", "_observer", "_offset", "_partition", "_store", "_touched", "batch",
-        "ceilings", "clock_before_ms", "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms",
-        "rules", "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "ceilings", "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms", "rules", "session",
+        "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +76,6 @@ class Transaction:
         cached_keys_max: int,
     ) -> None:
         self.now_ms = 0
-        self.clock_before_ms: int | None = None  # of a record that is alone in its batch: the clock without its time
         self.session: bytes | None = None
         self.watches = Watches(store)
         self.staging = Staging(store, layout)

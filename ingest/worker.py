@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
 from engine.limits import TIME_MS_MAX
 from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
-from engine.set_back import is_set_back
 from engine.store.base import Store
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
@@ -224,14 +223,14 @@ class Worker:
         return not any(begin <= offset < end for begin, end, _ in machine.position.retimes)
 
     def _up_to_held(self, batch: Sequence[LogRecord], latest_ms: Callable[[], int]) -> Sequence[LogRecord]:
-        """The records before the first that is held. None is that sets the clock right, whatever its own time."""
+        """The records before the first one that is held."""
         if max(map(_TIME_OF, batch)) <= max(self.machine.clock_ms, latest_ms()):  # 0.03 us for each record
             return batch
-        for place, (offset, time_ms, _, value) in enumerate(batch):
+        for place, (offset, time_ms, _, _) in enumerate(batch):
             if self.is_held(offset, time_ms):
-                if not place and not is_set_back(decode(offset, time_ms, value), self.machine.clock_ms):
+                if not place:
                     raise RecordHeldError(self.partition, offset, time_ms)
-                return batch[: max(1, place)]
+                return batch[:place]
         return batch
 
     def _batch(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
@@ -296,10 +295,9 @@ class Worker:
             count = await self._apply_before(stop.offset, batch, decoded, from_position)
             if not isinstance(stop.__cause__, DueLeftError):
                 raise
-            if len(decoded) == 1:  # else it may yet be refused, and what is due stays where it is
-                await self._sweep()
-            alone = slice(count, count + 1)
-            applied = await self._apply_decoded(batch[alone], decoded[alone], 0, began, 0, waiting)
+            await self._sweep()
+            applied = await self._apply_in_slices(decoded[count : count + 1], self.machine.next_offset, waiting)
+            await self._commit(batch[count:], applied, 0, 0.0)
             applied.records += count
             return applied
         await self._commit(batch, applied, value_bytes, perf_counter() - began)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from time import monotonic
+from dataclasses import dataclass
 from typing import Final
 
 from engine.limits import TIME_MS_MAX
@@ -16,15 +14,9 @@ from ingest.log import Entry, Log, open_log
 from ingest.log.local import LocalLog
 from ops.clocks import bound_clock, decide, latest_ms
 from ops.config import ConfigError, Settings
-from ops.standing import is_applied
-from ops.state import partition_path, reading
+from ops.state import reading
 
 _FETCH_WAIT_MS: Final = 5000
-_TAKEN_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.2
-_RIGHT_FIRST: Final = (
-    "set the clock right that gives the times, the broker's or this machine's, then say `slotlog clock set` again"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +47,6 @@ class SetBack:
         from_ms: where the clock stood, if an event sets it back; else 0.
         offset: of that event; -1: there is none.
         retimed: the first and the last offset of records that have that time at the latest; None: of none.
-        applied: whether the service that applies the partition has taken it in; None: none applies it here.
-        trouble: why the partition's time is not right yet, and what to do; empty where it is, as far as one can tell.
     """
 
     partition: int
@@ -64,8 +54,6 @@ class SetBack:
     from_ms: int = 0
     offset: int = -1
     retimed: tuple[int, int] | None = None
-    applied: bool | None = None
-    trouble: str = ""
 
 
 async def log_times(settings: Settings) -> list[LogTime]:
@@ -100,9 +88,6 @@ async def set_back(settings: Settings, partition: int, to_ms: int | None = None)
         partition: which one.
         to_ms: the time; None: now.
 
-    Returns:
-        What was done, and what came of it: a service is waited for that applies the partition.
-
     Raises:
         ConfigError: nothing of it is ahead of that time, or the state is behind the log. And as `log_times`.
         TimeAheadError: the time is ahead of the wall clock itself.
@@ -129,57 +114,13 @@ async def set_back(settings: Settings, partition: int, to_ms: int | None = None)
         else:
             positions = await log.append(entries) if entries else []
         end = await log.end_offset(partition)
-        done = SetBack(partition, to_ms)
-        if seen.held_ms:
-            decide(settings.data, partition, seen.next_offset, end, to_ms)
-            done = replace(done, retimed=(seen.next_offset, end - 1))
-        if positions:
-            done = replace(done, from_ms=seen.clock_ms, offset=positions[0].offset)
-        return await _seen_through(settings, log, done, positions[0].time_ms if positions else 0)
-
-
-async def _seen_through(settings: Settings, log: Log, done: SetBack, record_ms: int) -> SetBack:
-    """Wait for the service, if one applies the partition, and say what came of it.
-
-    `record_ms` is the time that the log gave the event of `done`; 0: there is none.
-    """
-    partition = done.partition
-    if is_applied(partition_path(settings.data, partition)):
-        end = done.offset + 1 if done.retimed is None else done.retimed[1] + 1
-        done = replace(done, applied=await _is_taken(settings, partition, end))
-    if done.applied is False:
-        text = f"the service has not applied it within {_TAKEN_SECONDS:.0f} s: /readyz says what keeps it"
-    elif done.applied and done.offset >= 0 and not _has_set_back(settings, done):
-        text = f"the event at offset {done.offset} was refused, as the clock had moved on meanwhile: say it again"
-    elif record_ms > latest_ms():
-        text = (
-            f"the log gives its records times {(record_ms - WALL.now_ms()) / 1000:.0f} s ahead of this machine's clock."
-            f" The next record will be held: {_RIGHT_FIRST}"
-        )
-    elif done.applied and (held := await _log_time(settings, log, partition)).held_ms:
-        text = (
-            f"the next record, at offset {held.next_offset}, is held: it has a time {held.held_ms} ms again."
-            f" {_RIGHT_FIRST.capitalize()}"
-        )
-    else:
-        text = ""
-    return replace(done, trouble=text)
-
-
-async def _is_taken(settings: Settings, partition: int, end: int) -> bool:
-    """Whether a service has applied what stands before offset `end`, or does within some seconds."""
-    until = monotonic() + _TAKEN_SECONDS
-    while monotonic() < until:
-        with reading(settings, partition) as (_, machine):
-            if machine.next_offset >= end:
-                return True
-        await asyncio.sleep(_LOOK_SECONDS)
-    return False
-
-
-def _has_set_back(settings: Settings, done: SetBack) -> bool:
-    with reading(settings, done.partition) as (_, machine):
-        return (done.from_ms, done.to_ms) in machine.position.set_backs
+    retimed = None
+    if seen.held_ms:
+        decide(settings.data, partition, seen.next_offset, end, to_ms)
+        retimed = seen.next_offset, end - 1
+    if positions:
+        return SetBack(partition, to_ms, seen.clock_ms, positions[0].offset, retimed)
+    return SetBack(partition, to_ms, retimed=retimed)
 
 
 @asynccontextmanager

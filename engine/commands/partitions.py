@@ -7,7 +7,7 @@ SETCLOCK are slotlog's own.
 from __future__ import annotations
 
 from engine.commands.options import read_option
-from engine.errors import SYNTAX, ClockSetBackError, CommandError, DueLeftError, UnknownRulesError
+from engine.errors import SYNTAX, ClockSetBackError, CommandError, UnknownRulesError
 from engine.numbers import parse_int
 from engine.registry import command
 from engine.replies import OK, Reply
@@ -111,8 +111,7 @@ def rules(tx: Transaction, args: list[bytes]) -> Reply:
 def setclock(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the partition's clock, which stands at `from-ms`, back to `to-ms`; what is due at the old clock goes first.
 
-    Only who knows where the clock stands can set it, only back, and only once. The time of the event itself does not
-    count then, as the clock that gave it may be the one that is wrong; it does where the event is refused.
+    Only who knows where the clock stands can set it, only back, and only once.
 
     > SETCLOCK 1 0
     (error) ERR the partition's clock stands at 1700000000000 ms, not at 1
@@ -121,11 +120,8 @@ def setclock(tx: Transaction, args: list[bytes]) -> Reply:
     if from_ms is None or to_ms is None or to_ms < 0:
         message = "ERR a time is not an integer of milliseconds since 1970"
         raise CommandError(message)
-    if tx.clock_before_ms is None:
-        raise DueLeftError
-    if from_ms != tx.clock_before_ms:
-        clock_ms = tx.clock_before_ms if from_ms == tx.now_ms else tx.now_ms
-        message = f"ERR the partition's clock stands at {clock_ms} ms, not at {from_ms}"
+    if from_ms != tx.now_ms:
+        message = f"ERR the partition's clock stands at {tx.now_ms} ms, not at {from_ms}"
         raise CommandError(message)
     if to_ms >= from_ms:
         message = "ERR a partition's clock can only be set back"

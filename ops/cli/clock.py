@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,13 +18,9 @@ from ops.cli.options import (
     StateTopic,
     listed,
     print_json,
-    print_note,
     reports_errors,
 )
 from ops.config import ConfigError, Settings, load_settings
-
-if TYPE_CHECKING:
-    from ops.log_time import SetBack
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -131,8 +127,7 @@ def set_(
     """Set a partition's time right: its clock goes back to now, by an event in the log, and so does the embedded log's.
 
     What is due at the old clock goes first. Records from the future that the partition holds count as of that time, up
-    to the log's end. A running service goes on within seconds, and is waited for. Exit code 1 where the time is not
-    right afterwards: as the service has not applied it, or as records still come with times in the future.
+    to the log's end. A running service goes on within seconds.
 
     Example: slotlog clock set 0 --data .data
     """
@@ -142,25 +137,12 @@ def set_(
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
     if json:
         print_json(asdict(done))
-    else:
-        _say(done)
-    if done.trouble:
-        raise typer.Exit(1)
-
-
-def _say(done: SetBack) -> None:
-    name = f"partition {done.partition}"
+        return
     if done.offset >= 0:
-        print(f"{name}: the event at offset {done.offset} sets its clock back to {done.to_ms} ms")
+        print(f"partition {partition}: the event at offset {done.offset} sets its clock back to {done.to_ms} ms")
     if done.retimed is not None:
         offsets = listed("offset", sorted(set(done.retimed)))
-        print(f"{name}: no record of {offsets} counts as later than {done.to_ms} ms")
-    if done.applied:
-        print(f"{name}: the service has applied that")
-    elif done.applied is None:
-        print(f"{name}: no service applies it here now; it counts once one does")
-    if done.trouble:
-        print_note(f"{name}: {done.trouble}")
+        print(f"partition {partition}: no record of {offsets} counts as later than {done.to_ms} ms")
 
 
 def _settings(**options: Any) -> Settings:

@@ -14,8 +14,7 @@ from aiokafka import AIOKafkaProducer
 from engine.limits import TIME_MS_MAX
 from ingest.clock import WALL
 from ingest.events import encode
-from ingest.log import Entry, Position, open_log
-from ingest.log.local import LocalLog
+from ingest.log import Entry, open_log
 from tests.faults.topics import administered
 from tests.ingest.test_consumer import until
 from tests.ops.test_clocks import Client
@@ -132,54 +131,6 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
     assert gone is None
     (partition,) = json.loads(replayed)["partitions"]
     assert partition["live_digest"] == partition["digest"]
-
-
-async def test_set_while_the_log_gives_times_in_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a broker whose clock is still wrong: the event counts all the same, the verb says that the next is held."""
-    data = tmp_path / "data"
-    async with served(tmp_path) as it:
-        await it.until("/readyz", 200)
-        client = Client(it)
-        await client.call("SET", "lock", "mine", "EX", 1000)
-        ahead_ms = WALL.now_ms() + 500_000
-        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
-        await verb("accept", "0", "--data", data)
-        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
-
-        async def as_a_broker(log: LocalLog, partition: int, to_ms: int, entries: list[Entry]) -> list[Position]:
-            return await log.append([entry._replace(time_ms=ahead_ms + 400_000) for entry in entries])
-
-        with monkeypatch.context() as patch:
-            patch.setattr(LocalLog, "set_time_back", as_a_broker)
-            patch.setattr(WALL, "ahead_max_ms", TIME_MS_MAX)  # the embedded log would refuse it
-            patch.setattr("ops.clocks.latest_ms", lambda: WALL.now_ms() + 60_000)
-            patch.setattr("ops.log_time.latest_ms", lambda: WALL.now_ms() + 60_000)
-            patch.setattr("ops.log_time.bound_clock", lambda _: None)
-            patch.setattr(seat.worker, "_latest_ms", lambda: WALL.now_ms() + 60_000)
-            patch.setattr("ops.log_time.is_applied", lambda _: True)
-            result = await asyncio.to_thread(run, "clock", "set", "0", "--data", data)
-            await it.until("/readyz", 200)
-            clock_ms, left = seat.worker.machine.clock_ms, await client.call("TTL", "lock")
-        client.close()
-    log = f"sqlite:///{data}/log.sqlite3"
-    elsewhere = ("--data", tmp_path / "b", "--log", log)  # nobody's decisions are known there
-    replays = [
-        json.loads(await asyncio.to_thread(succeed, "replay", *words, "--to", tmp_path / f"to-{n}", "--json"))
-        for n, words in enumerate((("--data", data), elsewhere))
-    ]
-
-    assert 1 == result.exit_code
-    assert "partition 0: the event at offset 2 sets its clock back to" in result.stdout
-    assert "partition 0: the service has applied that" in result.stdout
-    assert "the log gives its records times " in result.stderr
-    assert "The next record will be held: set the clock right that gives the times" in result.stderr
-    assert clock_ms < ahead_ms - 400_000
-    assert left > 900
-    assert 1 == len(
-        {replays[0]["partitions"][0]["live_digest"], *(each["partitions"][0]["digest"] for each in replays)}
-    )
 
 
 async def test_there_has_to_be_something_to_set_or_accept(tmp_path: Path) -> None:
