@@ -161,6 +161,11 @@ def _sweep_ahead() -> AbstractContextManager[Any]:
     return patch.object(Machine, "begin_cleaning", hasty)
 
 
+def _due_left() -> AbstractContextManager[Any]:
+    """A clock is set back while keys that are due at the old one are still stored: whether they live is chance."""
+    return patch("engine.set_back.due_entries", lambda *_: iter(()))
+
+
 def _open_gate() -> AbstractContextManager[Any]:
     """A machine in which a command is suspended lets others in: commands, reads, and what cleans up."""
     suspend = Gate.suspend
@@ -177,6 +182,7 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
     "double-apply": _double_apply,
+    "due-left": _due_left,
     "early-cursor": _early_cursor,
     "flushed-stage": _flushed_stage,
     "forget-expiry": _forget_expiry,

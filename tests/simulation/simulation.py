@@ -143,8 +143,8 @@ class Simulation:
     def _pass_time(self) -> None:
         """The log's time: mostly a little later, rarely by hours, and now and then a few milliseconds back."""
         random = self.world.random
-        kind = random.randrange(60)
-        if kind == 0:
+        kind = random.randrange(61)
+        if kind in {0, 60}:
             self._now_ms += random.randint(DEDUP_WINDOW_MS // 3, DEDUP_WINDOW_MS)
         elif kind < 4:
             self._now_ms += random.randint(1_000, 100_000)
