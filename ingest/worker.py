@@ -46,7 +46,6 @@ OpenStore = Callable[[int], Store]
 
 HeadersOf = Callable[[int], Headers]
 
-
 TellSwept = Callable[[int, Swept], None]
 """Takes a partition and what has expired in it, once that is committed."""
 
@@ -223,8 +222,11 @@ class Worker:
         return not any(begin <= offset < end for begin, end, _ in machine.position.retimes)
 
     def _up_to_held(self, batch: Sequence[LogRecord], latest_ms: Callable[[], int]) -> Sequence[LogRecord]:
-        """The records before the first one that is held."""
-        if max(map(_TIME_OF, batch)) <= max(self.machine.clock_ms, latest_ms()):  # 0.03 us for each record
+        """The records before the first one that is held, or up to one that may set a clock back that is ahead."""
+        if self.machine.clock_ms > (latest := latest_ms()):  # what follows is judged by the clock that it sets
+            setting = (place for place, record in enumerate(batch, 1) if b"SETCLOCK" in (record[3] or b"").upper())
+            batch = batch[: next(setting, None)]
+        if max(map(_TIME_OF, batch)) <= max(self.machine.clock_ms, latest):  # 0.03 us for each record
             return batch
         for place, (offset, time_ms, _, _) in enumerate(batch):
             if self.is_held(offset, time_ms):

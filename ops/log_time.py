@@ -47,6 +47,8 @@ class SetBack:
         from_ms: where the clock stood, if an event sets it back; else 0.
         offset: of that event; -1: there is none.
         retimed: the first and the last offset of records that have that time at the latest; None: of none.
+        ahead_ms: how far ahead of the wall clock the log dates that event, where that is further than a record may
+            be: the clock that dates the log's records is still wrong; else 0.
     """
 
     partition: int
@@ -54,6 +56,7 @@ class SetBack:
     from_ms: int = 0
     offset: int = -1
     retimed: tuple[int, int] | None = None
+    ahead_ms: int = 0
 
 
 async def log_times(settings: Settings) -> list[LogTime]:
@@ -118,9 +121,11 @@ async def set_back(settings: Settings, partition: int, to_ms: int | None = None)
     if seen.held_ms:
         decide(settings.data, partition, seen.next_offset, end, to_ms)
         retimed = seen.next_offset, end - 1
-    if positions:
-        return SetBack(partition, to_ms, seen.clock_ms, positions[0].offset, retimed)
-    return SetBack(partition, to_ms, retimed=retimed)
+    if not positions:
+        return SetBack(partition, to_ms, retimed=retimed)
+    (position,) = positions
+    ahead_ms = position.time_ms - WALL.now_ms() if position.time_ms > latest_ms() else 0
+    return SetBack(partition, to_ms, seen.clock_ms, position.offset, retimed, ahead_ms)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +18,13 @@ from ops.cli.options import (
     StateTopic,
     listed,
     print_json,
+    print_note,
     reports_errors,
 )
 from ops.config import ConfigError, Settings, load_settings
+
+if TYPE_CHECKING:
+    from ops.log_time import SetBack
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -127,7 +131,8 @@ def set_(
     """Set a partition's time right: its clock goes back to now, by an event in the log, and so does the embedded log's.
 
     What is due at the old clock goes first. Records from the future that the partition holds count as of that time, up
-    to the log's end. A running service goes on within seconds.
+    to the log's end. A running service goes on within seconds. The exit code is 1 where the log gives even that event a
+    time in the future.
 
     Example: slotlog clock set 0 --data .data
     """
@@ -137,12 +142,23 @@ def set_(
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
     if json:
         print_json(asdict(done))
-        return
+    else:
+        _print_set_back(done)
+    if done.ahead_ms:
+        print_note(
+            f"the log dates the event at offset {done.offset} {done.ahead_ms / 1000:.0f} s ahead of this machine's wall"
+            " clock: what gives records their times, a broker or a producer, is still wrong, and partition"
+            f" {partition} holds what comes. Set that clock right, then say `slotlog clock set {partition}` again"
+        )
+        raise typer.Exit(1)
+
+
+def _print_set_back(done: SetBack) -> None:
     if done.offset >= 0:
-        print(f"partition {partition}: the event at offset {done.offset} sets its clock back to {done.to_ms} ms")
+        print(f"partition {done.partition}: the event at offset {done.offset} sets its clock back to {done.to_ms} ms")
     if done.retimed is not None:
         offsets = listed("offset", sorted(set(done.retimed)))
-        print(f"partition {partition}: no record of {offsets} counts as later than {done.to_ms} ms")
+        print(f"partition {done.partition}: no record of {offsets} counts as later than {done.to_ms} ms")
 
 
 def _settings(**options: Any) -> Settings:

@@ -133,6 +133,63 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
     assert partition["live_digest"] == partition["digest"]
 
 
+async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker's clock is wrong the verb says so and fails; said again when that is right, it is done."""
+    data = tmp_path / "data"
+    async with served(tmp_path) as it:
+        await it.until("/readyz", 200)
+        client = Client(it)
+        ahead_ms = WALL.now_ms() + YEARS_MS
+        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
+        seat = it.service.consumer.seats[0]
+        await until(lambda: seat.holds_record)
+        await verb("accept", "0", "--data", data)
+        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        with monkeypatch.context() as broker:
+            broker.setattr("ops.log_time.LocalLog", type(None))  # a broker gives its own time
+            broker.setattr("ingest.log.local_writer.stamp_ms", lambda: ahead_ms + 60_000)
+            failed = await asyncio.to_thread(run, "clock", "set", 0, "--data", data)
+            as_json = await asyncio.to_thread(run, "clock", "set", 0, "--data", data, "--json")
+        await until(lambda: seat.holds_record)
+        await verb("set", "0", "--data", data)
+        await it.until("/readyz", 200)
+        clock_ms = seat.worker.machine.clock_ms
+        after = await client.call("SET", "k", "v", "PX", 60_000)
+        client.close()
+
+    assert [1, 1] == [failed.exit_code, as_json.exit_code]
+    assert "the event at offset 1 sets its clock back" in failed.stdout
+    assert "the log dates the event at offset 1 31536" in failed.stderr
+    assert "Set that clock right, then say `slotlog clock set 0` again" in failed.stderr
+    assert YEARS_MS < json.loads(as_json.stdout)["ahead_ms"]
+    assert abs(clock_ms - WALL.now_ms()) < 60_000
+    assert OK == after
+
+
+async def test_what_follows_a_clock_that_is_set_back_is_judged_by_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of the same fetch behind the event are held where they lie in the future of the wall clock."""
+    data = tmp_path / "data"
+    async with served(tmp_path) as it:
+        await it.until("/readyz", 200)
+        ahead_ms = WALL.now_ms() + YEARS_MS
+        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
+        seat = it.service.consumer.seats[0]
+        await until(lambda: seat.holds_record)
+        await verb("accept", "0", "--data", data)
+        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        right_ms = WALL.now_ms()
+        setting = event("SETCLOCK", str(ahead_ms), str(right_ms), time_ms=ahead_ms)
+        await append(data, setting, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
+        await until(lambda: seat.worker.machine.next_offset > 1)
+        position, clock_ms = seat.worker.machine.next_offset, seat.worker.machine.clock_ms
+
+    assert (2, right_ms) == (position, clock_ms)
+
+
 async def test_there_has_to_be_something_to_set_or_accept(tmp_path: Path) -> None:
     """A good partition is left alone, and no clock is set ahead of the wall clock."""
     async with served(tmp_path) as it:
