@@ -9,6 +9,7 @@ RUN python -m venv --without-pip /opt/slotlog \
 COPY pyproject.toml README.md LICENSE ./
 COPY engine engine
 COPY ingest ingest
+COPY resp resp
 COPY ops ops
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir wheels . \
  && pip --python /opt/slotlog/bin/python install --no-cache-dir --no-deps wheels/*.whl

@@ -34,7 +34,7 @@ from benchmarks.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_
 from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
 from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
-from ops.process import tune_collector
+from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"
 BIG_KEYS: Final[dict[str, Callable[[Size, Path], Result]]] = {

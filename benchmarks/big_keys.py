@@ -10,9 +10,9 @@ from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.subject import HOME, open_store
 from benchmarks.trace import RecordingStore
 from benchmarks.workloads import START_MS, Size
+from engine.apply.machine import Machine, Record
 from engine.layouts.neokv import NeoKV
-from engine.machine import Machine, Record
-from engine.store.base import GRAVEYARD_CF
+from engine.store.store import GRAVEYARD_CF
 
 _FIELDS_AT_ONCE: Final = 1000
 _SMALL_FIELDS: Final = 10

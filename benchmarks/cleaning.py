@@ -26,11 +26,11 @@ from typing import Any, Final
 from benchmarks.measure import Seconds, Stopwatch
 from benchmarks.subject import COLUMN_FAMILIES, HOME, open_store
 from benchmarks.workloads import SEED, START_MS, VALUE_BYTES
-from engine.machine import Machine, Record
-from engine.reclaim import Reclaimer
-from engine.store.base import SHARED_CFS
+from engine.apply.machine import Machine, Record
+from engine.cleaning.reclaim import Reclaimer
+from engine.cleaning.sweep import Sweeper
 from engine.store.rocks import RocksStore
-from engine.sweep import Sweeper
+from engine.store.store import SHARED_CFS
 
 _MIB: Final = 1024 * 1024
 _BATCH: Final = 1000

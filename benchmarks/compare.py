@@ -14,8 +14,8 @@ from benchmarks.model import Model
 from benchmarks.sources import Source
 from benchmarks.subject import COLUMN_FAMILIES, HOME, Batches
 from benchmarks.trace import Trace
-from engine.digest import Digest
-from engine.machine import Record
+from engine.apply.machine import Record
+from engine.proof.digest import Digest
 from ingest.events import decode
 
 

@@ -44,8 +44,8 @@ from benchmarks.resp import LoadError, cpu_seconds
 from benchmarks.sources import EMBEDDED, ENGINE
 from benchmarks.subject import HOME, open_store
 from benchmarks.workloads import START_MS
-from engine.machine import Machine, Record
-from engine.registry import SPECS
+from engine.apply.machine import Machine, Record
+from engine.commands.registry import SPECS
 from tests.real.oracle import Connection, request
 from tests.wire.servers import slotlog, valkey
 

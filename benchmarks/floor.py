@@ -19,8 +19,8 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions  # noqa: TID251 -
 
 from benchmarks.measure import Seconds, Stopwatch
 from benchmarks.trace import Batch, Trace
-from engine.store.base import SHARED_CFS
 from engine.store.rocks import SharedMemory, column_family_options, database_options
+from engine.store.store import SHARED_CFS
 
 _FETCH_RECORDS_MAX: Final = 20_000
 _FETCH_WAIT_MS: Final = 200

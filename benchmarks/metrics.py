@@ -27,19 +27,19 @@ from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.resp import RespSize, fill, measure
 from benchmarks.sources import Source, open_embedded
 from benchmarks.workloads import START_MS, Size, before, measured
-from engine.applied import Applied
-from engine.slots import partition_of, slot
+from engine.apply.records import Applied
 from engine.store.rocks import RocksStore
-from ingest.distribution import REQUEST_SECONDS, Distribution
+from engine.values.slots import partition_of, slot
+from ingest.applying.owned_partition import Seat
+from ingest.applying.worker import Worker
 from ingest.events import encode
 from ingest.log import LogRecord, open_log
-from ingest.observer import NullObserver, Observer
-from ingest.seat import Seat
-from ingest.worker import Worker
+from ingest.reporting.distribution import REQUEST_SECONDS, Distribution
+from ingest.reporting.observer import NullObserver, Observer
 from ops.config import Settings
 from ops.logging import configure_logging
 from ops.metrics import Metrics, Watched
-from ops.state import home_of, store_opener
+from ops.state.directories import home_of, store_opener
 from tests.real.process import free_ports
 from tests.wire.servers import RespServer, slotlog
 

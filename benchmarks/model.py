@@ -7,8 +7,8 @@ from typing import Any
 
 from msgpack import unpackb
 
-from engine.digest import Digest, digest_of_items
-from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.proof.digest import Digest, digest_of_items
 from ingest.log import LogRecord
 
 

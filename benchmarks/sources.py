@@ -20,10 +20,10 @@ from benchmarks import floor, subject
 from benchmarks.floor import Floor
 from benchmarks.measure import Seconds
 from benchmarks.workloads import Event
-from engine.machine import Record
+from engine.apply.machine import Record
 from ingest.events import decode
 from ingest.log import Entry, KafkaSettings, Log, LogRecord, open_log
-from ingest.observer import Observer
+from ingest.reporting.observer import Observer
 from tests.real.broker import KafkaBroker
 
 ENGINE: Final = "engine"

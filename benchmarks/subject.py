@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measure import Seconds, Stopwatch
-from engine.digest import Digest, digest
+from engine.apply.machine import Applied, Machine, Record
 from engine.layouts import LAYOUTS
 from engine.layouts.neokv import NeoKV
-from engine.machine import Applied, Machine, Record
+from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
-from engine.system import Home
-from ingest.consumer import Consumer
+from engine.tables.system import Home
+from ingest.applying.consumer import Consumer
+from ingest.applying.worker import BATCH_RECORDS_MAX, Worker
 from ingest.log import Log
-from ingest.observer import NullObserver, Observer
-from ingest.worker import BATCH_RECORDS_MAX, Worker
+from ingest.reporting.observer import NullObserver, Observer
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
 COLUMN_FAMILIES: Final = NeoKV.column_families

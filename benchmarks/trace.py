@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.machine import Machine, Record
-from engine.store.base import Changes, Get, Store
-from engine.system import Home
+from engine.apply.machine import Machine, Record
+from engine.store.store import Changes, Get, Store
+from engine.tables.system import Home
 
 
 @dataclass(slots=True)

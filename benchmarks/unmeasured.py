@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ingest.distribution import Distribution
-from ingest.resp import server as _server  # noqa: F401 - everything is imported before it is exchanged
+from ingest.reporting.distribution import Distribution
 from ops.cli import app
 from ops.metrics import Metrics
+from resp import server as _server  # noqa: F401 - everything is imported before it is exchanged
 
 
 def _nothing(*_arguments: object) -> None:

@@ -19,8 +19,8 @@ from itertools import islice
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from engine.registry import keys_of
-from engine.slots import slot
+from engine.commands.registry import keys_of
+from engine.values.slots import slot
 from ingest.events import encode
 from ops.demo.flights import events, read_flights
 

@@ -1,7 +1,7 @@
 """Every bound that takes part in applying an event, with its unit and its reason.
 
 These are constants on purpose: a configurable bound would let two workers decide differently about the same record.
-A change of any of them is a change of behaviour and needs a new rules number (see `engine.machine`).
+A change of any of them is a change of behaviour and needs a new rules number (see `engine.apply.machine`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class LogMismatchError(Exception):
 
 
 class RecordTooLargeError(ValueError):
-    """An entry larger than any log takes (`ingest.log.base.ENTRY_BYTES_MAX`)."""
+    """An entry larger than any log takes (`ingest.log.log.ENTRY_BYTES_MAX`)."""
 
 
 class TimeAheadError(ValueError):

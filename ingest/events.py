@@ -27,10 +27,10 @@ from typing import Any, Final
 
 from msgpack import UnpackException, packb, unpackb
 
+from engine.apply.machine import Record
 from engine.errors import EventError
 from engine.limits import ARGUMENTS_MAX, DATABASES, ID_BYTES_MAX, NESTING_MAX, RECORD_BYTES_MAX, SESSION_BYTES
-from engine.machine import Record
-from engine.numbers import format_double
+from engine.values.numbers import format_double
 
 VERSION: Final = 1
 _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"meta"})

@@ -21,15 +21,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
+from engine.commands.registry import find
 from engine.errors import EventError
-from engine.registry import find
 from ingest.errors import ProducerClosedError
 from ingest.events import decode, encode
-from ingest.log.base import Entry, Log, Position
+from ingest.log.log import Entry, Log, Position
 from ingest.routing import route
 
 if TYPE_CHECKING:
-    from ingest.tracing import Tracing
+    from ingest.log.tracing import Tracing
 
 _BATCH_EVENTS_MAX: Final = 5000
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -108,7 +108,7 @@ class Producer:
 
     Args:
         log: started, and closed by whoever started it.
-        tracing: makes a span of each event (ingest/tracing.py); None: no spans.
+        tracing: makes a span of each event (ingest/log/tracing.py); None: no spans.
     """
 
     def __init__(self, log: Log, tracing: Tracing | None = None) -> None:

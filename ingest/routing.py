@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import engine.commands  # noqa: F401 - fills the registry
+from engine.commands.registry import keys_of
 from engine.errors import EventError
-from engine.registry import keys_of
-from engine.slots import partition_of, slot
+from engine.values.slots import partition_of, slot
 from ingest.errors import CrossSlotError
 
 

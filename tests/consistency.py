@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.audit import Audit
 from engine.layouts.neokv import NeoKV
-from engine.store.base import Store
-from engine.system import Home, read_home
+from engine.proof.audit import Audit
+from engine.store.store import Store
+from engine.tables.system import Home, read_home
 
 
 def problems(store: Store, layout: NeoKV) -> list[str]:

@@ -12,14 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from engine.audit import Audit
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
 from engine.layouts.neokv import NeoKV
-from engine.store.base import Store
+from engine.proof.audit import Audit
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
-from engine.system import is_replaying, read_home
+from engine.store.store import Store
+from engine.tables.system import is_replaying, read_home
 
 _STORES_MAX: Final = 16
 """Of those in memory, the last ones: Hypothesis makes one for each of its examples."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from engine.digest import Digest, combine, digest_of_items, key_digest
-from engine.encoding import pack_u64
-from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
 from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
+from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.proof.digest import Digest, combine, digest_of_items, key_digest
+from engine.values.encoding import pack_u64
 from tests import model_more
 from tests.model_base import Entry, RejectedError
 
@@ -66,7 +66,7 @@ class Model:
             self.applied += 1
 
     def digest(self) -> Digest:
-        """What `engine.digest` must say of a state that applied the same events."""
+        """What `engine.proof.digest` must say of a state that applied the same events."""
         return combine(
             _digest(db, name, entry) for (db, name), entry in self._keys.items() if entry.lives(self.clock_ms)
         )

@@ -13,10 +13,10 @@ from operator import and_, or_, xor
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
-from engine.geo.geohash import position_of, score_at
-from engine.geo.shapes import Circle
-from engine.hyperloglog import values
-from engine.layouts.base import HASH, STRING, ZSET
+from engine.model import HASH, STRING, ZSET
+from engine.values.geo.geohash import position_of, score_at
+from engine.values.geo.shapes import Circle
+from engine.values.hyperloglog import values
 from tests.model_base import Entry, RejectedError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from engine.errors import (
     invalid_expire,
     unsupported_option,
 )
-from engine.numbers import INT_MAX, INT_MIN, parse_int
+from engine.values.numbers import INT_MAX, INT_MIN, parse_int
 
 _CONDITIONS: Final = frozenset((b"NX", b"XX", b"IFEQ"))
 _UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from engine.commands.options import read_option
 from engine.errors import COUNT_NOT_POSITIVE, NUMKEYS_NOT_POSITIVE, SYNTAX, CommandError
-from engine.numbers import parse_int
+from engine.values.numbers import parse_int
 
 LIST_ENDS: Final = {b"LEFT": True, b"RIGHT": False}
 """The ends of a list as LMOVE and LMPOP name them, and whether each is the head."""

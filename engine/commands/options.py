@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import LIMIT_NEGATIVE, SYNTAX, CommandError
-from engine.numbers import parse_int
+from engine.values.numbers import parse_int
 
 
 def read_option(word: bytes) -> bytes:

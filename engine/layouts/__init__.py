@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts.base import Layout
+from engine.layouts.layout import Layout
 from engine.layouts.neokv import NeoKV
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {NeoKV.name: NeoKV}

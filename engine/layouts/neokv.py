@@ -27,9 +27,9 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from typing import Any, ClassVar, Final
 
-from engine.encoding import U64, pack_u64, prefix_end
 from engine.errors import CorruptionError
-from engine.layouts.base import HASH, LIST, SET, STRING, ZSET, Metadata, Times
+from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata, Times
+from engine.values.encoding import U64, pack_u64, prefix_end
 
 _DATABASE: Final = Struct(">QQ")
 _KEY_HEADER: Final = Struct(">QQHI")

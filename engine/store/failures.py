@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import CorruptionError
-from engine.store.base import Get, is_damage
+from engine.store.store import Get, is_damage
 
 MEND: Final = "rebuild it with `slotlog replay`"
 """What to do about damage."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from engine.store.base import SHARED_CFS, Changes, Get
+from engine.store.store import SHARED_CFS, Changes, Get
 
 
 class MemoryStore:

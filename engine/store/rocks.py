@@ -3,8 +3,8 @@
 The only file that opens RocksDB. It is written around the traps of rocksdict 0.3.29: every column family's options are
 passed at each open, scans are bounded by comparing keys (where much was deleted also by read options, which are kept
 as long as their iterator), each scan checks the iterator's status (a damaged block otherwise ends it in silence), and
-one handle per column family is kept until `close` (dropping one is a flush). `tests/engine/test_rocksdict_traps.py`
-guards each of these.
+one handle per column family is kept until `close` (dropping one is a flush).
+`tests/engine/store/test_rocksdict_traps.py` guards each of these.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rocksdict import (
     WriteOptions,
 )
 
-from engine.compaction import pieces
 from engine.errors import StoreBusyError
-from engine.store.base import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 from engine.store.beside import open_beside
 from engine.store.directory import prepare_directory
 from engine.store.failures import damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
+from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
+from engine.tables.compaction_notes import pieces
 
 _MIB: Final = 1024 * 1024
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)

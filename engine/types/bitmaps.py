@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from engine.fragments import FRAGMENT_BYTES, Stretch, length, stretches
-from engine.key import Key
+from engine.batch.fragments import FRAGMENT_BYTES, Stretch, length, stretches
+from engine.batch.key import Key
 
 _BITS: Final = 8
 

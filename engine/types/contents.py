@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.encoding import pack_score
-from engine.key import Key
-from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
-from engine.rdb.content import Content
-from engine.transaction import Transaction
-from engine.types import hashes, lists, sets, strings, zsets
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
+from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.types import hash_fields, lists, sets, strings, zsets
+from engine.values.encoding import pack_score
+from engine.values.rdb.content import Content
 
 # What an element takes in a batch beside its own bytes, at least. A compressed payload names many elements in one byte,
 # so a transaction of several payloads is bounded by what they bring, as by the values of strings.
@@ -35,7 +35,7 @@ def _read_set(tx: Transaction, key: Key) -> Content:
 
 
 def _read_hash(tx: Transaction, key: Key) -> Content:
-    pairs = list(hashes.items(tx, key))
+    pairs = list(hash_fields.items(tx, key))
     texts = [text for pair in pairs for text in pair]
     times = key.times
     expires_ms = [] if times is None else [times.of(field) for field, _ in pairs]
@@ -74,7 +74,7 @@ def write(tx: Transaction, name: bytes, old: Key | None, content: Content, expir
     elif content.type == SET:
         sets.add(tx, name, key, texts)
     elif content.type == HASH:
-        hashes.put(tx, name, key, texts)
+        hash_fields.put(tx, name, key, texts)
         _put_times(tx, key, content)
     else:
         zsets.add(tx, name, key, zip(map(pack_score, content.scores), texts, strict=True))

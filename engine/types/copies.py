@@ -1,14 +1,14 @@
 """A key's content under another name or in another database.
 
 Every record of a collection begins with its name, so all of them are written anew: O(elements). Memory holds a few MiB
-of them at a time (engine/staging.py).
+of them at a time (engine/batch/staging.py).
 """
 
 from __future__ import annotations
 
-from engine.key import Key
-from engine.transaction import Transaction
-from engine.types import field_times
+from engine.batch import field_expiry
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
 
 
 def copy(tx: Transaction, source: Key, name: bytes) -> None:
@@ -22,7 +22,7 @@ def copy(tx: Transaction, source: Key, name: bytes) -> None:
         return
     key = tx.create_copy(name, source)
     if source.times is not None:
-        field_times.fill_copy(tx, key, source)
+        field_expiry.fill_copy(tx, key, source)
         return
     for mine, its in zip(key.families(), source.families(), strict=True):
         tx.fill(key, mine, its.scan())

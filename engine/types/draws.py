@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from engine.batch.key import Key, Subkeys
+from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
-from engine.key import Key, Subkeys
-from engine.layouts.base import ZSET
-from engine.transaction import Transaction
+from engine.model import ZSET
 from engine.types import zsets
 
 # Up to this size all subkeys are walked to reach the one that was drawn: as fast as a descent, and uniform.

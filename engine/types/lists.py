@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from engine.encoding import pack_u64, parse_u64
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
-from engine.key import Key
-from engine.layouts.base import LIST
-from engine.replies import bounded
-from engine.transaction import Transaction
+from engine.model import LIST
+from engine.values.encoding import pack_u64, parse_u64
+from engine.values.replies import bounded
 
 
 def push_head(tx: Transaction, name: bytes, key: Key | None, elements: Iterable[bytes]) -> int:

@@ -1,7 +1,8 @@
 """One call of SCAN or its relatives: the next keys of a database, or the next subkeys of a collection.
 
-What a cursor is and what it guarantees, `engine.cursors` says. A cursor of SCAN is `[slot:14][digest:39]`; with the
-digest 0 it stands at the beginning of the slot. Most do: a call goes on to the end of a slot that has few keys left.
+What a cursor is and what it guarantees, `engine.batch.cursors` says. A cursor of SCAN is `[slot:14][digest:39]`; with
+the digest 0 it stands at the beginning of the slot. Most do: a call goes on to the end of a slot that has few keys
+left.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.cursors import DIGEST_BITS
-from engine.key import Key
-from engine.keyspace import Entry
+from engine.batch.cursors import DIGEST_BITS
+from engine.batch.key import Key
+from engine.batch.keyspace import Entry
+from engine.batch.transaction import Transaction
 from engine.limits import SLOTS
-from engine.transaction import Transaction
 
 _SURPLUS_MAX: Final = 64
 _AT_ONCE: Final = 128

@@ -14,10 +14,10 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.key import Key, Records, Subkeys
-from engine.layouts.base import SET
-from engine.store.base import Get
-from engine.transaction import Transaction
+from engine.batch.key import Key, Records, Subkeys
+from engine.batch.transaction import Transaction
+from engine.model import SET
+from engine.store.store import Get
 
 MERGED_FROM: Final = 4096
 """Sources with more members than this in all are merged as streams; fewer are quicker in a dict."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from engine.batch import subkeys
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
-from engine.key import Key
-from engine.layouts.base import SET
-from engine.transaction import Transaction
-from engine.types import draws, subkeys
+from engine.model import SET
+from engine.types import draws
 
 
 def add(tx: Transaction, name: bytes, key: Key | None, members: Iterable[bytes]) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine import fragments
+from engine.batch import fragments
+from engine.batch.fragments import INLINE_BYTES_MAX, Stretch, length, stretches
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
 from engine.errors import INCREMENT_OVERFLOW, NOT_AN_INTEGER, CommandError
-from engine.fragments import INLINE_BYTES_MAX, Stretch, length, stretches
-from engine.key import Key
-from engine.layouts.base import STRING
-from engine.numbers import INT_MAX, INT_MIN, parse_int
-from engine.transaction import Transaction
+from engine.model import STRING
+from engine.values.numbers import INT_MAX, INT_MIN, parse_int
 
 __all__ = [
     "equals",

@@ -14,12 +14,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.encoding import pack_score, parse_score
-from engine.key import Key, Records
-from engine.layouts.base import SET
-from engine.ordering import in_order
-from engine.transaction import Transaction
+from engine.batch.key import Key, Records
+from engine.batch.transaction import Transaction
+from engine.model import SET
 from engine.types import set_algebra, zsets
+from engine.values.encoding import pack_score, parse_score
+from engine.values.ordering import in_order
 
 Scores = Iterator[tuple[bytes, float]]
 """Members, all different, and their scores."""

@@ -3,7 +3,7 @@
 Packed scores sort as their numbers do, so score keys stand in the set's order: by score, then by the member's bytes.
 A rank is a position among them, a range of scores is a range of bytes, and two packed scores are compared as they are.
 A verb that empties a sorted set deletes its key, as Redis does. One that has once been larger than
-`ranks.PLAIN_SIZE_MAX` has rank counts from then on, however small it gets: see `engine.types.ranks`.
+`ranks.PLAIN_SIZE_MAX` has rank counts from then on, however small it gets: see `engine.batch.rank_counts`.
 
 Pops leave tombstones at the end they take from, and a scan from there would cross all of them (0.12 us each). So a pop
 notes in `Transaction.floors` or `.ceilings` that nothing is left below or above, every scan stays between the two, and
@@ -17,14 +17,14 @@ from itertools import chain, dropwhile, islice, takewhile
 from operator import itemgetter
 from typing import Final
 
-from engine.encoding import pack_score, parse_score, prefix_end
+from engine.batch import rank_counts
+from engine.batch.key import Key
+from engine.batch.rank_counts import after
+from engine.batch.transaction import Transaction
 from engine.errors import SCORE_NAN, CommandError, CorruptionError
-from engine.key import Key
-from engine.layouts.base import ZSET
-from engine.replies import bounded
-from engine.transaction import Transaction
-from engine.types import ranks
-from engine.types.ranks import after
+from engine.model import ZSET
+from engine.values.encoding import pack_score, parse_score, prefix_end
+from engine.values.replies import bounded
 
 SCORE_BYTES: Final = 8
 
@@ -72,7 +72,7 @@ def add(
     if added:
         key.size += added
         key.changed = True
-        if counted is None and key.size > ranks.PLAIN_SIZE_MAX:
+        if counted is None and key.size > rank_counts.PLAIN_SIZE_MAX:
             _start_counting(tx, key)
     if counted:
         _count(tx, key, counted)
@@ -93,7 +93,7 @@ def store(tx: Transaction, name: bytes, pairs: Iterable[tuple[bytes, bytes]]) ->
         return 0
     key = tx.create(name, ZSET)
     key.size = tx.fill(key, key.data, _with_score_keys(key, chain((first,), pairs)), families=2)
-    if key.size > ranks.PLAIN_SIZE_MAX:
+    if key.size > rank_counts.PLAIN_SIZE_MAX:
         _start_counting(tx, key)
     return key.size
 
@@ -128,7 +128,7 @@ def increment(
             counted: dict[bytes, int] = {}
             _note(counted, member, old, packed)
             _count(tx, key, counted)
-        elif key.size > ranks.PLAIN_SIZE_MAX:
+        elif key.size > rank_counts.PLAIN_SIZE_MAX:
             _start_counting(tx, key)
     return score
 
@@ -290,7 +290,7 @@ def position(tx: Transaction, key: Key, score_key: bytes) -> int:
     """How many score keys are below `score_key`, which need not be there."""
     if key.ranks is None:
         return sum(1 for _ in scan(tx, key, end=score_key))
-    passed, start = ranks.before(key.ranks, score_key)
+    passed, start = rank_counts.before(key.ranks, score_key)
     return passed + sum(1 for _ in scan(tx, key, start, score_key))
 
 
@@ -301,7 +301,7 @@ def at(tx: Transaction, key: Key, number: int) -> bytes:
         CorruptionError: there are fewer than the counts say.
     """
     assert key.ranks is not None
-    start, skipped = ranks.find(key.ranks, number)
+    start, skipped = rank_counts.find(key.ranks, number)
     for score_key in islice(scan(tx, key, start), skipped, None):
         return score_key
     raise CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
@@ -363,7 +363,7 @@ def _shrink(tx: Transaction, key: Key, removed: list[bytes]) -> None:
         tx.floors.pop(key.version, None)
         tx.ceilings.pop(key.version, None)
         if key.ranks is not None:
-            ranks.clear(key.ranks)
+            rank_counts.clear(key.ranks)
         tx.delete(key)
     elif key.ranks is not None:
         _count(tx, key, dict.fromkeys(removed, -1))
@@ -379,7 +379,7 @@ def _note(counted: dict[bytes, int], member: bytes, old: bytes | None, score: by
 def _count(tx: Transaction, key: Key, counted: dict[bytes, int]) -> None:
     """Bring the counts up to date."""
     assert key.ranks is not None
-    ranks.update(key.ranks, counted, key.size, lambda start, end: scan(tx, key, start, end))
+    rank_counts.update(key.ranks, counted, key.size, lambda start, end: scan(tx, key, start, end))
 
 
 def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -394,4 +394,4 @@ def _start_counting(tx: Transaction, key: Key) -> None:
     """Give a sorted set its counts."""
     tx.start_ranks(key)
     assert key.ranks is not None
-    ranks.build(key.ranks, scan(tx, key), key.size)
+    rank_counts.build(key.ranks, scan(tx, key), key.size)

@@ -1,16 +1,16 @@
-"""The log, twice: embedded (SQLite) and Kafka, behind the protocol of `ingest.log.base`."""
+"""The log, twice: embedded (SQLite) and Kafka, behind the protocol of `ingest.log.log`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.log.base import Entry, Headers, Log, LogRecord, Position, Reader
-from ingest.log.kafka_settings import KafkaSettings
+from ingest.log.kafka.settings import KafkaSettings
+from ingest.log.log import Entry, Headers, Log, LogRecord, Position, Reader
 
 if TYPE_CHECKING:
-    from ingest.log.kafka import KafkaLog
-    from ingest.log.local import LocalLog
+    from ingest.log.embedded.embedded_log import LocalLog
+    from ingest.log.kafka.kafka_log import KafkaLog
 
 __all__ = ["Entry", "Headers", "KafkaSettings", "Log", "LogRecord", "Position", "Reader", "open_log"]
 
@@ -33,11 +33,11 @@ def open_log(
     # Each is imported when it is wanted: aiokafka alone takes 0.1 s, which every `slotlog query` would pay.
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" and separator and len(rest) > 1 and rest[0] == "/":
-        from ingest.log.local import LocalLog  # noqa: PLC0415
+        from ingest.log.embedded.embedded_log import LocalLog  # noqa: PLC0415
 
         return LocalLog(Path(rest[1:]), topic=topic, partitions=partitions, create=create)
     if scheme == "kafka" and separator and rest:
-        from ingest.log.kafka import KafkaLog  # noqa: PLC0415
+        from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 
         return KafkaLog(rest, topic=topic, partitions=partitions, settings=kafka or KafkaSettings(), create=create)
     raise ValueError(f"a log is sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT...], not {scheme + separator!r}…")

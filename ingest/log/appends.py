@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Iterable
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ingest.distribution import APPEND_SECONDS, Distribution
 from ingest.errors import AppendUncertainError, WallClockMovedError
+from ingest.reporting.distribution import APPEND_SECONDS, Distribution
 
 if TYPE_CHECKING:
-    from ingest.log.base import Position
+    from ingest.log.log import Position
 
 STUCK_SECONDS: Final = 10.0
 """An append that is under way for so long counts as one that fails: to say so, Kafka takes half a minute."""

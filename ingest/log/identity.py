@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ingest.errors import LogMismatchError, Mismatch
-from ingest.log.base import LogRecord
+from ingest.log.log import LogRecord
 
 _MARK: Final = Struct(">QqI")
 _LENGTH: Final = Struct(">i")

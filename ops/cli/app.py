@@ -29,7 +29,7 @@ from ops.cli import (
 from ops.cli.options import print_note
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
 from ops.config import unknown_variables
-from ops.process import tune_collector
+from ops.serving.process import tune_collector
 
 app = typer.Typer(
     name="slotlog",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -26,11 +26,11 @@ from ops.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from engine.audit import Violation
-    from ingest.log.local_scan import Damage
-    from ops.check import Checked
+    from engine.proof.audit import Violation
+    from ingest.log.embedded.scan import Damage
     from ops.config import Settings
-    from ops.standing import Standing
+    from ops.state.check_state import Checked
+    from ops.state.standing import Standing
 
 _LookedThrough = Annotated[
     str | None,
@@ -72,11 +72,11 @@ def check(
 
     Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """
-    from ops.check import check_partition
-    from ops.damaged import read_each
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings, presence
-    from ops.standing import log_ends, standing_of
+    from ops.state.check_state import check_partition
+    from ops.state.damaged import read_each
+    from ops.state.recorded import load_state_settings, presence
+    from ops.state.standing import log_ends, standing_of
 
     if repair:
         raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
@@ -127,7 +127,7 @@ class LogOption(TyperCommand):
 
 
 def _check_log(settings: Settings, *, json: bool) -> None:
-    from ops.check_log import check_log
+    from ops.state.check_log import check_log
 
     def say(damage: Damage) -> None:
         if json:

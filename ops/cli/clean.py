@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.wording import counted, sized
+from ingest.reporting.wording import counted, sized
 from ops.cli.options import (
     Data,
     Json,
@@ -19,7 +19,7 @@ from ops.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ops.clean import CleanedState
+    from ops.state.full_clean import CleanedState
 
 CleanOwn = Annotated[
     str | None,
@@ -48,10 +48,10 @@ def clean(
 
     Example: slotlog clean --now --data .data
     """
-    from ops.clean import clean_partition
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings, presence
-    from ops.standing import log_ends, standing_of
+    from ops.state.full_clean import clean_partition
+    from ops.state.recorded import load_state_settings, presence
+    from ops.state.standing import log_ends, standing_of
 
     if not now:
         raise typer.BadParameter(

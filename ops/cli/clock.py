@@ -24,7 +24,7 @@ from ops.cli.options import (
 from ops.config import ConfigError, Settings, load_settings
 
 if TYPE_CHECKING:
-    from ops.log_time import SetBack
+    from ops.state.log_time import SetBack
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -48,7 +48,7 @@ def agree(*, data: Data = None, json: Json = False) -> None:
 
     Example: slotlog clock agree --data .data
     """
-    from ops.clocks import agree
+    from ops.state.clocks import agree
 
     settings = load_settings(data=data)
     asyncio.run(agree(settings.data))
@@ -73,7 +73,7 @@ def show(
 
     Example: slotlog clock show --data .data
     """
-    from ops.log_time import log_times
+    from ops.state.log_time import log_times
 
     settings = _settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     seen = asyncio.run(log_times(settings))
@@ -104,7 +104,7 @@ def accept(
 
     Example: slotlog clock accept 0 --data .data
     """
-    from ops.log_time import accept
+    from ops.state.log_time import accept
 
     settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     first, last = asyncio.run(accept(settings, partition))
@@ -136,7 +136,7 @@ def set_(
 
     Example: slotlog clock set 0 --data .data
     """
-    from ops.log_time import set_back
+    from ops.state.log_time import set_back
 
     settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
@@ -164,7 +164,7 @@ def _print_set_back(done: SetBack) -> None:
 def _settings(**options: Any) -> Settings:
     """Those of the state, with these options; what the log has to say goes to stderr."""
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings
+    from ops.state.recorded import load_state_settings
 
     settings = load_state_settings(**options)
     configure_logging(settings.log_level)

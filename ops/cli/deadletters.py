@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
 from ops.config import ConfigError, Settings
 
 if TYPE_CHECKING:
-    from ingest.dead_letters import DeadLetter
-    from ingest.letters import Found, Summary, Wanted, Went
-    from ops.deadletters import Outcome
+    from ingest.dead_letters.finding import Found, Summary, Wanted, Went
+    from ingest.dead_letters.stores import DeadLetter
+    from ops.dead_letters.resend import Outcome
 
 _DATE_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999
 _ARGUMENTS_MAX: Final = 32
@@ -86,7 +86,7 @@ def show(
 
     Example: slotlog deadletters show 0 4711 --bytes 64
     """
-    from ops.deadletters import RefusedError, entry_of
+    from ops.dead_letters.resend import RefusedError, entry_of
 
     settings = _settings(data, log, topic, partitions)
     found = asyncio.run(_one(settings, partition, offset))
@@ -139,8 +139,8 @@ def redrive(
 
     Example: slotlog deadletters redrive --partition 0 --offset 4711 --dry-run
     """
-    from ops.deadletters import Done
-    from ops.deadletters import redrive as run
+    from ops.dead_letters.resend import Done
+    from ops.dead_letters.resend import redrive as run
 
     if everything == (partition is not None or offset is not None):
         raise typer.BadParameter("say which: --all, or --partition and --offset")
@@ -165,7 +165,7 @@ def redrive(
 
 def _settings(data: Any, log: str | None, topic: str | None, partitions: int | None) -> Settings:
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings
+    from ops.state.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
@@ -173,7 +173,7 @@ def _settings(data: Any, log: str | None, topic: str | None, partitions: int | N
 
 
 def _wanted(partition: int | None, offset: str | None, settings: Settings) -> Wanted:
-    from ingest.letters import Wanted
+    from ingest.dead_letters.finding import Wanted
 
     if partition is not None and partition >= settings.partitions:
         raise typer.BadParameter(f"--partition {partition}: the log has the partitions 0 to {settings.partitions - 1}")
@@ -188,7 +188,7 @@ def _wanted(partition: int | None, offset: str | None, settings: Settings) -> Wa
 
 
 async def _summaries(settings: Settings, wanted: Wanted | None, limit: int) -> list[Summary]:
-    from ops.deadletters import all_pages, opened
+    from ops.dead_letters.resend import all_pages, opened
 
     async with opened(settings) as (_, letters):
         if wanted is None:
@@ -202,8 +202,8 @@ async def _summaries(settings: Settings, wanted: Wanted | None, limit: int) -> l
 
 
 async def _one(settings: Settings, partition: int, offset: int) -> Found:
-    from ingest.letters import Wanted
-    from ops.deadletters import opened
+    from ingest.dead_letters.finding import Wanted
+    from ops.dead_letters.resend import opened
 
     async with opened(settings) as (_, letters):
         page = await letters.page(Wanted(partition, offset, offset))
@@ -236,7 +236,7 @@ def _can_go(refused: str, target: int | None) -> str:
 
 
 def _short(value: bytes) -> str:
-    from ops.cli.replies import quoted
+    from ops.cli.reply_text import quoted
 
     more = len(value) - _ARGUMENT_BYTES_MAX
     return quoted(value[:_ARGUMENT_BYTES_MAX]) + (f" and {counted(more, 'byte')} more" if more > 0 else "")
@@ -272,7 +272,7 @@ def _print_hex(value: bytes | None, bytes_max: int) -> None:
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    from ops.deadletters import Done
+    from ops.dead_letters.resend import Done
 
     where = f"partition {outcome.partition} offset {outcome.offset}: {outcome.done}"
     went = outcome.went
@@ -307,7 +307,7 @@ def _facts(letter: Summary) -> dict[str, Any]:
 
 def _all_facts(found: Found, refused: str, target: int | None, bytes_max: int) -> dict[str, Any]:
     from ingest.events import decode
-    from ops.cli.replies import as_json, bytes_as_json
+    from ops.cli.reply_text import as_json, bytes_as_json
 
     letter = found.letter
     _, _, name, args, db, event_id, _ = decode(letter.offset, 0, letter.value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, print_json, reports_errors
 from ops.config import ConfigError, Settings, load_settings
 

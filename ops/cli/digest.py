@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -21,9 +21,9 @@ from ops.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from engine.digest import Digest
-    from engine.system import Position
-    from ops.standing import Standing
+    from engine.proof.digest import Digest
+    from engine.tables.system import Position
+    from ops.state.standing import Standing
 
 
 class Digested(NamedTuple):
@@ -53,12 +53,12 @@ def digest(
 
     Example: slotlog digest --data .data
     """
-    from engine.digest import Digest
-    from ops.damaged import read_each
+    from engine.proof.digest import Digest
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings, presence
-    from ops.standing import log_ends, standing_of
-    from ops.state import digest_partition
+    from ops.state.damaged import read_each
+    from ops.state.directories import digest_partition
+    from ops.state.recorded import load_state_settings, presence
+    from ops.state.standing import log_ends, standing_of
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)

@@ -39,9 +39,9 @@ def dump(
     Example: slotlog dump --data .data | head
     """
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings, presence
-    from ops.standing import log_ends, standing_of
-    from ops.state import reading
+    from ops.state.directories import reading
+    from ops.state.recorded import load_state_settings, presence
+    from ops.state.standing import log_ends, standing_of
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
@@ -61,8 +61,8 @@ def dump(
 
 def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
     from engine.layouts import LAYOUTS
-    from engine.walk import raw_records
-    from ops.state import reading
+    from engine.proof.walk import raw_records
+    from ops.state.directories import reading
 
     with reading(settings, partition) as (store, _):
         for column_family, key, value in raw_records(store, LAYOUTS[settings.layout](partition)):
@@ -71,10 +71,10 @@ def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
 
 def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
     from engine.layouts import LAYOUTS
-    from engine.layouts.base import TYPE_NAMES
-    from engine.walk import live_keys
-    from ops.cli.replies import bytes_as_json
-    from ops.state import reading
+    from engine.model import TYPE_NAMES
+    from engine.proof.walk import live_keys
+    from ops.cli.reply_text import bytes_as_json
+    from ops.state.directories import reading
 
     with reading(settings, partition) as (store, machine):
         for key in live_keys(store, LAYOUTS[settings.layout](partition), machine.clock_ms):
@@ -89,16 +89,16 @@ def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
 
 
 def _field_times(field_times: Iterable[tuple[bytes, int]]) -> dict[str, Any]:
-    from ops.cli.replies import bytes_as_json
+    from ops.cli.reply_text import bytes_as_json
 
     shown = [[bytes_as_json(field), expire_ms] for field, expire_ms in field_times]
     return {"field_expire_ms": shown} if shown else {}
 
 
 def _content(type_code: int, pieces: list[bytes]) -> Any:
-    from engine.encoding import parse_score
-    from engine.layouts.base import HASH, STRING, ZSET
-    from ops.cli.replies import as_json, bytes_as_json
+    from engine.model import HASH, STRING, ZSET
+    from engine.values.encoding import parse_score
+    from ops.cli.reply_text import as_json, bytes_as_json
 
     if type_code == STRING:
         return bytes_as_json(pieces[0])

@@ -13,7 +13,7 @@ from ops.cli.options import Json, print_json, reports_errors
 from ops.config import load_settings
 
 if TYPE_CHECKING:
-    from ops.load import Generator, Traffic
+    from ops.sending.load import Generator, Traffic
 
 _MILLISECONDS: Final = 1000
 
@@ -38,8 +38,8 @@ def load(
 
     Example: slotlog load --rate 500 --seconds 60
     """
-    from ops.load import Generator
     from ops.logging import configure_logging
+    from ops.sending.load import Generator
 
     settings = load_settings(resp=resp)
     configure_logging(settings.log_level)

@@ -16,10 +16,10 @@ import typer
 from engine.errors import CommandError, CorruptionError, EventError, StateMismatchError
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import ConfigError
-from ops.damaged import Damaged
+from ops.state.damaged import Damaged
 
 if TYPE_CHECKING:
-    from ops.standing import Ends, Standing
+    from ops.state.standing import Ends, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, print_note, reports_errors
 from ops.config import Settings, load_settings
 
 if TYPE_CHECKING:
-    from ops.produce import Produced
+    from ops.sending.produce import Produced
 
 _INTERRUPTED: Final = "interrupted; what was being sent at that moment may be in the log as well"
 
@@ -56,7 +56,7 @@ def produce(
     Example: slotlog produce events.jsonl --log kafka://127.0.0.1:9092 --topic orders --partitions 8
     """
     from ops.logging import configure_logging
-    from ops.produce import Produced
+    from ops.sending.produce import Produced
 
     settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
@@ -78,8 +78,8 @@ def produce(
 
 
 def _check(settings: Settings, file: str, format_name: str, *, json: bool) -> None:
-    from ops.produce_check import check
     from ops.progress import progress
+    from ops.sending.produce_check import check
 
     with _opened(file) as fd, progress("check", _size_of(fd), "bytes") as advance:
         checked = asyncio.run(check(settings, fd, format_name, advance))
@@ -103,8 +103,8 @@ def _size_of(fd: int) -> int | None:
 
 
 def _run(settings: Settings, fd: int, format_name: str, produced: Produced) -> None:
-    from ops.produce import produce as run
     from ops.progress import progress
+    from ops.sending.produce import produce as run
 
     with progress("produce", _size_of(fd), "bytes") as advance:
         asyncio.run(run(settings, fd, format_name, advance, produced))

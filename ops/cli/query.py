@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from engine.commands.registry import check_arity, find_words
 from engine.errors import CROSS_SLOT, CommandError
-from engine.registry import check_arity, find_words
-from engine.replies import Reply
-from engine.slots import partition_of, slot
+from engine.values.replies import Reply
+from engine.values.slots import partition_of, slot
 from ops.cli.options import (
     Data,
     Database,
@@ -25,7 +25,7 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
-from ops.cli.replies import as_json, as_text
+from ops.cli.reply_text import as_json, as_text
 from ops.config import Settings
 
 
@@ -53,7 +53,7 @@ def query(
     Example: slotlog query --data .data HGETALL user:1
     """
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings
+    from ops.state.recorded import load_state_settings
 
     if command[0].startswith("--"):
         raise typer.BadParameter(f"there is no option {command[0]}")
@@ -73,8 +73,8 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
         ConfigError: the partition is not there, or behind its log, applied by nobody, and `stale` is not set.
         EventError, CommandError: the command is wrong, or fails.
     """
-    from ops.standing import log_ends, refuse_stale, standing_of
-    from ops.state import reading
+    from ops.state.directories import reading
+    from ops.state.standing import log_ends, refuse_stale, standing_of
 
     spec, args = find_words(command)
     check_arity(spec, args)
@@ -95,7 +95,7 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
 
 def _partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
     """The partition of the keys; every partition for a command without any (DBSIZE, which adds up)."""
-    from ops.recorded import presence
+    from ops.state.recorded import presence
 
     slots = sorted({slot(key) for key in keys})
     if settings.partitions == 1:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.digest import Digest
-from ingest.wording import counted
+from engine.proof.digest import Digest
+from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -26,8 +26,8 @@ from ops.cli.options import (
     reports_errors,
 )
 from ops.config import ConfigError
-from ops.replay import Replayed, Until
-from ops.unapplied import NotApplied
+from ops.state.replay import Replayed, Until
+from ops.state.unapplied import NotApplied
 
 
 @reports_errors
@@ -69,8 +69,8 @@ def replay(
     """
     from ops.logging import configure_logging
     from ops.metrics.textfile import ReplayFile
-    from ops.recorded import load_state_settings
-    from ops.replay import replay as run
+    from ops.state.recorded import load_state_settings
+    from ops.state.replay import replay as run
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)

@@ -39,7 +39,7 @@ def serve(
     import uvloop
 
     from ops.logging import configure_logging
-    from ops.serve import Service
+    from ops.serving.service import Service
 
     if own_of is not None and own is not None:
         raise typer.BadParameter("--own names partitions, --own-of has them worked out: give one of the two")

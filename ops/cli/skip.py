@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, parse_offsets, print_json, reports_errors
 
 
@@ -33,9 +33,9 @@ def skip(
 
     Example: slotlog skip 0 4711 --data .data; slotlog skip 0 4711-4750
     """
-    from ops.recorded import load_state_settings
-    from ops.standing import refuse_beyond
-    from ops.state import record_skip
+    from ops.state.directories import record_skip
+    from ops.state.recorded import load_state_settings
+    from ops.state.standing import refuse_beyond
 
     parsed = parse_offsets(offset)
     if parsed is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.wording import sized
+from ingest.reporting.wording import sized
 from ops.cli.options import (
     Data,
     Json,
@@ -26,8 +26,8 @@ from ops.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ops.space import Space
-    from ops.space_keys import Keys, LargeKey, Share
+    from ops.state.space import Space
+    from ops.state.space_keys import Keys, LargeKey, Share
 
 _NAME_WIDTH = 30
 _WIDTHS = (15, 15, 17)
@@ -60,12 +60,12 @@ def space(
 
     Example: slotlog space --data .data --top 20
     """
-    from ops.damaged import read_each
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings, presence
-    from ops.space import space_of, sum_of
-    from ops.space_keys import Options
-    from ops.standing import log_ends, standing_of
+    from ops.state.damaged import read_each
+    from ops.state.recorded import load_state_settings, presence
+    from ops.state.space import space_of, sum_of
+    from ops.state.space_keys import Options
+    from ops.state.standing import log_ends, standing_of
 
     if not delimiter:
         raise typer.BadParameter("an empty one ends no prefix", param_hint="--delimiter")
@@ -198,7 +198,7 @@ def _duration(milliseconds: int) -> str:
 
 def _shown(name: bytes | None, db: int = 0) -> str:
     """A key or prefix as it fits into its column; None is what has no prefix."""
-    from ops.cli.replies import quoted
+    from ops.cli.reply_text import quoted
 
     if name is None:
         return "(none)"
@@ -234,13 +234,13 @@ def _facts(space: Space, top: int) -> dict[str, Any]:
 
 
 def _prefix_facts(prefix: bytes | None, share: Share) -> dict[str, Any]:
-    from ops.cli.replies import bytes_as_json
+    from ops.cli.reply_text import bytes_as_json
 
     shown = None if prefix is None else bytes_as_json(prefix)
     return {"prefix": shown, "keys_estimate": round(share.keys), "bytes_estimate": round(share.bytes)}
 
 
 def _key_facts(key: LargeKey) -> dict[str, Any]:
-    from ops.cli.replies import bytes_as_json
+    from ops.cli.reply_text import bytes_as_json
 
     return {**key._asdict(), "name": bytes_as_json(key.name)}

@@ -7,7 +7,7 @@ from importlib.metadata import version as version_of
 
 import typer
 
-from engine.system import FORMAT, RULES
+from engine.tables.system import FORMAT, RULES
 from ops.cli.options import Json, print_json, reports_errors
 from ops.version import VERSION
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingest.wording import counted
+from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -42,8 +42,8 @@ def wait(
     Example: slotlog wait --data .data --timeout 120
     """
     from ops.logging import configure_logging
-    from ops.recorded import load_state_settings
-    from ops.waiting import wait_until_applied
+    from ops.state.recorded import load_state_settings
+    from ops.state.waiting import wait_until_applied
 
     def load() -> Settings:
         return load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)

@@ -8,7 +8,7 @@ from ops.demo.flights import Expected
 
 
 class Check(NamedTuple):
-    """One read and the reply to expect, as a Python value of `engine.replies` (bytes, int, None, list, pairs)."""
+    """One read and the reply to expect, as a Python value of `values.replies` (bytes, int, None, list, pairs)."""
 
     command: list[str]
     reply: Any

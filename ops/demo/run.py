@@ -10,18 +10,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from engine.machine import Applied, Machine
-from ingest.consumer import Consumer
+from engine.apply.machine import Applied, Machine
+from ingest.applying.consumer import Consumer
+from ingest.applying.worker import Worker
 from ingest.log import open_log
-from ingest.observer import NullObserver
 from ingest.producer import Producer
-from ingest.worker import Worker
+from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks
 from ops.demo.flights import Event, Expected, Flight, events, expected
 from ops.progress import progress
-from ops.replay import Replayed, Until, replay
-from ops.state import home_of, prepare_data, reading, store_opener
+from ops.state.directories import home_of, prepare_data, reading, store_opener
+from ops.state.replay import Replayed, Until, replay
 
 STATE: Final = "state"
 REPLAYED: Final = "replayed"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
+from ingest.reporting.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 from ops.metrics.record import DUE_KEYS_MAX, Kind, Metric
 from ops.metrics.stall import STALL_SECONDS
 

@@ -6,11 +6,11 @@ from collections import Counter
 from time import monotonic
 from typing import Final
 
-from engine.applied import Applied
+from engine.apply.records import Applied
 from engine.limits import TIME_MS_MAX
 from ingest.clock import now_ms
-from ingest.distribution import Distribution
-from ingest.observer import Cleaned, Condition
+from ingest.reporting.distribution import Distribution
+from ingest.reporting.observer import Cleaned, Condition
 
 UNHEARD_SECONDS: Final = 15.0
 """After so long without an answer the log counts as away. It is asked every 2 s, and one question may take a while on a
@@ -21,7 +21,7 @@ class PartitionCounts:
     """One partition's numbers, since the start of the process.
 
     Attributes:
-        applied, rejected, dead, duplicates, skipped: records, as `engine.applied.Applied` tells them apart.
+        applied, rejected, dead, duplicates, skipped: records, as `engine.apply.records.Applied` tells them apart.
         value_bytes: of the records' values.
         commands, rejected_commands: by name.
         condition: how the partition is.

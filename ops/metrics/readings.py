@@ -12,7 +12,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Final
 
-from ingest.distribution import Distribution
+from ingest.reporting.distribution import Distribution
 from ops.metrics.record import Kind, Metric
 
 _SLICE_SECONDS: Final = 0.002

@@ -7,16 +7,16 @@ from enum import StrEnum
 from math import prod
 from typing import Final
 
-import ingest.resp.commands  # noqa: F401 - fills both registries
+import resp.commands  # noqa: F401 - fills both registries
+from engine.commands.registry import SPECS
 from engine.layouts import LAYOUTS
-from engine.layouts.base import NONE, TYPE_NAMES
 from engine.limits import DATABASES
-from engine.registry import SPECS
-from engine.store.base import SHARED_CFS
-from ingest.observer import Condition
-from ingest.resp.bus.link import Loss
-from ingest.resp.cluster import Health
-from ingest.resp.registry import SERVER_SPECS
+from engine.model import NONE, TYPE_NAMES
+from engine.store.store import SHARED_CFS
+from ingest.reporting.observer import Condition
+from resp.catalog.server_registry import SERVER_SPECS
+from resp.cluster.bus.link import Loss
+from resp.cluster.topology import Health
 
 FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))
 """The groups of the commands that may stand in an event."""

@@ -11,17 +11,16 @@ from typing import Any, Final
 
 import structlog
 
-from engine.applied import Applied
+from engine.apply.records import Applied
 from engine.errors import CommandError
 from engine.store.rocks import RocksStore, SharedMemory
-from ingest.dead_letters import DeadLetters
-from ingest.distribution import APPLY_SECONDS, Distribution
+from ingest.applying.owned_partition import Seat
+from ingest.applying.ownership import Ownership
+from ingest.dead_letters.stores import DeadLetters
 from ingest.log import Log
-from ingest.observer import Cleaned, Condition
-from ingest.ownership import Ownership
-from ingest.resp.server import Server
-from ingest.seat import Seat
-from ingest.seldom import Seldom
+from ingest.reporting.distribution import APPLY_SECONDS, Distribution
+from ingest.reporting.observer import Cleaned, Condition
+from ingest.reporting.rate_limited import Seldom
 from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
 from ops.metrics.counts import PartitionCounts, add_latency
@@ -40,6 +39,7 @@ from ops.metrics.sources import (
 )
 from ops.metrics.stall import LoopStalls
 from ops.reasons import shown_reason
+from resp.server import Server
 
 _READY_SECONDS: Final = 1.0
 
@@ -71,7 +71,7 @@ class Watched:
 
 
 class Metrics:
-    """The metrics of one process: an `ingest.observer.Observer` that also writes the log lines of what it observes.
+    """The metrics of one process: an `Observer` that also writes the log lines of what it observes.
 
     Attributes:
         counts: of each partition that was heard of.
@@ -120,7 +120,7 @@ class Metrics:
         counts = self.counts.get(partition)
         return None if counts is None else counts.lag_events
 
-    # ------------------------------------------------------------------ ingest.observer.Observer
+    # ------------------------------------------------------------------ ingest.reporting.observer.Observer
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
         """Count one batch."""

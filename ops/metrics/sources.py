@@ -17,28 +17,28 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from engine.expiry_index import due_entries
-from engine.layouts.base import TYPE_NAMES
-from engine.registry import SPECS
-from engine.store.base import GRAVEYARD_CF
+from engine.commands.registry import SPECS
+from engine.model import TYPE_NAMES
 from engine.store.rocks import RocksStore, SharedMemory
-from engine.system import RULES
+from engine.store.store import GRAVEYARD_CF
+from engine.tables.expiry_index import due_entries
+from engine.tables.system import RULES
+from ingest.applying.ownership import Ownership
+from ingest.applying.worker import Worker
 from ingest.clock import WALL, now_ms
-from ingest.dead_letters import DeadLetters
+from ingest.dead_letters.stores import DeadLetters
 from ingest.log import Log
-from ingest.log.local import LocalLog
-from ingest.observer import Condition
-from ingest.ownership import Ownership
-from ingest.resp.bus import Bus
-from ingest.resp.bus.link import Loss
-from ingest.resp.cluster import Health
-from ingest.resp.server import Server
-from ingest.worker import Worker
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.metrics.counts import PartitionCounts
 from ops.metrics.readings import Readings
 from ops.metrics.record import DUE_KEYS_MAX, ERROR_CODES, OTHER_CODE
 from ops.version import VERSION
+from resp.cluster.bus import Bus
+from resp.cluster.bus.link import Loss
+from resp.cluster.topology import Health
+from resp.server import Server
 
 _SECOND: Final = 1000
 _MADE_WITH_IT: Final = "IDENTITY"

@@ -17,10 +17,10 @@ from benchmarks.sources import Memory
 from benchmarks.subject import COLUMN_FAMILIES, HOME, open_store
 from benchmarks.trace import Batch, Trace, record
 from benchmarks.workloads import SMOKE, START_MS, WORKLOADS, Event, before, measured
-from engine.digest import Digest, digest_of_items
-from engine.layouts.base import HASH, STRING
+from engine.model import HASH, STRING
+from engine.proof.digest import Digest, digest_of_items
 from ingest.events import decode
-from ingest.observer import Observer
+from ingest.reporting.observer import Observer
 
 WITHOUT_BROKER = {
     "hset_engine",

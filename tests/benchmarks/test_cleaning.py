@@ -7,8 +7,8 @@ import json
 import pytest
 
 from benchmarks.cleaning import CLEANING_SMOKE, KINDS, run_cleaning
-from engine.reclaim import POINTS_MAX, Reclaimed, Reclaimer
-from engine.sweep import Sweeper, Swept
+from engine.cleaning.reclaim import POINTS_MAX, Reclaimed, Reclaimer
+from engine.cleaning.sweep import Sweeper, Swept
 
 
 async def test_every_row_runs() -> None:

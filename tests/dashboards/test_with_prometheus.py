@@ -23,8 +23,8 @@ from tests.dashboards.load import EARLIER_KEYS, Load
 from tests.dashboards.prometheus import Prometheus
 from tests.dashboards.promql import compared, substituted
 from tests.faults.service import ServiceProcess
-from tests.ingest.resp.test_exporter import Exporter
 from tests.ops.verbs import succeed, wait_for_offset
+from tests.resp.reports.test_exporter import Exporter
 
 LOAD_S: Final = 60
 TOPIC: Final = "orders"

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
-from ingest.resp.cluster import parse_peers
+from resp.cluster.topology import parse_peers
 from tests.deploy.files import ROOT, compose, compose_config
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, wait_until

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from dashboards.build.rules import MANIFEST, manifest
-from ingest.resp.cluster import parse_peers
 from ops.config import Settings, load_settings
+from resp.cluster.topology import parse_peers
 from tests.deploy.files import ROOT, compose, manifests
 
 FILES: Final = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))

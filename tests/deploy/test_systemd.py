@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from ops.systemd import pause_seconds
+from ops.serving.systemd import pause_seconds
 from tests.deploy.files import ROOT
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import succeed, write_lines

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from engine.errors import PartitionStoppedError
 from engine.layouts.neokv import NeoKV
-from engine.store.base import Store
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
+from engine.store.store import Store
 from tests.differential.forms import lowered
 from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, Pair, Tally

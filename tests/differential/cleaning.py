@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.cleaning import clean_all
-from engine.digest import digest
+from engine.apply.machine import Machine, Record
+from engine.cleaning.all import clean_all
+from engine.cleaning.reclaim import Reclaimer
+from engine.cleaning.sweep import Sweeper
 from engine.layouts.neokv import NeoKV
-from engine.machine import Machine, Record
-from engine.reclaim import Reclaimer
-from engine.store.base import Store
+from engine.proof.digest import digest
+from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
-from engine.sweep import Sweeper
-from engine.walk import raw_records
+from engine.store.store import Store
 
 _LAYOUT: Final = NeoKV(0)
 _SLICES: Final = (1, 2, 1, 999, 20)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from engine.encoding import parse_score
-from engine.layouts.base import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET, Layout
-from engine.rdb.decode import decode
-from engine.store.base import Store
-from engine.walk import live_keys
+from engine.layouts.layout import Layout
+from engine.model import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET
+from engine.proof.walk import live_keys
+from engine.store.store import Store
+from engine.values.encoding import parse_score
+from engine.values.rdb.decode import decode
 from tests.differential.payloads import in_order
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.real.oracle import Connection
@@ -104,7 +105,7 @@ _CONTENTS: Final[dict[int, Callable[[list[bytes]], Any]]] = {
     HASH: lambda pieces: dict(zip(pieces[::2], pieces[1::2], strict=True)),
     ZSET: lambda pieces: _scored(pieces[::2], list(map(parse_score, pieces[1::2]))),
 }
-"""By type code: what `engine.walk` gives, as a plain value."""
+"""By type code: what `engine.proof.walk` gives, as a plain value."""
 
 _READS: Final[dict[str, Callable[[bytes], list[bytes | str | float]]]] = {
     "string": lambda name: ["GET", name],

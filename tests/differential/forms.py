@@ -13,14 +13,14 @@ from types import ModuleType
 from typing import Final
 from unittest.mock import patch
 
-from engine import fragments, staging, transaction
-from engine.types import draws, ranks, scans, set_algebra, zsets
+from engine.batch import fragments, rank_counts, staging, transaction
+from engine.types import draws, scans, set_algebra, zsets
 from tests import left_behind
 
 LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
-    (ranks, "PLAIN_SIZE_MAX", 2),
-    (ranks, "BLOCK_MAX", 2),
-    (ranks, "GROUP_MAX", 4),
+    (rank_counts, "PLAIN_SIZE_MAX", 2),
+    (rank_counts, "BLOCK_MAX", 2),
+    (rank_counts, "GROUP_MAX", 4),
     (zsets, "_WALKED_MAX", 0),
     (transaction, "_CACHED_BYTES_MAX", 512),
     (fragments, "FRAGMENT_BYTES", 32),

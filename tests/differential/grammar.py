@@ -6,7 +6,7 @@
     Optional((score, member), repeats=True)
 
 `<LEFT|RIGHT>` is a `Choice`, `<FROMMEMBER member|FROMLONLAT longitude latitude>` is `Either`. It is the notation of
-`engine.registry`; what it cannot read raises, so that a new usage line is noticed.
+`engine.commands.registry`; what it cannot read raises, so that a new usage line is noticed.
 """
 
 from __future__ import annotations

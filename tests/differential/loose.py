@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.commands.options import read_option
+from engine.commands.registry import SPECS
 from engine.errors import EventError
-from engine.registry import SPECS
-from engine.replies import Reply
+from engine.values.replies import Reply
 from tests.differential.contents import of_payload
 
 Request = list[bytes]

@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from engine.apply.machine import Machine, Record
+from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.commands.options import read_option
-from engine.encodings import DEFAULT_KNOBS
+from engine.commands.registry import SPECS
 from engine.errors import CommandError, EventError
 from engine.layouts.neokv import NeoKV
-from engine.machine import Machine, Record
-from engine.registry import SPECS
-from engine.replies import NIL_ARRAY, Reply
-from engine.store.base import Store
-from engine.system import Home
+from engine.store.store import Store
+from engine.tables.system import Home
+from engine.values.replies import NIL_ARRAY, Reply
 from ingest.events import decode, encode
 from tests.consistency import problems
 from tests.differential import loose

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.layouts.base import HASH, LIST, SET, STRING, ZSET
-from engine.rdb.content import Content
-from engine.rdb.encode import encode, seal
+from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.values.rdb.content import Content
+from engine.values.rdb.encode import encode, seal
 
 _VALKEY_9: Final = 80
 _REDIS_7_2: Final = 11

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import engine.commands  # noqa: F401 - fills the registry
-from engine.registry import KEY_WORDS, SPECS, Spec
+from engine.commands.registry import KEY_WORDS, SPECS, Spec
 from tests.differential.grammar import Argument, Choice, Either, Line, Literal, parse
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of

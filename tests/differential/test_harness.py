@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.apply.machine import Machine
+from engine.batch.transaction import Transaction
+from engine.cleaning.reclaim import Reclaimed, Reclaimer
+from engine.cleaning.sweep import Sweeper, Swept
+from engine.commands.registry import KEY_WORDS, SPECS
 from engine.errors import CommandError
-from engine.machine import Machine
-from engine.reclaim import Reclaimed, Reclaimer
-from engine.registry import KEY_WORDS, SPECS
-from engine.replies import Reply
-from engine.sweep import Sweeper, Swept
-from engine.transaction import Transaction
+from engine.values.replies import Reply
 from tests.differential.campaign import first_difference
 from tests.differential.forms import lowered
 from tests.differential.grammar import Argument, Choice, Either, Literal, Optional, arguments, parse

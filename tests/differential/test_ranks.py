@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.types import ranks, zsets
+from engine.batch import rank_counts
+from engine.types import zsets
 from tests.differential.campaign import first_difference
 from tests.differential.pair import Oracles, new_tally
 
@@ -13,7 +14,7 @@ from tests.differential.pair import Oracles, new_tally
 def test_replies_are_the_oracles_with_rank_counts(oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where three members are enough for counts, and two for another block: same replies, same contents at the end."""
     for name in ("PLAIN_SIZE_MAX", "BLOCK_MAX", "GROUP_MAX"):
-        monkeypatch.setattr(ranks, name, 2)
+        monkeypatch.setattr(rank_counts, name, 2)
     monkeypatch.setattr(zsets, "_WALKED_MAX", 0)
 
     difference = first_difference("sorted-set", oracles, new_tally(), 4000, derandomize=True)

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from engine.machine import Machine, Record
-from engine.registry import SPECS
-from engine.replies import NIL_ARRAY
+from engine.apply.machine import Machine, Record
+from engine.commands.registry import SPECS
 from engine.store.memory import MemoryStore
+from engine.values.replies import NIL_ARRAY
 from tests.differential.strategy import Command, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, NOW_MS

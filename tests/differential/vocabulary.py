@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.numbers import INT_MAX, INT_MIN
+from engine.values.numbers import INT_MAX, INT_MIN
 from tests.differential import payloads
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.key import Key, Subkeys
-from engine.registry import SPECS, Spec
-from engine.transaction import Transaction
+from engine.batch.key import Key, Subkeys
+from engine.batch.transaction import Transaction
+from engine.commands.registry import SPECS, Spec
 from tests.engine.harness import NOW_MS, new_store, open_machine, send
 
 ROOT = Path(__file__).parents[2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 
-import ingest.resp.commands  # noqa: F401 - fills both registries
-from engine.registry import SPECS, Spec
-from ingest.resp.catalog import catalog
-from ingest.resp.registry import SERVER_SPECS, ServerSpec
+import resp.commands  # noqa: F401 - fills both registries
+from engine.commands.registry import SPECS, Spec
+from resp.catalog.descriptions import catalog
+from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from tests.docs.missing import VALKEY_COMMANDS, missing_commands
 from tests.real.oracle import Oracle
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine import limits
-from engine.slots import partition_of, slot
+from engine.values.slots import partition_of, slot
 from ingest.events import decode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text()

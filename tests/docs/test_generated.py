@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.registry import SPECS
+from engine.commands.registry import SPECS
 from ingest.log import KafkaSettings
 from ops.config import Settings, load_settings
 from tests.docs.generated import DOCS, PAGES, renewed

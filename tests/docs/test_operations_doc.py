@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from engine.slots import partition_of, slot
+from engine.values.slots import partition_of, slot
 from ingest.events import encode
 from ingest.log import Entry, open_log
 from tests.docs.test_readme import agrees, environment_of_a_reader

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-import ingest.resp.commands  # noqa: F401 - rules name commands
-from ingest.resp.acl import Acl
-from ingest.resp.config import Config
+import resp.commands  # noqa: F401 - rules name commands
 from ops.config import RedisSettings
+from resp.acl import Acl
+from resp.settings.config import Config
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 

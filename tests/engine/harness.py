@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.errors import CommandError
 from engine.layouts.neokv import NeoKV
-from engine.machine import CACHED_KEYS_MAX, Applied, Machine, Record
-from engine.replies import Reply
-from engine.store.base import Changes, Store
+from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
-from engine.system import Home
-from engine.walk import raw_records
+from engine.store.store import Changes, Store
+from engine.tables.system import Home
+from engine.values.replies import Reply
 
 HOME = Home("topic", 0, 1, "neokv")
 FAMILIES = NeoKV.column_families

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from engine.apply.machine import Record
 from engine.limits import DEDUP_WINDOW_MS
-from engine.machine import Record
 from tests.engine.harness import NOW_MS
 
 KEYS = [b"a", b"b", b"c", b"{tag}d", b"", b"\x00\xff"]

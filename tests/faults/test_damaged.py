@@ -12,15 +12,15 @@ from typing import Any
 import msgpack
 import pytest
 
-from engine.slots import partition_of, slot
-from ingest.consumer import Consumer
-from ingest.dead_letters import DeadLetters, open_dead_letters
+from engine.values.slots import partition_of, slot
+from ingest.applying.consumer import Consumer
+from ingest.applying.worker import Worker
+from ingest.dead_letters.stores import DeadLetters, open_dead_letters
 from ingest.events import encode
 from ingest.log import Entry, Log
-from ingest.observer import NullObserver
-from ingest.worker import Worker
+from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
-from ops.state import home_of, store_opener
+from ops.state.directories import home_of, store_opener
 from tests.faults.logs import opened_log
 
 DAMAGED = 10_000

@@ -15,10 +15,10 @@ import pytest
 
 from ingest.events import encode
 from ingest.log import Entry, KafkaSettings, Log, open_log
-from ingest.log.local import LocalLog
+from ingest.log.embedded.embedded_log import LocalLog
 from ops.config import Settings, load_settings
-from ops.serve import Service
-from ops.state import digest_partition
+from ops.serving.service import Service
+from ops.state.directories import digest_partition
 from tests.faults.topics import Topic, administered
 from tests.ops.verbs import run, until
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgpack import packb
 
+from engine.commands.registry import SPECS
 from engine.errors import EventError
 from engine.limits import DATABASES, DEDUP_WINDOW_MS
-from engine.registry import SPECS
 from ingest.events import decode, encode
 from ingest.routing import route
 from ops.demo.flights import events as flight_events
@@ -34,7 +34,7 @@ from tests.differential.strategy import (
 from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
-from tests.ops.test_replay_everything import story
+from tests.ops.state.test_replay_everything import story
 from tests.simulation.events import Events, Stopper
 
 _TOPIC: Final = "slotlog"

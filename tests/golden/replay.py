@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from engine.cleaning import clean_all
-from engine.digest import digest
+from engine.apply.machine import Applied, Machine, Record
+from engine.cleaning.all import clean_all
+from engine.cleaning.sweep import Sweeper
 from engine.errors import DueLeftError, PartitionStoppedError
 from engine.layouts.neokv import NeoKV
-from engine.machine import Applied, Machine, Record
-from engine.replies import pack
-from engine.store.base import Store
+from engine.proof.digest import digest
+from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
-from engine.sweep import Sweeper
-from engine.system import Home
-from engine.walk import raw_records
+from engine.store.store import Store
+from engine.tables.system import Home
+from engine.values.replies import pack
 from ingest.events import decode
 from tests.golden.corpus import Log
 

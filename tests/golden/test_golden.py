@@ -12,16 +12,15 @@ from unittest.mock import patch
 
 import pytest
 
-from engine import fragments
+from engine.batch import fragments, rank_counts
 from engine.layouts import neokv
-from engine.types import ranks
-from ingest.consumer import Consumer
-from ingest.log.base import Entry
-from ingest.log.local import LocalLog
-from ingest.observer import NullObserver
-from ingest.worker import Worker
+from ingest.applying.consumer import Consumer
+from ingest.applying.worker import Worker
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.log import Entry
+from ingest.reporting.observer import NullObserver
 from ops.config import Settings
-from ops.state import home_of, prepare_data, store_opener
+from ops.state.directories import home_of, prepare_data, store_opener
 from tests.golden import corpus, record
 from tests.golden.replay import Result, replay
 from tests.ops.verbs import succeed
@@ -82,7 +81,7 @@ def test_a_log_is_recorded_once(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("small", lambda: patch.multiple(neokv, **_LITTLE_ENDIAN)),
         ("small", lambda: patch.object(neokv, "_LIST_FLAGS", neokv._LIST_FLAGS | 0x20)),
-        ("large", lambda: patch.object(ranks, "BLOCK_MAX", ranks.BLOCK_MAX - 1)),
+        ("large", lambda: patch.object(rank_counts, "BLOCK_MAX", rank_counts.BLOCK_MAX - 1)),
         ("large", lambda: patch.object(fragments, "FRAGMENT_BYTES", fragments.FRAGMENT_BYTES // 2)),
     ],
     ids=["the order of bytes in a prefix", "a flag", "the members of a block", "the bytes of a fragment"],

@@ -11,8 +11,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from ingest.log import KafkaSettings, Log, open_log
-from ingest.log.kafka import KafkaLog
-from ingest.log.local import LocalLog
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.kafka.kafka_log import KafkaLog
 
 OpenLog: TypeAlias = Callable[..., Awaitable[Log]]
 """Opens and starts a log: `await open_one(topic="t", partitions=2)`; the same topic again is the same log again."""

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from engine.apply.machine import Record
 from engine.errors import EventError
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from engine.machine import Record
-from engine.numbers import format_double
+from engine.values.numbers import format_double
 from ingest.events import decode, encode
 
 MIB = 1024 * 1024

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from engine.errors import EventError
-from engine.slots import partition_of, slot
+from engine.values.slots import partition_of, slot
 from ingest import producer as producer_module
 from ingest.errors import AppendUncertainError, CrossSlotError, LogUnavailableError, ProducerClosedError
 from ingest.events import decode
 from ingest.log import Entry, Log, Position, open_log
 from ingest.producer import Producer, SyncProducer, prepare
 from tests.ingest.conftest import OpenLog
-from tests.ingest.reading import places, read
+from tests.ingest.log.reading import places, read
 
 
 async def events(log: Log) -> list[list[tuple[bytes | None, bytes, list[Any]]]]:

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
-from engine.cleaning import Gone, clean_all
-from engine.digest import Digest, combine, digest
+from engine.apply.machine import Machine
+from engine.cleaning.all import Gone, clean_all
 from engine.layouts.neokv import NeoKV
-from engine.machine import Machine
-from engine.store.base import GRAVEYARD_CF, Store
+from engine.proof.digest import Digest, combine, digest
+from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
-from engine.system import open_position, skip_changes
-from engine.walk import raw_records
-from ingest.consumer import Consumer
-from ingest.observer import NullObserver
-from ingest.worker import Worker
+from engine.store.store import GRAVEYARD_CF, Store
+from engine.tables.system import open_position, skip_changes
+from ingest.applying.consumer import Consumer
+from ingest.applying.worker import Worker
+from ingest.reporting.observer import NullObserver
 from tests.consistency import problems
 from tests.model import Model
 from tests.simulation.disks import Disk

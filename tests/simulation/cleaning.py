@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from engine.apply.machine import Machine
+from engine.cleaning.reclaim import Reclaimer
+from engine.cleaning.sweep import Sweeper
 from engine.errors import StoreBusyError
-from engine.machine import Machine
-from engine.reclaim import Reclaimer
-from engine.sweep import Sweeper
-from ingest.observer import Condition
-from ingest.seat import Seat
+from ingest.applying.owned_partition import Seat
+from ingest.reporting.observer import Condition
 from tests.simulation.world import InjectedError, KilledError, World
 
 PAUSES: Final = {"seldom": (0.3, 2.0), "often": (0.0, 0.0, 0.01, 0.2)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from engine.encoding import parse_u64
 from engine.errors import StoreBusyError
 from engine.layouts.neokv import NeoKV
-from engine.store.base import SHARED_CFS, SYSTEM_CF, Changes, Get
 from engine.store.memory import MemoryStore
+from engine.store.store import SHARED_CFS, SYSTEM_CF, Changes, Get
+from engine.values.encoding import parse_u64
 from tests.simulation.world import INJECTED, InjectedError, World
 
 FAMILIES: Final = NeoKV.column_families

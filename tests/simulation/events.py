@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from msgpack import packb
 
 from engine.limits import TIME_MS_MAX
-from engine.slots import partition_of, slot
+from engine.values.slots import partition_of, slot
 from ingest.events import encode
 
 Args = list[Any]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
-from ingest.dead_letters import DeadLetter
+from ingest.dead_letters.stores import DeadLetter
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.appends import Appends
-from ingest.log.base import Entry, Headers, LogRecord, Position
 from ingest.log.identity import Mark, check_range, check_record, mark_of
+from ingest.log.log import Entry, Headers, LogRecord, Position
 from tests.simulation.world import INJECTED, World
 
 TOPIC: Final = "simulation"

@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from engine.dedup import Deduplicator
-from engine.graveyard import Grave
-from engine.key import Key
-from engine.machine import Machine
-from engine.reclaim import Reclaimer
-from engine.staging import Staging
-from engine.store.base import LOCAL_CF, SYSTEM_CF, Changes
-from engine.transaction import Transaction
+from engine.apply.machine import Machine
+from engine.batch.key import Key
+from engine.batch.staging import Staging
+from engine.batch.transaction import Transaction
+from engine.cleaning.reclaim import Reclaimer
+from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes
+from engine.tables.dedup import Deduplicator
+from engine.tables.graveyard import Grave
+from ingest.applying.gate import Gate
+from ingest.applying.worker import Worker
 from ingest.errors import LogUnavailableError
-from ingest.gate import Gate
-from ingest.worker import Worker
 from tests.simulation.disks import DiskStore
 from tests.simulation.world import InjectedError
 
@@ -163,7 +163,7 @@ def _sweep_ahead() -> AbstractContextManager[Any]:
 
 def _due_left() -> AbstractContextManager[Any]:
     """A clock is set back while keys that are due at the old one are still stored: whether they live is chance."""
-    return patch("engine.set_back.due_entries", lambda *_: iter(()))
+    return patch("engine.apply.set_back.due_entries", lambda *_: iter(()))
 
 
 def _open_gate() -> AbstractContextManager[Any]:

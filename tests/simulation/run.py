@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 import stamina
 
-from engine import reclaim, staging
+from engine.batch import staging
+from engine.cleaning import reclaim
 from tests.differential.forms import lowered
 from tests.simulation.checks import check, check_between_lives, met_of, total
 from tests.simulation.plants import planted

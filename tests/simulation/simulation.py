@@ -10,18 +10,18 @@ from random import Random
 from typing import Final
 from unittest.mock import patch
 
-from engine.encoding import parse_u64
 from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
-from engine.store.base import SYSTEM_CF, Changes, Store
-from engine.system import Home, skip_changes
-from ingest.cleaner import Cleaner, CleaningSettings
-from ingest.consumer import Consumer
-from ingest.dead_letters import DeadLetter
+from engine.store.store import SYSTEM_CF, Changes, Store
+from engine.tables.system import Home, skip_changes
+from engine.values.encoding import parse_u64
+from ingest.applying.consumer import Consumer
+from ingest.applying.ticker import Ticker
+from ingest.applying.worker import Worker
+from ingest.cleaning.cleaner import Cleaner, CleaningSettings
+from ingest.dead_letters.stores import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
 from ingest.events import encode
-from ingest.observer import Cleaned, Condition, NullObserver
-from ingest.ticker import Ticker
-from ingest.worker import Worker
+from ingest.reporting.observer import Cleaned, Condition, NullObserver
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
 from tests.simulation.events import TICK, Command, Event, Events, Intent, Poison, Stopper
@@ -230,7 +230,7 @@ class Simulation:
         try:
             if self.cleaning == "as a service":
                 settings = CleaningSettings(random.choice((0.01, 0.3, 1.0)), random.choice((1, 3, 1000)))
-                with patch("ingest.ticker.now_ms", lambda: self._now_ms):
+                with patch("ingest.applying.ticker.now_ms", lambda: self._now_ms):
                     watch, has_room = _Watch(world), lambda _size: random.randrange(3) > 0
                     await Cleaner(log, consumer.seats, watch, consumer.set_aside, settings, has_room).run()
             else:

@@ -8,12 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from engine.commands.registry import SPECS
 from engine.errors import CommandError
-from engine.registry import SPECS
-from engine.replies import Reply
-from ingest.gate import AbandonedError, Fiber
-from ingest.seat import Seat
-from ingest.slices import Slices
+from engine.values.replies import Reply
+from ingest.applying.gate import AbandonedError, Fiber
+from ingest.applying.owned_partition import Seat
+from ingest.applying.slices import Slices
 from tests.simulation.world import World
 
 AWAY_SECONDS: Final = (0.0, 0.0, 0.01, 0.3)

@@ -54,13 +54,13 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
         return work_seconds
 
     with (
-        patch("ingest.consumer.monotonic", loop.time),
-        patch("ingest.watch.monotonic", loop.time),
-        patch("ingest.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),
-        patch("ingest.worker.perf_counter", perf_counter),
-        patch("ingest.cleaner.monotonic", loop.time),
-        patch("ingest.cleaner.perf_counter", perf_counter),
-        patch("ingest.compactor.monotonic", loop.time),
+        patch("ingest.applying.consumer.monotonic", loop.time),
+        patch("ingest.applying.watch.monotonic", loop.time),
+        patch("ingest.applying.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),
+        patch("ingest.applying.worker.perf_counter", perf_counter),
+        patch("ingest.cleaning.cleaner.monotonic", loop.time),
+        patch("ingest.cleaning.cleaner.perf_counter", perf_counter),
+        patch("ingest.cleaning.compactor.monotonic", loop.time),
         capture_logs(),
     ):
         yield

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from engine.commands.options import read_option
-from engine.registry import SPECS
+from engine.commands.registry import SPECS
 from tests.differential import loose
 from tests.differential.contents import of_payload
 from tests.differential.versions import are_rounded, is_of_redis

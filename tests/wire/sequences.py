@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from engine.registry import SPECS
+from engine.commands.registry import SPECS
 from tests.differential.strategy import Command, FieldLapse, Lapse, Step, rendered
 from tests.wire.duel import DifferenceError, Sides, Tally, compare_pipeline
 from tests.wire.exceptions import Request

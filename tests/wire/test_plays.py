@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from tests.ingest.resp import plays, plays_of_looks, waiting_plays
-from tests.ingest.resp.scripts import OracleClient, OracleClients, Step, normal, play, replay
 from tests.real.oracle import Connection, Oracle
+from tests.resp import plays, plays_of_looks, waiting_plays
+from tests.resp.scripts import OracleClient, OracleClients, Step, normal, play, replay
 
 PLAYS = {
     "pubsub": plays.PUBSUB,

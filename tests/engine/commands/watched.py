@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.store.base import Changes, Get
 from engine.store.memory import MemoryStore
+from engine.store.store import Changes, Get
 from tests.engine.harness import FAMILIES
 
 DATA_CF = "data"

@@ -1,0 +1,129 @@
+"""What may stand where: the checks of an event before anything of it runs.
+
+Whatever is refused here can never be applied, whoever reads it: it becomes a dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.commands.registry import Spec, check_arity, find
+from engine.errors import CROSS_SLOT, EventError, foreign_pattern
+from engine.limits import DATABASES
+from engine.tables.system import Home
+from engine.values.slots import partition_of, pattern_slot, slot
+
+Step = tuple[Spec, list[bytes]]
+"""One command of a transaction, with its arguments."""
+
+
+def pattern_refusal(spec: Spec, args: list[bytes]) -> str | None:
+    """Why a topic of several partitions refuses the keys that a command finds by patterns; None when it does not."""
+    if spec.patterns is None:
+        return None
+    home = slot(args[spec.first_key])
+    for option, pattern in spec.patterns(args):
+        itself = option == "GET" and pattern.partition(b"\0")[0] == b"#"  # no key
+        if not itself and pattern_slot(pattern) != home:
+            return foreign_pattern(option)
+    return None
+
+
+class Placement:
+    """The rules of one partition.
+
+    Args:
+        home: the partition.
+        holds: whether a key is known to belong to it, which spares computing its slot.
+    """
+
+    def __init__(self, home: Home, holds: Callable[[bytes], bool]) -> None:
+        self._home = home
+        self._holds = holds
+        self._clustered = home.partitions > 1
+
+    def check_event(self, spec: Spec, args: list[bytes], db: int, session: bytes | None) -> None:
+        """Refuse what cannot be an event of its own, or not in this partition.
+
+        Raises:
+            EventError: it is refused.
+        """
+        if not spec.alone:
+            message = f"{spec.name.decode()} is no event: it stands in a transaction"
+            raise EventError(message)
+        if spec.sessional and session is None:
+            message = f"{spec.name.decode()} needs a session"
+            raise EventError(message)
+        self._check_place(spec, args, db)
+
+    def check_transaction(self, steps: list[list[bytes]], db: int) -> list[Step]:
+        """Every command of an EXEC, checked whole: names, arity, keys; then each stands or falls alone.
+
+        Raises:
+            EventError: one of them is refused, so all of them are.
+        """
+        self._check_database(db)
+        checked = []
+        names: list[bytes] = []
+        for name, *args in steps:
+            spec = find(name)
+            check_arity(spec, args)
+            if not spec.transactional or (spec.keyless and self._clustered and not spec.sessional):
+                message = f"{spec.name.decode()} cannot be part of a transaction"
+                raise EventError(message)
+            if spec.guarded or self._clustered:
+                self._check_place(spec, args, db)
+            if self._clustered:
+                names += spec.keys(args)
+            checked.append((spec, args))
+        if len({slot(key) for key in names}) > 1:
+            raise EventError(CROSS_SLOT)
+        return checked
+
+    def check_home(self, spec: Spec, args: list[bytes], db: int) -> None:
+        """Refuse a database or keys that do not belong to this partition.
+
+        Raises:
+            EventError: they do not.
+        """
+        self._check_database(db)
+        if not self._clustered:
+            return
+        if spec.many_keys:
+            self._check_slots(spec.keys(args))
+        elif spec.first_key >= 0 and not self._holds(args[spec.first_key]):
+            self._check_slots([args[spec.first_key]])
+        refusal = pattern_refusal(spec, args)
+        if refusal is not None:
+            raise EventError(refusal)
+
+    def _check_place(self, spec: Spec, args: list[bytes], db: int) -> None:
+        if spec.physical:
+            message = f"{spec.name.decode()} reads what is physically there: it cannot be an event"
+            raise EventError(message)
+        if spec.standalone and self._clustered:
+            message = f"ERR {spec.name.decode()} is not allowed in cluster mode"
+            raise EventError(message)
+        if self._clustered and spec.name == b"COPY" and any(arg.upper() == b"DB" for arg in args[2:]):
+            message = "ERR Copying to another database is not allowed in cluster mode"
+            raise EventError(message)
+        self.check_home(spec, args, db)
+
+    def _check_database(self, db: int) -> None:
+        if not self._clustered:
+            if not 0 <= db < DATABASES:
+                message = f"db {db} is out of range, there are {DATABASES}"
+                raise EventError(message)
+        elif db:
+            message = f"db {db}: a topic of several partitions has database 0 alone"
+            raise EventError(message)
+
+    def _check_slots(self, keys: list[bytes]) -> None:
+        first = slot(keys[0])
+        for key in keys:
+            if slot(key) != first:
+                raise EventError(CROSS_SLOT)
+        expected = partition_of(first, self._home.partitions)
+        if expected != self._home.partition:
+            message = f"slot {first} belongs to partition {expected}, not {self._home.partition}: wrong partitioner"
+            raise EventError(message)

@@ -1,0 +1,85 @@
+"""What goes into a machine and what comes out of it: records, and what became of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from engine.errors import CommandError
+from engine.values.replies import Reply
+
+Record = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
+"""(offset, time_ms, name, args, db, event_id, session); name b"" and args [reason] for a record that cannot be read."""
+
+Touched = tuple[int, int, bytes, list[bytes], int, bytes, int, int, int]
+"""(offset, db, command, its arguments, which of its keys, the key, type before, type after, log time): a key that was
+modified.
+
+A command inside a transaction stands here by itself. `which` counts the keys that the command names from 0; -1: it is
+none of them. A key that is absent or due has the type `engine.model.NONE`.
+"""
+
+_REJECTIONS_KEPT: Final = 16
+
+
+class Applied:
+    """What one call of `apply` did.
+
+    Attributes:
+        next_offset: the first record that it did not take; it may leave records over when the overlay is full.
+        records: how many it took.
+        first_time_ms: the time of the first of them, from whoever has the records; 0: not told.
+        outcomes: offset -> reply, for the offsets that somebody waits for.
+        dead_letters: (offset, reason), to be stored before the commit.
+        rejected_commands: command name -> how many of them were rejected.
+        rejections: the first few (offset, command, message), for logs; `rejected` counts all.
+        commands: command name -> how many were applied, those of transactions included.
+        touched: the keys that were modified, in order, while the machine is `witnessing`; not those that FLUSHALL,
+            FLUSHDB and SWAPDB take away or bring.
+        expired: those of `touched` that were due by their own time to live and still stored, so that no sweep will meet
+            them (engine/cleaning/sweep.py): (place in `touched`, db, key). They were gone before the command ran: tell
+            it before its own event.
+        expired_fields: the same of hashes that had fields which were due: (place in `touched`, db, key, whether it was
+            dead with them).
+    """
+
+    __slots__ = (
+        "commands",
+        "dead_letters",
+        "duplicates",
+        "expired",
+        "expired_fields",
+        "first_time_ms",
+        "next_offset",
+        "outcomes",
+        "records",
+        "rejected",
+        "rejected_commands",
+        "rejections",
+        "skipped",
+        "touched",
+    )
+
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        self.records = 0
+        self.first_time_ms = 0
+        self.rejected = 0
+        self.duplicates = 0
+        self.skipped = 0
+        self.outcomes: dict[int, Reply] = {}
+        self.dead_letters: list[tuple[int, str]] = []
+        self.rejected_commands: dict[bytes, int] = {}
+        self.rejections: list[tuple[int, str, str]] = []
+        self.commands: defaultdict[bytes, int] = defaultdict(int)
+        self.touched: list[Touched] = []
+        self.expired: list[tuple[int, int, bytes]] = []
+        self.expired_fields: list[tuple[int, int, bytes, bool]] = []
+
+    def reject(self, offset: int, name: bytes, error: CommandError) -> CommandError:
+        """Count and note a command that refused to run; its error is its reply."""
+        self.rejected += 1
+        self.rejected_commands[name] = self.rejected_commands.get(name, 0) + 1
+        if len(self.rejections) < _REJECTIONS_KEPT:
+            self.rejections.append((offset, name.decode(), error.message))
+        return error

@@ -1,0 +1,71 @@
+"""Binding keys to the column families in which their subkeys are."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from engine.batch.key import FieldTimes, Key, RankCounts, RankHolders, Records, Scan, Subkeys
+from engine.layouts.layout import Layout
+from engine.model import ZSET, Times
+from engine.store.store import Get, Store
+
+
+class Families:
+    """One partition's column families of subkeys, as functions bound once: the hot path makes one call."""
+
+    __slots__ = ("_data", "_layout", "_rank_holders", "_ranks", "_scores", "_times")
+
+    def __init__(self, store: Store, layout: Layout) -> None:
+        self._layout = layout
+        self._data = _bound(store, layout.data_cf)
+        self._scores = _bound(store, layout.score_cf)
+        self._ranks = _bound(store, layout.rank_cf)
+        self._rank_holders = RankHolders()
+        self._times = _bound(store, layout.time_cf)
+
+    def load(self, key: Key, stored: bytes) -> None:
+        """Give `key` what its metadata record says, and bind its subkeys."""
+        found = self._layout.parse_metadata(stored)
+        key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value, ranked, times = found
+        key.indexed_expire_ms = key.expire_ms
+        if key.version:
+            self.bind(key, fresh=False)
+            if ranked:
+                self.bind_ranks(key, fresh=False)
+            elif times is not None:
+                self.bind_times(key, times, fresh=False)
+                key.indexed_expire_ms = key.place
+
+    def bind(self, key: Key, *, fresh: bool) -> None:
+        """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""
+        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        key.data = Subkeys(*self._data, prefix, fresh=fresh)
+        if key.type == ZSET:
+            prefix = self._layout.score_prefix(key.metadata_key, key.version)
+            key.scores = Subkeys(*self._scores, prefix, fresh=fresh)
+
+    def bind_ranks(self, key: Key, *, fresh: bool) -> None:
+        """Bind the rank counts of a sorted set."""
+        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        key.ranks = RankCounts(*self._ranks, prefix, self._rank_holders, fresh=fresh)
+
+    def bind_times(self, key: Key, times: Times, *, fresh: bool) -> None:
+        """Bind the times to live of a hash's fields."""
+        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        key.times = FieldTimes(Subkeys(*self._times, prefix, fresh=fresh), *times)
+
+    def bind_as(self, key: Key, source: Key) -> None:
+        """Bind on a copy what its source has beside those: rank counts, times to live."""
+        if source.ranks is not None:
+            self.bind_ranks(key, fresh=True)
+        if source.times is not None:
+            times = source.times
+            self.bind_times(key, Times(times.timed, times.own_expire_ms, times.soonest_ms), fresh=True)
+
+
+def _bound(store: Store, column_family: str) -> tuple[str, Get, Scan]:
+    return column_family, store.getter(column_family), partial(_scan, store, column_family)
+
+
+def _scan(store: Store, column_family: str, start: bytes, end: bytes, reverse: bool) -> Records:
+    return store.scan(column_family, start, end, reverse=reverse)

@@ -1,0 +1,71 @@
+"""The keys of one database in the order in which they are stored: by slot, then by length of the name, then by name.
+
+What a batch has changed and not written yet is part of it. A *position* is where a key stands in that order: its
+metadata key less what all keys of the database begin with. Positions compare as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from engine.batch.key import Key, Subkeys
+from engine.layouts.layout import Layout
+from engine.model import NONE, Metadata
+from engine.store.store import Store
+
+
+class Entry(NamedTuple):
+    """One key with a metadata record, which may be due."""
+
+    position: bytes
+    slot: int
+    name: bytes
+    metadata: Metadata
+
+    def is_alive(self, now_ms: int) -> bool:
+        """Whether the key is not due."""
+        return not 0 < self.metadata.expire_ms <= now_ms
+
+
+class Keyspace:
+    """The keys stored under database number `db` in `store`, and over them the keys that a batch has `touched`.
+
+    With `flushed` nothing of what is stored counts.
+    """
+
+    def __init__(self, store: Store, layout: Layout, db: int, touched: Iterable[Key], *, flushed: bool) -> None:
+        self._layout = layout
+        self._db = db
+        self._prefix = layout.database_range(db)[0]
+        name = layout.metadata_cf
+
+        def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+            return store.scan(name, start, end, reverse=reverse)
+
+        self.records = Subkeys(name, store.getter(name), scan, self._prefix, fresh=flushed)
+        """Position -> metadata value."""
+        skip = len(self._prefix)
+        for key in touched:
+            if key.changed and key.db == db:
+                value = None if key.type == NONE else layout.pack_metadata(key)
+                self.records.changed[key.metadata_key[skip:]] = value
+
+    def start_of(self, slot_number: int) -> bytes:
+        """The lowest position that a key of this slot can have."""
+        return self._layout.metadata_key(self._db, slot_number, b"")[len(self._prefix) :]
+
+    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Entry]:
+        """The keys with `start <= position < end` (None: to the last)."""
+        prefix, parse_key, parse = self._prefix, self._layout.parse_metadata_key, self._layout.parse_metadata
+        for position, value in self.records.scan(start, end):
+            _, slot_number, name = parse_key(prefix + position)
+            yield Entry(position, slot_number, name, parse(value))
+
+    def record_bytes(self, key: Key) -> int:
+        """The size of the metadata record of `key`: both its key and its value."""
+        return len(key.metadata_key) + len(self._layout.pack_metadata(key))
+
+    def entry(self, position: bytes) -> Entry:
+        """The key that stands at `position`."""
+        return next(self.scan(position, position + b"\0"))

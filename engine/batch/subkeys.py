@@ -1,0 +1,24 @@
+"""What hashes and sets have in common: a subkey in the data column family for each element, and a size that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
+
+
+def remove(tx: Transaction, key: Key, subkeys: Iterable[bytes]) -> int:
+    """Delete `subkeys`, and the key with the last of them. Returns how many were there."""
+    data = key.data
+    removed = 0
+    for subkey in subkeys:
+        if data.get(subkey) is not None:
+            data.remove(subkey)
+            removed += 1
+    if removed:
+        key.size -= removed
+        key.changed = True
+        if key.size == 0:
+            tx.delete(key)
+    return removed

@@ -1,0 +1,52 @@
+"""BITOP: several bitmaps become one. Source: https://valkey.io/commands/bitop/."""
+
+from __future__ import annotations
+
+from engine.batch.transaction import Transaction
+from engine.commands.options import read_option
+from engine.commands.registry import command
+from engine.errors import BITOP_NOT_ONE_SOURCE, SYNTAX, CommandError
+from engine.model import STRING
+from engine.types import bitmaps, strings
+from engine.values.replies import Reply
+
+
+@command(
+    "BITOP <AND|OR|XOR|NOT> destination key [key ...]",
+    group="bitmap",
+    since="2.6.0",
+    complexity="O(bytes of all sources that are not in a run of zeros); NOT: O(bytes)",
+    write=True,
+)
+def bitop(tx: Transaction, args: list[bytes]) -> Reply:
+    r"""Combine strings bit by bit; shorter ones count as filled up with zeros. Returns the length of the result.
+
+    An empty result deletes the destination.
+
+    > SET a "abc"
+    OK
+    > SET b "AB"
+    OK
+    > BITOP AND to a b
+    (integer) 3
+    > GET to
+    "AB\x00"
+    > BITOP NOT to b
+    (integer) 2
+    > GET to
+    "\xbe\xbd"
+    """
+    operation, destination, names = read_option(args[0]), args[1], args[2:]
+    if operation not in {b"AND", b"OR", b"XOR", b"NOT"}:
+        raise CommandError(SYNTAX)
+    if operation == b"NOT" and len(names) > 1:
+        raise CommandError(BITOP_NOT_ONE_SOURCE)
+    sources = [tx.find_typed(name, STRING) for name in names]
+    size = max(0 if key is None else strings.length(key) for key in sources)
+    if size:
+        strings.put_stretches(tx, destination, size, bitmaps.combined(operation, sources))
+        return size
+    old = tx.find(destination)
+    if old is not None:
+        tx.delete(old)
+    return 0

@@ -1,0 +1,185 @@
+"""Commands that give a key another name, or another database. Source: https://valkey.io/commands/#generic.
+
+A string of up to 128 KiB is one record: O(1). Of a longer one and of a collection all records are written anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.batch.key import Key
+from engine.batch.transaction import Transaction
+from engine.commands.options import read_option
+from engine.commands.registry import command
+from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX, CommandError
+from engine.limits import DATABASES
+from engine.types import copies
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Reply
+
+_C_INT_MIN: Final = -(2**31)
+_C_INT_MAX: Final = 2**31 - 1
+
+
+@command(
+    "RENAME key newkey",
+    group="generic",
+    since="1.0.0",
+    complexity="O(n): every record has the key's name in it",
+    write=True,
+)
+def rename(tx: Transaction, args: list[bytes]) -> Reply:
+    """Give a key another name, in the place of whatever that held; its time to live goes with it. O(elements).
+
+    > SET a "1"
+    OK
+    > RENAME a b
+    OK
+    > GET b
+    "1"
+    > RENAME a b
+    (error) ERR no such key
+    """
+    source = _source(tx, args[0])
+    if args[0] != args[1]:
+        copies.copy(tx, source, args[1])
+        tx.delete(source)
+    return OK
+
+
+@command(
+    "RENAMENX key newkey",
+    group="generic",
+    since="1.0.0",
+    complexity="O(n): every record has the key's name in it",
+    write=True,
+)
+def renamenx(tx: Transaction, args: list[bytes]) -> Reply:
+    """Give a key another name if that one is free. Returns 1, or 0 when it was not. O(elements).
+
+    > MSET a "1" b "2"
+    OK
+    > RENAMENX a b
+    (integer) 0
+    > RENAMENX a c
+    (integer) 1
+    """
+    source = _source(tx, args[0])
+    if tx.find(args[1]) is not None:
+        return 0
+    copies.copy(tx, source, args[1])
+    tx.delete(source)
+    return 1
+
+
+def _source(tx: Transaction, name: bytes) -> Key:
+    key = tx.find(name)
+    if key is None:
+        raise CommandError(NO_SUCH_KEY)
+    return key
+
+
+@command(
+    "COPY source destination [DB destination-db] [REPLACE]",
+    group="generic",
+    since="6.2.0",
+    complexity="O(n)",
+    write=True,
+)
+def copy(tx: Transaction, args: list[bytes]) -> Reply:
+    """Write a key's content and time to live under another name as well. Returns 1, or 0 when that is taken.
+
+    With REPLACE it takes the place of what is there; DB names another database. O(elements).
+
+    > SET a "1"
+    OK
+    > COPY a b
+    (integer) 1
+    > COPY a b
+    (integer) 0
+    > COPY a b REPLACE
+    (integer) 1
+    """
+    options = _parse_options(args[2:], tx.db)
+    if options.db == tx.db and args[0] == args[1]:
+        raise CommandError(SAME_OBJECT)
+    source = tx.find(args[0])
+    if source is None:
+        return 0
+    return int(_copy_to(tx, source, args[1], options))
+
+
+@command(
+    "MOVE key db",
+    group="generic",
+    since="1.0.0",
+    complexity="O(n): every record has the database in it",
+    write=True,
+    standalone=True,
+)
+def move(tx: Transaction, args: list[bytes]) -> Reply:
+    """Move a key to another database, unless that has a key of its name. Returns 1, or 0 when it stays. O(elements).
+
+    > SET a "1"
+    OK
+    > MOVE a 1
+    (integer) 1
+    > EXISTS a
+    (integer) 0
+    > MOVE a 0
+    (error) ERR source and destination objects are the same
+    """
+    db = _parse_db(args[1])
+    if db == tx.db:
+        raise CommandError(SAME_OBJECT)
+    source = tx.find(args[0])
+    if source is None or not _copy_to(tx, source, args[0], _Options(db, replace=False)):
+        return 0
+    tx.delete(source)
+    return 1
+
+
+class _Options(NamedTuple):
+    """Where the copy goes, and whether in the place of another key."""
+
+    db: int
+    replace: bool
+
+
+def _copy_to(tx: Transaction, source: Key, name: bytes, options: _Options) -> bool:
+    """Whether it was copied; the selected database stays what it was."""
+    before = tx.db
+    tx.select(options.db)
+    is_free = tx.find(name) is None
+    if is_free or options.replace:
+        copies.copy(tx, source, name)
+    tx.select(before)
+    return is_free or options.replace
+
+
+def _parse_options(words: list[bytes], db: int) -> _Options:
+    replace = False
+    at = 0
+    while at < len(words):
+        option = read_option(words[at])
+        if option == b"REPLACE":
+            replace = True
+        elif option == b"DB" and at + 1 < len(words):
+            at += 1
+            db = _parse_db(words[at])
+        else:
+            raise CommandError(SYNTAX)
+        at += 1
+    return _Options(db, replace)
+
+
+def _parse_db(text: bytes) -> int:
+    db = parse_int(text)
+    if db is None:
+        raise CommandError(NOT_AN_INTEGER)
+    if not _C_INT_MIN <= db <= _C_INT_MAX:
+        message = f"ERR value is out of range, value must between {_C_INT_MIN} and {_C_INT_MAX}"
+        raise CommandError(message)
+    if not 0 <= db < DATABASES:
+        raise CommandError(DB_OUT_OF_RANGE)
+    return db

@@ -1,0 +1,66 @@
+"""Commands about all keys of a database. Source: https://valkey.io/commands/#generic."""
+
+from __future__ import annotations
+
+from engine.batch.transaction import Transaction
+from engine.commands.registry import command
+from engine.types import draws
+from engine.values.glob import matcher
+from engine.values.replies import Reply, bounded
+
+
+@command(
+    "KEYS pattern",
+    group="generic",
+    since="1.0.0",
+    complexity="O(keys in the database)",
+    by_wall=True,
+    physical=True,
+)
+def keys(tx: Transaction, args: list[bytes]) -> Reply:
+    r"""All keys whose names match a pattern. It walks over every key; SCAN does so in pieces.
+
+    `*` is anything, `?` one byte, `[abc]` and `[a-c]` one of these, `[^a]` any other, and `\\*` the byte itself.
+
+    > MSET one "1" two "2"
+    OK
+    > KEYS t[a-z]*
+    1) "two"
+    > KEYS three
+    (empty array)
+    """
+    matches = None if args[0] == b"*" else matcher(args[0])
+    now_ms = tx.now_ms
+    found = (
+        entry.name
+        for entry in tx.keyspace().scan()
+        if (matches is None or matches(entry.name)) and entry.is_alive(now_ms)
+    )
+    return bounded(found)
+
+
+@command(
+    "RANDOMKEY",
+    group="generic",
+    since="1.0.0",
+    complexity="O(1): some 20 seeks, and the keys that are due on the way",
+    by_wall=True,
+    physical=True,
+)
+def randomkey(tx: Transaction, args: list[bytes]) -> Reply:
+    """A key at random, nil when there is none. Every key has a chance, but not the same one (`engine/types/draws.py`).
+
+    > RANDOMKEY
+    (nil)
+    > SET a "1"
+    OK
+    > RANDOMKEY
+    "a"
+    """
+    keyspace = tx.keyspace()
+    drawn = draws.descend(tx, keyspace.records)
+    if drawn is None:
+        return None
+    positions = draws.walk_around(keyspace.records, drawn)
+    alive = (entry.name for entry in map(keyspace.entry, positions) if entry.is_alive(tx.now_ms))
+    return next(alive, None)

@@ -1,0 +1,142 @@
+"""What a key takes: how Redis would hold it in memory, and its bytes on disk.
+
+Accesses are not counted, as nothing is evicted. Source: https://valkey.io/commands/object-encoding/, …/memory-usage/.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from engine.batch.fragments import FRAGMENT_BYTES
+from engine.batch.key import Key, Subkeys
+from engine.batch.object_encoding import object_encoding
+from engine.batch.transaction import Transaction
+from engine.commands.options import read_option
+from engine.commands.registry import command
+from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.model import STRING
+from engine.values.encoding import parse_u64
+from engine.values.numbers import parse_int
+from engine.values.replies import Reply
+
+_SAMPLES: Final = 5
+_NO_FREQUENCY: Final = (
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
+    "between policies at runtime LRU and LFU data will take some time to adjust."
+)
+
+
+@command(
+    "OBJECT ENCODING key",
+    group="generic",
+    since="2.2.3",
+    complexity="O(1); O(n) for a collection that may be small",
+    physical=True,
+    container=True,
+)
+def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
+    """How Redis would hold the value in memory; nil when there is no key. See `engine/batch/object_encoding.py`.
+
+    > SET a "12"
+    OK
+    > OBJECT ENCODING a
+    "int"
+    > RPUSH l "x"
+    (integer) 1
+    > OBJECT ENCODING l
+    "listpack"
+    """
+    key = tx.find(args[0])
+    return None if key is None else object_encoding(key, tx.knobs)
+
+
+@command("OBJECT FREQ key", group="generic", since="4.0.0", complexity="O(1)", physical=True, container=True)
+def object_freq(tx: Transaction, args: list[bytes]) -> Reply:
+    """How often a key is used, which nothing counts: an error, as with Redis unless it evicts by it.
+
+    > OBJECT FREQ none
+    (nil)
+    """
+    if tx.find(args[0]) is None:
+        return None
+    raise CommandError(_NO_FREQUENCY)
+
+
+@command("OBJECT IDLETIME key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
+def object_idletime(tx: Transaction, args: list[bytes]) -> Reply:
+    """For how many seconds nobody has used a key: 0, as nothing counts it; nil when there is no key.
+
+    > SET a "1"
+    OK
+    > OBJECT IDLETIME a
+    (integer) 0
+    """
+    return None if tx.find(args[0]) is None else 0
+
+
+@command("OBJECT REFCOUNT key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
+def object_refcount(tx: Transaction, args: list[bytes]) -> Reply:
+    """How often the value is referred to: 1; nil when there is no key.
+
+    > RPUSH l "a"
+    (integer) 1
+    > OBJECT REFCOUNT l
+    (integer) 1
+    """
+    return None if tx.find(args[0]) is None else 1
+
+
+@command(
+    "MEMORY USAGE key [SAMPLES count]",
+    group="server",
+    since="4.0.0",
+    complexity="O(samples)",
+    physical=True,
+    container=True,
+)
+def memory_usage(tx: Transaction, args: list[bytes]) -> Reply:
+    """How many bytes a key takes on disk before compression; nil when there is no key.
+
+    Of a collection the first `count` elements are looked at, 5 unless said, all of them for 0; the others are taken to
+    be as large.
+
+    > MEMORY USAGE none
+    (nil)
+    """
+    samples = _parse_samples(args[1:])
+    key = tx.find(args[0])
+    if key is None:
+        return None
+    total = tx.keyspace().record_bytes(key)
+    for subkeys in key.families():
+        total += _subkey_bytes(subkeys, key, samples)
+    return total
+
+
+def _parse_samples(words: list[bytes]) -> int:
+    """The last of the counts; 0 for all."""
+    samples = _SAMPLES
+    for at in range(0, len(words), 2):
+        if read_option(words[at]) != b"SAMPLES" or at + 1 == len(words):
+            raise CommandError(SYNTAX)
+        count = parse_int(words[at + 1])
+        if count is None:
+            raise CommandError(NOT_AN_INTEGER)
+        if count < 0:
+            raise CommandError(SYNTAX)
+        samples = count
+    return samples
+
+
+def _subkey_bytes(subkeys: Subkeys, key: Key, samples: int) -> int:
+    sampled = list(islice(subkeys.scan(), samples or None))
+    if not sampled:
+        return 0
+    count = key.size
+    if key.type == STRING:  # as many of its fragments are not zero as of those up to the last sample
+        behind = parse_u64(sampled[-1][0]) + 1
+        every = -(-key.size // FRAGMENT_BYTES) if len(sampled) == samples else behind
+        count = every * len(sampled) // behind
+    sizes = [len(subkey) + len(value) for subkey, value in sampled]
+    return count * len(subkeys.prefix) + sum(sizes) * count // len(sizes)

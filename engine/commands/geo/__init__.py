@@ -1,0 +1,7 @@
+"""Commands on positions, which are members of a sorted set."""
+
+from __future__ import annotations
+
+from engine.commands.geo import positions, search, search_options
+
+__all__ = ["positions", "search", "search_options"]

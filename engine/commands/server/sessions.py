@@ -1,0 +1,107 @@
+"""Commands around transactions: what an EXEC depends on, and the database that its steps run in.
+
+EXEC itself is an event with many commands and stands in `engine.apply.machine`. A session is named by the event (field
+`session`). Source: https://valkey.io/commands/#transactions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.batch.transaction import Transaction
+from engine.commands.registry import command
+from engine.errors import DB_OUT_OF_RANGE, NOT_AN_INTEGER, CommandError
+from engine.limits import DATABASES
+from engine.types import sessions
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Reply
+
+_C_INT_MIN: Final = -(2**31)
+_C_INT_MAX: Final = 2**31 - 1
+
+
+@command(
+    "WATCH key [key ...]",
+    group="transactions",
+    since="2.2.0",
+    complexity="O(keys)",
+    write=True,
+    transactional=False,
+    sessional=True,
+)
+def watch(tx: Transaction, args: list[bytes]) -> Reply:
+    """Let the session's next EXEC do nothing, and answer nil, if one of the keys is modified before or dies.
+
+    An EXEC that names a session which watches nothing does nothing either: what it has watched is forgotten.
+
+    > WATCH a b
+    OK
+    """
+    if tx.session is not None:
+        sessions.watch(tx, tx.session, args)
+    return OK
+
+
+@command("UNWATCH", group="transactions", since="2.2.0", complexity="O(watched keys)", write=True, sessional=True)
+def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
+    """Forget what the session watches. In a transaction it changes nothing: EXEC has ended the watches already.
+
+    > UNWATCH
+    OK
+    """
+    if tx.session is not None:
+        sessions.end_watches(tx, tx.session)
+    return OK
+
+
+@command("SELECT index", group="connection", since="1.0.0", complexity="O(1)", write=True, alone=False, standalone=True)
+def select(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run the transaction's further commands in that database. It is no event of its own: an event names its database.
+
+    > SELECT 3
+    OK
+    > SELECT 16
+    (error) ERR DB index is out of range
+    """
+    index = parse_int(args[0])
+    if index is None:
+        raise CommandError(NOT_AN_INTEGER)
+    if not _C_INT_MIN <= index <= _C_INT_MAX:
+        message = f"ERR value is out of range, value must between {_C_INT_MIN} and {_C_INT_MAX}"
+        raise CommandError(message)
+    _check_index(index)
+    tx.select(index)
+    return OK
+
+
+@command("SWAPDB index1 index2", group="server", since="4.0.0", complexity="O(1)", write=True, standalone=True)
+def swapdb(tx: Transaction, args: list[bytes]) -> Reply:
+    """Let two databases change places: whoever uses one sees the keys of the other. O(1).
+
+    > SET a "1"
+    OK
+    > SWAPDB 0 1
+    OK
+    > EXISTS a
+    (integer) 0
+    > SWAPDB 0 x
+    (error) ERR invalid second DB index
+    """
+    first, second = _parse_index(args[0], "first"), _parse_index(args[1], "second")
+    _check_index(first)
+    _check_index(second)
+    sessions.swap_databases(tx, first, second)
+    return OK
+
+
+def _parse_index(text: bytes, which: str) -> int:
+    index = parse_int(text)
+    if index is None or not _C_INT_MIN <= index <= _C_INT_MAX:
+        message = f"ERR invalid {which} DB index"
+        raise CommandError(message)
+    return index
+
+
+def _check_index(index: int) -> None:
+    if not 0 <= index < DATABASES:
+        raise CommandError(DB_OUT_OF_RANGE)

@@ -1,0 +1,7 @@
+"""Commands on strings, HyperLogLogs among them."""
+
+from __future__ import annotations
+
+from engine.commands.strings import changes, expiring, get_set, hyperloglog, lcs
+
+__all__ = ["changes", "expiring", "get_set", "hyperloglog", "lcs"]

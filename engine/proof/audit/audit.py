@@ -1,0 +1,51 @@
+"""An audit of one state, part by part: what one part cannot read does not keep the others from being looked at."""
+
+from __future__ import annotations
+
+from engine.layouts import LAYOUTS
+from engine.proof.audit.keys import Advance, Keys
+from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
+from engine.proof.audit.violation import State, Violation, Violations
+from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
+from engine.tables.system import Home
+
+
+class Audit:
+    """Every violation in one state, which must not be written to meanwhile.
+
+    Args:
+        store: the state.
+        home: what it is the state of.
+        advance: for progress.
+    """
+
+    def __init__(self, store: Store, home: Home, advance: Advance = lambda _: None) -> None:
+        self._state = State(store, home, LAYOUTS[home.layout](home.partition))
+        self._advance = advance
+
+    @property
+    def keys(self) -> int:
+        """How many keys were looked at so far, due ones included."""
+        return self._state.keys
+
+    def violations(self) -> Violations:
+        """All of them, each as soon as it is found."""
+        state = self._state
+        keys = Keys(state, self._advance)
+        parts = (
+            (SYSTEM_CF, check_system(state)),
+            (SYSTEM_CF, check_watches(state)),
+            (DEDUP_CF, check_dedup(state)),
+            (LOCAL_CF, check_local(state)),
+            (GRAVEYARD_CF, keys.graves.check()),
+            (state.layout.metadata_cf, keys.check()),
+            (EXPIRY_CF, keys.check_expiry()),
+            (GRAVEYARD_CF, keys.check_versions()),
+        )
+        for column_family, part in parts:
+            try:
+                yield from part
+            except Exception as error:
+                if not is_damage(error):
+                    raise
+                yield Violation("unreadable", column_family, b"", f"some records cannot be read at all: {error}")

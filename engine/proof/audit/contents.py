@@ -1,0 +1,176 @@
+"""Whether the subkeys of a key that is there fit each other and its metadata: one walk over each of its families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.batch.fragments import FRAGMENT_BYTES, INLINE_BYTES_MAX
+from engine.limits import STRING_BYTES_MAX
+from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.proof.audit.field_times import check_times
+from engine.proof.audit.ranks import Ranks
+from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, several, shown
+from engine.proof.audit.walk import Cursor
+from engine.values.encoding import U64, pack_score, pack_u64, parse_score, parse_u64, prefix_end
+
+_SCORE_BYTES: Final = 8
+_LENGTH_MAX: Final = STRING_BYTES_MAX + 8  # BITFIELD may begin at the last bit that a string can have, as in Redis
+
+
+class Contents:
+    """The subkeys of one state.
+
+    Attributes:
+        cursors: on every family of subkeys: data, scores, rank counts, times to live.
+    """
+
+    def __init__(self, state: State) -> None:
+        layout = state.layout
+        self._state = state
+        self._data = Cursor(state, layout.data_cf)
+        self._scores = Cursor(state, layout.score_cf)
+        self._ranks = Cursor(state, layout.rank_cf)
+        self._times = Cursor(state, layout.time_cf)
+        self.cursors = (self._data, self._scores, self._ranks, self._times)
+        self._others = ((self._scores, "scores"), (self._ranks, "ranks"), (self._times, "times"))
+        self._checks: dict[int, Callable[[Live], Violations]] = {
+            STRING: self._string,
+            HASH: self._hash,
+            LIST: self._list,
+            SET: self._set,
+            ZSET: self._zset,
+        }
+
+    def check(self, live: Live) -> Violations:
+        """Take all records of a key that has subkeys, and say what is wrong with them."""
+        yield from self._checks[live.metadata.type](live)
+        for cursor, kind in self._others:
+            count = cursor.skip(live.prefix)
+            if count:
+                text = f"has {several(count, 'record')} in {cursor.column_family}, where its form has none"
+                yield self._wrong(kind, cursor, live, text)
+
+    # ------------------------------------------------------------------ the types
+
+    def _string(self, live: Live) -> Violations:
+        length = live.metadata.size
+        if not INLINE_BYTES_MAX < length <= _LENGTH_MAX:
+            text = f"{self._state.name_of(live.metadata_key)} is in fragments, with a length of {length} bytes"
+            yield Violation("fragments", self._state.layout.metadata_cf, live.metadata_key, text)
+        for subkey, content in self._data.under(live.prefix):
+            if len(subkey) != U64.size:
+                yield self._unreadable(self._data, live, subkey, "a fragment without a number")
+                continue
+            index = parse_u64(subkey)
+            room = min(FRAGMENT_BYTES, length - index * FRAGMENT_BYTES)
+            if room <= 0:
+                text = f"has a fragment {index} behind its {length} bytes"
+            elif not 0 < len(content) <= room:
+                text = f"has {several(len(content), 'byte')} in fragment {index}, which may have 1 to {room}"
+            elif content.endswith(b"\0"):
+                text = f"has zeros at the end of fragment {index}"
+            else:
+                continue
+            yield self._wrong("fragments", self._data, live, text, subkey)
+
+    def _hash(self, live: Live) -> Violations:
+        if live.metadata.times is None:
+            count = self._data.skip(live.prefix)
+        else:
+            fields = (field for field, _ in self._data.under(live.prefix))
+            count = yield from check_times(self._state, self._times, fields, live)
+        yield from self._sized(live, count)
+
+    def _set(self, live: Live) -> Violations:
+        count = 0
+        for member, value in self._data.under(live.prefix):
+            count += 1
+            if value:
+                yield self._unreadable(self._data, live, member, "a member with a value")
+        yield from self._sized(live, count)
+
+    def _list(self, live: Live) -> Violations:
+        head, tail, size = live.metadata.head, live.metadata.tail, live.metadata.size
+        expected, count = head, 0
+        for subkey, _ in self._data.under(live.prefix):
+            count += 1
+            if len(subkey) != U64.size:
+                yield self._unreadable(self._data, live, subkey, "an element without an index")
+                continue
+            index = parse_u64(subkey)
+            if not head <= index < tail:
+                text = f"has an element at {index}, outside of {head} … {tail - 1}"
+                yield self._wrong("list", self._data, live, text, subkey)
+                continue
+            if index > expected:
+                yield self._hole(live, expected, index)
+            expected = index + 1
+        if expected < tail:
+            yield self._hole(live, expected, tail)
+        if tail - head != size:
+            text = f"has {several(size, 'element')} by its metadata, which lets them stand at {head} … {tail - 1}"
+            yield self._wrong("list", self._data, live, text)
+        yield from self._sized(live, count)
+
+    def _zset(self, live: Live) -> Violations:
+        members, scores = Tally(), Tally()
+        for member, score in self._data.under(live.prefix):
+            members.add(score + member)
+            if not _is_score(score):
+                yield self._unreadable(self._data, live, member, f"the score {shown(score)}")
+        ranks = Ranks(self._state, self._ranks, live)
+        yield from ranks.begin()
+        for score_key, value in self._scores.under(live.prefix):
+            scores.add(score_key)
+            if not ranks.counts(score_key):
+                yield from ranks.catch_up(score_key)
+            if value:
+                yield self._unreadable(self._scores, live, score_key, "a score record with a value")
+        yield from ranks.end()
+        if not members.agrees(scores):
+            yield from self._differences(live)
+        yield from self._sized(live, members.count)
+
+    def _differences(self, live: Live) -> Violations:
+        """Which members and score records are without the other one. A look-up for each of both: for damage alone."""
+        store, layout, skip = self._state.store, self._state.layout, len(live.prefix)
+        get_member, get_score = store.getter(layout.data_cf), store.getter(layout.score_cf)
+        for record, score in store.scan(layout.data_cf, live.prefix, prefix_end(live.prefix)):
+            member = record[skip:]
+            if get_score(live.prefix + score + member) is None:
+                text = f"has no score record for its member {shown(member)}"
+                yield self._wrong("scores", self._data, live, text, member)
+        for record, _ in store.scan(layout.score_cf, live.prefix, prefix_end(live.prefix)):
+            score, member = record[skip:][:_SCORE_BYTES], record[skip + _SCORE_BYTES :]
+            if get_member(live.prefix + member) != score:
+                text = f"has a score record of {shown(member)} that no member has"
+                yield self._wrong("scores", self._scores, live, text, score + member)
+
+    # ------------------------------------------------------------------ what is said
+
+    def _sized(self, live: Live, count: int) -> Violations:
+        if count != live.metadata.size or not count:
+            text = f"has {several(count, 'element')}, by its metadata {live.metadata.size}"
+            yield self._wrong("size", self._data, live, text)
+
+    def _hole(self, live: Live, first: int, end: int) -> Violation:
+        at = str(first) if end - first == 1 else f"{first} … {end - 1}"
+        return self._wrong("list", self._data, live, f"has no element at {at}", pack_u64(first))
+
+    def _unreadable(self, cursor: Cursor, live: Live, subkey: bytes, what: str) -> Violation:
+        return self._wrong("unreadable", cursor, live, f"has {what} in {cursor.column_family}", subkey)
+
+    def _wrong(self, kind: str, cursor: Cursor, live: Live, text: str, subkey: bytes = b"") -> Violation:
+        name = self._state.name_of(live.metadata_key)
+        return Violation(kind, cursor.column_family, live.prefix + subkey, f"{name} {text}")
+
+
+def _is_score(packed: bytes) -> bool:
+    """Whether these are the bytes of a score: eight of them, no NaN, no negative zero."""
+    if len(packed) != _SCORE_BYTES:
+        return False
+    try:
+        return pack_score(parse_score(packed)) == packed
+    except ValueError:
+        return False

@@ -1,0 +1,90 @@
+"""The graveyard: ordered by time, wanted by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final
+
+from engine.errors import CorruptionError
+from engine.model import HASH, STRING, TYPE_NAMES, ZSET
+from engine.proof.audit.violation import State, Violation, Violations, several
+from engine.proof.audit.walk import Cursor, in_order
+from engine.store.store import GRAVEYARD_CF, LOCAL_CF
+from engine.tables.graveyard import CURSOR, Grave, parse_grave
+
+_GRAVE: Final = Struct(">QQBQ")
+
+
+class Graves:
+    """The graves of one state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def check(self) -> Violations:
+        """Each grave by itself."""
+        state = self._state
+        cursor = state.store.getter(LOCAL_CF)(CURSOR) or b""
+        for record, content in state.store.scan(GRAVEYARD_CF, b"", None):
+            grave = self._parsed(record, content)
+            if grave is None:
+                yield Violation("unreadable", GRAVEYARD_CF, record, f"the grave {record.hex()} cannot be read")
+                continue
+            name = state.name_of(grave.metadata_key)
+            if state.is_future(grave.died_ms):
+                text = f"the grave of {name} is of {grave.died_ms} ms, the clock stands at {state.clock_ms}"
+                yield Violation("graveyard", GRAVEYARD_CF, record, text)
+            if record < cursor:
+                text = f"the grave of {name} is of {grave.died_ms} ms, behind the cursor: no reclaimer will meet it"
+                yield Violation("graveyard", GRAVEYARD_CF, record, text)
+            if state.last_version is not None and grave.version > state.last_version:
+                text = f"the grave of {name} has version {grave.version}, the newest taken is {state.last_version}"
+                yield Violation("versions", GRAVEYARD_CF, record, text)
+
+    def readable(self) -> Iterator[Grave]:
+        """The graves that can be read, by time."""
+        for record, content in self._state.store.scan(GRAVEYARD_CF, b"", None):
+            grave = self._parsed(record, content)
+            if grave is not None:
+                yield grave
+
+    def in_order(self) -> Iterator[Grave]:
+        """The graves that can be read, by metadata key and version."""
+        for packed in in_order(self._packed):
+            version, died_ms, type_code, size = _GRAVE.unpack(packed[-_GRAVE.size :])
+            yield Grave(died_ms, version, type_code, size, packed[: -_GRAVE.size])
+
+    def check_buried(self, grave: Grave, cursors: Sequence[Cursor], prefix: bytes) -> Violations:
+        """Take what is stored under a grave; less than its size may be left, by a flush or a reclaimer.
+
+        Args:
+            grave: whose records are taken.
+            cursors: on data, scores, rank counts, times to live.
+            prefix: what its records begin with.
+        """
+        data, scores, ranks, times = cursors
+        bounds = (
+            (data, grave.elements),
+            (scores, grave.size if grave.type == ZSET else 0),
+            (ranks, None if grave.type == ZSET else 0),
+            (times, 2 * grave.size if grave.type == HASH else 0),
+        )
+        for cursor, most in bounds:
+            count = cursor.skip(prefix)
+            if most is not None and count > most:
+                text = f"{several(count, 'record')} in {cursor.column_family}, by its grave a {TYPE_NAMES[grave.type]}"
+                text = f"the dead {self._state.name_of(grave.metadata_key)} has {text} of size {grave.size}"
+                yield Violation("graveyard", cursor.column_family, prefix, text)
+
+    def _packed(self) -> Iterator[bytes]:
+        for grave in self.readable():
+            yield grave.metadata_key + _GRAVE.pack(grave.version, grave.died_ms, grave.type, grave.size)
+
+    def _parsed(self, record: bytes, content: bytes) -> Grave | None:
+        try:
+            grave = parse_grave(record, content)
+            self._state.layout.parse_metadata_key(grave.metadata_key)
+        except CorruptionError:
+            return None
+        return grave if STRING <= grave.type <= ZSET and grave.size and grave.version else None

@@ -1,0 +1,262 @@
+"""Whether keys, graves and what is stored under them fit each other: the metadata merged with all other families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+from itertools import pairwise
+from typing import Final
+
+from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.staging import MARK
+from engine.errors import CorruptionError
+from engine.limits import DATABASES
+from engine.model import STRING, TYPE_NAMES, Metadata
+from engine.proof.audit.contents import Contents
+from engine.proof.audit.graves import Graves
+from engine.proof.audit.violation import Live, State, Violation, Violations, several, shown
+from engine.proof.audit.walk import Cursor, in_order
+from engine.store.store import EXPIRY_CF, LOCAL_CF, SYSTEM_CF, Get
+from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, parse_entry, place_of
+from engine.tables.graveyard import Grave
+from engine.values.encoding import U64, pack_u64, parse_u64, prefix_end
+from engine.values.slots import partition_of, slot
+
+Advance = Callable[[int], None]
+"""Called with how many keys have been looked at."""
+
+Owner = tuple[bytes, int, Live | Grave | None]
+"""What its records begin with, what it is, and all of it."""
+
+_UNREAD, _KEY, _GRAVE, _STAGED = range(4)
+_STEP_KEYS: Final = 1000
+
+
+class Keys:
+    """The keys of one state, and what is left of others.
+
+    Attributes:
+        graves: of dead ones.
+    """
+
+    def __init__(self, state: State, advance: Advance) -> None:
+        self.graves = Graves(state)
+        self._state = state
+        self._advance = advance
+        self._found: list[Violation] = []  # by the sources of the merge, which can only give owners
+
+    # ------------------------------------------------------------------ keys, graves, subkeys
+
+    def check(self) -> Violations:
+        """Every metadata record, every record of a subkey, what is stored under graves; and the counts of keys."""
+        contents = Contents(self._state)
+        for prefix, _, owner in merge(self._keys(), self._buried(), self._staged()):
+            yield from self._told()
+            for cursor in contents.cursors:
+                if cursor.key is not None and cursor.key < prefix:
+                    yield from self._orphans(cursor, prefix)
+            if isinstance(owner, Live):
+                yield from contents.check(owner)
+            elif isinstance(owner, Grave):
+                yield from self.graves.check_buried(owner, contents.cursors, prefix)
+            else:
+                for cursor in contents.cursors:
+                    cursor.skip(prefix)
+        yield from self._told()
+        for cursor in contents.cursors:
+            yield from self._orphans(cursor, None)
+        yield from self._check_counts()
+
+    def _told(self) -> list[Violation]:
+        if not self._found:
+            return self._found
+        found, self._found = self._found, []
+        return found
+
+    def _keys(self) -> Iterator[Owner]:
+        """The keys with subkeys; of those whose metadata cannot be read everything, of any version."""
+        state = self._state
+        for key, value in state.store.scan(state.layout.metadata_cf, b"", None):
+            state.keys += 1
+            if state.keys % _STEP_KEYS == 0:
+                self._advance(state.keys)
+            db = self._placed(key)
+            if db is None:
+                continue
+            metadata = self._parsed(key, value)
+            if metadata is None:
+                state.unread[db] = state.unread.get(db, 0) + 1
+                yield key, _UNREAD, None
+                continue
+            counted = db, metadata.type
+            state.found[counted] = state.found.get(counted, 0) + 1
+            if metadata.version:
+                prefix = state.layout.subkey_prefix(key, metadata.version)
+                yield prefix, _KEY, Live(prefix, key, metadata)
+            elif len(metadata.value) > INLINE_BYTES_MAX:
+                text = f"{state.name_of(key)} has {len(metadata.value)} bytes in its metadata"
+                self._say("fragments", key, text)
+
+    def _placed(self, key: bytes) -> int | None:
+        """The stored database of a metadata key, which may be in the wrong place; None when it is no metadata key."""
+        state, home = self._state, self._state.home
+        try:
+            db, key_slot, name = state.layout.parse_metadata_key(key)
+        except CorruptionError as error:
+            self._say("place", key, str(error))
+            return None
+        own_slot = slot(name)
+        if key_slot != own_slot:
+            self._say("place", key, f"{state.name_of(key)} is in slot {key_slot}, not {own_slot}")
+        elif home.partitions > 1 and partition_of(key_slot, home.partitions) != home.partition:
+            text = f"is of partition {partition_of(key_slot, home.partitions)}, not {home.partition}"
+            self._say("place", key, f"{state.name_of(key)} {text}")
+        if db >= (DATABASES if home.partitions == 1 else 1):
+            self._say("place", key, f"{state.name_of(key)}: there is no such database")
+        return db
+
+    def _parsed(self, key: bytes, value: bytes) -> Metadata | None:
+        state = self._state
+        try:
+            metadata = state.layout.parse_metadata(value)
+        except CorruptionError as error:
+            self._say("unreadable", key, f"{state.name_of(key)}: {error}")
+            return None
+        if not metadata.version and (metadata.type != STRING or metadata.size):
+            what = "fragments" if metadata.type == STRING else "elements"
+            self._say("unreadable", key, f"{state.name_of(key)} has {what} and no version")
+            return None
+        if state.last_version is not None and metadata.version > state.last_version:
+            text = f"has version {metadata.version}, the newest taken is {state.last_version}"
+            self._say("versions", key, f"{state.name_of(key)} {text}")
+        return metadata
+
+    def _say(self, kind: str, key: bytes, message: str) -> None:
+        self._found.append(Violation(kind, self._state.layout.metadata_cf, key, message))
+
+    def _buried(self) -> Iterator[Owner]:
+        prefix_of = self._state.layout.subkey_prefix
+        for grave in self.graves.in_order():
+            yield prefix_of(grave.metadata_key, grave.version), _GRAVE, grave
+
+    def _staged(self) -> Iterator[Owner]:
+        """What is written ahead of a batch that has not come: a few versions."""
+        layout = self._state.layout
+        for mark, key in self._marks():
+            try:
+                layout.parse_metadata_key(key)
+                if len(mark) == len(MARK) + U64.size:
+                    yield layout.subkey_prefix(key, parse_u64(mark[len(MARK) :])), _STAGED, None
+                    continue
+            except CorruptionError:
+                pass
+            self._found.append(Violation("unreadable", LOCAL_CF, mark, f"the mark {mark.hex()} names no version"))
+
+    def _marks(self) -> list[tuple[bytes, bytes]]:
+        """The marks of versions that are not named yet, by metadata key and version."""
+        marks = self._state.store.scan(LOCAL_CF, MARK, prefix_end(MARK))
+        return sorted(marks, key=lambda record: (record[1], record[0]))
+
+    def _orphans(self, cursor: Cursor, end: bytes | None) -> Violations:
+        """Take what is left below `end`, to which no owner has come."""
+        for owner, count in cursor.below(end):
+            try:
+                name = self._state.name_of(owner[: -U64.size])
+            except CorruptionError:
+                text = f"the record {owner.hex()} in {cursor.column_family} names no key"
+                yield Violation("unreadable", cursor.column_family, owner, text)
+                continue
+            text = f"{several(count, 'record')} in {cursor.column_family} of {name},"
+            text += f" version {parse_u64(owner[-U64.size :])}, which no key, grave or mark names"
+            yield Violation("orphans", cursor.column_family, owner, text)
+
+    def _check_counts(self) -> Violations:
+        state = self._state
+        for db, type_code in {**state.counted, **state.found}:
+            counted, found = state.counted.get((db, type_code), 0), state.found.get((db, type_code), 0)
+            # A key whose metadata cannot be read was counted among those of one type or another.
+            if counted == found or 0 < counted - found <= state.unread.get(db, 0):
+                continue
+            text = f"{several(found, 'key')} of type {TYPE_NAMES[type_code]} in stored database {db}, counted {counted}"
+            yield Violation("counts", SYSTEM_CF, b"count/%d/%d" % (db, type_code), text)
+
+    # ------------------------------------------------------------------ the index of times to live
+
+    def check_expiry(self) -> Violations:
+        """Every key that time will change has an entry, and every entry is of such a key. A look-up for each of both.
+
+        What a sweep has not walked past is behind none of its cursors.
+        """
+        state, metadata_cf = self._state, self._state.layout.metadata_cf
+        get_entry, get_key = state.store.getter(EXPIRY_CF), state.store.getter(metadata_cf)
+        for key, metadata in self._readable():
+            place = place_of(metadata.expire_ms, metadata.times)
+            if place and get_entry(entry_at(place, key)) is None:
+                what = "dies" if place > 0 else "loses a field"
+                text = f"{shown(key)} {what} at {abs(place)} ms and is not in the index"
+                yield Violation("expiry", metadata_cf, key, text)
+        cursor = state.store.getter(LOCAL_CF)(EXPIRY_CURSOR) or b""
+        for entry, content in state.store.scan(EXPIRY_CF, b"", None):
+            text = self._wrong_entry(entry, content, get_key) or (
+                f"the entry {entry.hex()} is behind the cursor: no sweep will meet it" if entry < cursor else ""
+            )
+            if text:
+                yield Violation("expiry", EXPIRY_CF, entry, text)
+
+    def _wrong_entry(self, entry: bytes, content: bytes, get_key: Get) -> str:
+        """What is wrong with an entry of the index, if anything."""
+        try:
+            place, key = parse_entry(entry, content)
+        except CorruptionError as error:
+            return str(error)
+        stored = get_key(key)
+        if stored is None:
+            return f"the entry {entry.hex()} names a key that is not there"
+        named = _parsed(self._state, stored)
+        own = place if named is None else place_of(named.expire_ms, named.times)
+        if own == place:
+            return ""
+        if abs(own) == abs(place):
+            return f"the entry {entry.hex()} has the value {content.hex()!r}, which is not that of its key"
+        return f"the entry {entry.hex()} has another time than its key, {abs(own)} ms"
+
+    # ------------------------------------------------------------------ versions
+
+    def check_versions(self) -> Violations:
+        """No version is there twice, whether a key has it, a grave, or what is not named yet."""
+        for first, second in pairwise(in_order(self._versions)):
+            if first[: U64.size] == second[: U64.size]:
+                version, holders = parse_u64(first[: U64.size]), f"{_holder(first)} and {_holder(second)}"
+                text = f"version {version} is there twice: of {holders}"
+                yield Violation("versions", self._state.layout.metadata_cf, first[U64.size + 1 :], text)
+
+    def _versions(self) -> Iterator[bytes]:
+        """`[version:8][what has it:1]` and the metadata key; of graves, the time behind it."""
+        for key, metadata in self._readable():
+            if metadata.version:
+                yield pack_u64(metadata.version) + bytes((_KEY,)) + key
+        for grave in self.graves.readable():
+            yield pack_u64(grave.version) + bytes((_GRAVE,)) + grave.metadata_key + pack_u64(grave.died_ms)
+        for mark, key in self._marks():
+            if len(mark) == len(MARK) + U64.size:
+                yield mark[len(MARK) :] + bytes((_STAGED,)) + key
+
+    def _readable(self) -> Iterator[tuple[bytes, Metadata]]:
+        """All keys whose metadata can be read."""
+        state = self._state
+        for key, value in state.store.scan(state.layout.metadata_cf, b"", None):
+            metadata = _parsed(state, value)
+            if metadata is not None:
+                yield key, metadata
+
+
+def _parsed(state: State, value: bytes) -> Metadata | None:
+    try:
+        return state.layout.parse_metadata(value)
+    except CorruptionError:
+        return None
+
+
+def _holder(packed: bytes) -> str:
+    what = {_KEY: "the key", _GRAVE: "the grave of", _STAGED: "what is staged for"}[packed[U64.size]]
+    return f"{what} {packed[U64.size + 1 :].hex()}"

@@ -1,0 +1,125 @@
+"""Walks over a whole state: its records as they are stored, or its keys as they are alive at a moment of log time.
+
+Both stream: a hash of a million fields passes through one record at a time; a string is one piece. Do not write to the
+store during a walk over keys: a key's content is read after its metadata, and would come from the newer state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from engine.batch import fragments
+from engine.batch.key import BY_FIELD, BY_TIME
+from engine.layouts.layout import Layout
+from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
+from engine.store.store import LOCAL_CF, SHARED_CFS, Store
+from engine.tables.system import UNSWAPPED, read_stored_dbs
+from engine.values.encoding import pack_u64, parse_u64, prefix_end
+
+_WITH_SUBKEY: Final = {HASH: True, SET: True, ZSET: True, LIST: False}
+_WITH_VALUE: Final = {HASH: True, SET: False, ZSET: True, LIST: True}
+
+
+class LiveKey(NamedTuple):
+    """One key. `expire_ms` is absolute, 0 for never; `type` is a type code of `engine.layouts.layout`.
+
+    `content` can be walked through once, before the next key is asked for or after, and so can `field_times`, the
+    fields of a hash that have a time to live, in order of their bytes, and when each of them dies:
+
+        string   the value
+        list     the elements, first to last
+        set      the members in order of their bytes
+        hash     field, value, field, value, … in order of the fields' bytes
+        zset     member, score, member, score, … in order of the members' bytes, a score as
+        `engine.values.encoding.pack_score`
+    """
+
+    db: int
+    name: bytes
+    type: int
+    expire_ms: int
+    content: Iterator[bytes]
+    field_times: Iterable[tuple[bytes, int]] = ()
+
+
+def raw_records(store: Store, layout: Layout) -> Iterator[tuple[str, bytes, bytes]]:
+    """Every stored record but the node-local ones, as (column family, key, value), by column family and key.
+
+    Raises:
+        CorruptionError: stored bytes are damaged.
+    """
+    names = dict.fromkeys((*SHARED_CFS, *layout.column_families))
+    for name in sorted(names):
+        if name != LOCAL_CF:
+            for key, value in store.scan(name, b"", None):
+                yield name, key, value
+
+
+def live_keys(store: Store, layout: Layout, now_ms: int) -> Iterator[LiveKey]:
+    """The keys of all logical databases that are alive at `now_ms`, by database, slot, length of the name and name.
+
+    Raises:
+        CorruptionError: stored bytes are damaged.
+    """
+    stored_dbs = read_stored_dbs(store)
+    if stored_dbs == UNSWAPPED:
+        yield from _live_between(store, layout, now_ms, b"", None, None)
+        return
+    for db, stored in enumerate(stored_dbs):
+        yield from _live_between(store, layout, now_ms, *layout.database_range(stored), db)
+
+
+def _live_between(
+    store: Store, layout: Layout, now_ms: int, start: bytes, end: bytes | None, logical_db: int | None
+) -> Iterator[LiveKey]:
+    """The live keys of one range of metadata records; `logical_db` is None where it is the one that they name."""
+    for record, value in store.scan(layout.metadata_cf, start, end):
+        metadata = layout.parse_metadata(value)
+        if 0 < metadata.expire_ms <= now_ms:
+            continue
+        stored, _, name = layout.parse_metadata_key(record)
+        db = stored if logical_db is None else logical_db
+        if metadata.times is None:
+            yield LiveKey(db, name, metadata.type, metadata.expire_ms, _content(store, layout, record, metadata))
+            continue
+        prefix = layout.subkey_prefix(record, metadata.version)
+        content = (piece for pair in _fields(store, layout, prefix, now_ms) for piece in pair[:2])
+        field_times = ((field, ms) for field, _, ms in _fields(store, layout, prefix, now_ms) if ms)
+        yield LiveKey(db, name, HASH, metadata.times.own_expire_ms, content, field_times)
+
+
+def _fields(store: Store, layout: Layout, prefix: bytes, now_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
+    """The fields that are alive of a hash in its timed form, with their values and when they die, 0 for never."""
+    skip = len(prefix)
+    times = store.scan(layout.time_cf, prefix + BY_FIELD, prefix + BY_TIME)
+    timed = next(times, None)
+    for record, value in store.scan(layout.data_cf, prefix, prefix_end(prefix)):
+        expire_ms = 0
+        if timed is not None and timed[0][skip + 1 :] == record[skip:]:
+            expire_ms = parse_u64(timed[1])
+            timed = next(times, None)
+        if not 0 < expire_ms <= now_ms:
+            yield record[skip:], value, expire_ms
+
+
+def _content(store: Store, layout: Layout, metadata_key: bytes, metadata: Metadata) -> Iterator[bytes]:
+    if metadata.type == STRING and not metadata.version:
+        yield metadata.value
+        return
+    prefix = layout.subkey_prefix(metadata_key, metadata.version)
+    if metadata.type == LIST:
+        start, end = prefix + pack_u64(metadata.head), prefix + pack_u64(metadata.tail)
+    else:
+        start, end = prefix, prefix_end(prefix)
+    skip = len(prefix)
+    if metadata.type == STRING:
+        records = ((record[skip:], value) for record, value in store.scan(layout.data_cf, start, end))
+        yield fragments.joined(fragments.of_records(records), 0, metadata.size)
+        return
+    with_subkey, with_value = _WITH_SUBKEY[metadata.type], _WITH_VALUE[metadata.type]
+    for record, value in store.scan(layout.data_cf, start, end):
+        if with_subkey:
+            yield record[skip:]
+        if with_value:
+            yield value

@@ -1,0 +1,92 @@
+"""The Store protocol: an ordered map of bytes per column family, changed one atomic batch at a time.
+
+Both implementations pass the same contract tests (`tests/engine/store/test_store_contract.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
+
+from engine.errors import CorruptionError
+
+Get = Callable[[bytes], bytes | None]
+
+SYSTEM_CF: Final = "system"
+EXPIRY_CF: Final = "expiry"
+GRAVEYARD_CF: Final = "graveyard"
+DEDUP_CF: Final = "dedup"
+LOCAL_CF: Final = "local"
+
+SHARED_CFS: Final = (SYSTEM_CF, EXPIRY_CF, GRAVEYARD_CF, DEDUP_CF, LOCAL_CF)
+"""The column families that every state has beside those of its layout (engine/FORMAT.md)."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether a store's exception says that stored bytes are damaged: RocksDB's status text begins so."""
+    return isinstance(error, CorruptionError) or str(error).startswith("Corruption")
+
+
+class Changes:
+    """One atomic batch: first the range deletes, then the puts and deletes.
+
+    Attributes:
+        ranges: (column family, first key, exclusive end) to delete.
+        values: column family -> key -> value, or None to delete the key.
+    """
+
+    __slots__ = ("ranges", "values")
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[str, bytes, bytes]] = []
+        self.values: dict[str, dict[bytes, bytes | None]] = {}
+
+    def copy(self) -> Changes:
+        """A batch of the same content; what is added to one of them is not in the other."""
+        copy = Changes()
+        copy.ranges = list(self.ranges)
+        copy.values = {name: dict(records) for name, records in self.values.items()}
+        return copy
+
+    def has_any(self, column_families: Iterable[str]) -> bool:
+        """Whether anything is deleted by range, or put into or deleted from one of these column families."""
+        return bool(self.ranges) or any(self.values.get(name) for name in column_families)
+
+    def of(self, column_family: str) -> dict[bytes, bytes | None]:
+        """The puts and deletes of one column family, to be added to."""
+        return self.values.setdefault(column_family, {})
+
+
+class Store(Protocol):
+    """One partition's records.
+
+    Raises:
+        CorruptionError: opening or a scan met damaged bytes. A getter, which is the store's own function so that the
+            hot path makes one call, raises whatever the store raises.
+    """
+
+    def getter(self, column_family: str) -> Get:
+        """A function from key to value (None when absent), bound once so that the hot path makes one call."""
+        ...
+
+    def scan(
+        self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records with `start <= key < end` (None: to the last), in key order, or against it with `reverse`.
+
+        It sees the store as it was when `scan` was called. An iteration that ends early through damage raises.
+        """
+        ...
+
+    def write(self, changes: Changes) -> None:
+        """Apply `changes` as one: all of it or nothing is there after a crash.
+
+        Raises:
+            StoreBusyError: refused before anything was written; may be tried again.
+            Exception: anything else leaves it open whether the batch was written: close, reopen, read the position.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the store; it can be opened again afterwards."""
+        ...

@@ -1,0 +1,123 @@
+"""Ranges of records that were deleted as one, and whose room only a compaction gives back: noted until it has.
+
+CF local   compact/[column family]/[start]  ->  [end]     start <= key < end
+
+A range delete costs the same for ten records and for ten million, and leaves all of them on the disk. The note is in
+the same batch, so that a crash loses neither; it is of this directory alone, and in no dump and no digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from engine.errors import CorruptionError
+from engine.store.store import LOCAL_CF, Changes, Store
+from engine.values.encoding import prefix_end
+
+NOTE: Final = b"compact/"
+"""What the notes begin with."""
+
+PIECE_BYTES: Final = 64 * 1024 * 1024
+"""What is compacted at a time: about a second's work, which nobody interrupts."""
+
+RANGES_MAX: Final = 64
+"""Of one column family, at a time: more of them are taken together, each with its neighbours."""
+
+NOTES_MAX: Final = 1024
+"""How many notes are read at a time: some milliseconds. The rest follows when these are done with."""
+
+_RANGES_MAX_OF_MANY: Final = 8
+"""Instead of `RANGES_MAX`, when there are more notes than are read: each compaction begins with a flush."""
+
+
+class Range(NamedTuple):
+    """Records to compact: `start <= key < end`."""
+
+    column_family: str
+    start: bytes
+    end: bytes
+
+
+def delete_range(changes: Changes, spent: Range) -> None:
+    """Add to a batch that these records go, and that they are to be compacted."""
+    changes.ranges.append(spent)
+    changes.of(LOCAL_CF)[_key(spent.column_family, spent.start)] = spent.end
+
+
+def notes_in(changes: Changes) -> list[bytes]:
+    """The keys of the notes that a batch writes."""
+    return [key for key, end in changes.of(LOCAL_CF).items() if end is not None and key.startswith(NOTE)]
+
+
+def noted(store: Store) -> tuple[list[Range], frozenset[bytes]]:
+    """The ranges that wait for their compaction, at most `RANGES_MAX` of each column family, in order; and their notes.
+
+    Raises:
+        CorruptionError: a note cannot be read.
+    """
+    notes: dict[str, list[Range]] = {}
+    records = list(islice(store.scan(LOCAL_CF, NOTE, prefix_end(NOTE)), NOTES_MAX))
+    for key, end in records:
+        spent = parse_note(key, end)
+        ranges = notes.setdefault(spent.column_family, [])
+        if ranges and spent.start <= ranges[-1].end:
+            ranges[-1] = ranges[-1]._replace(end=max(spent.end, ranges[-1].end))
+        else:
+            ranges.append(spent)
+    ranges_max = RANGES_MAX if len(records) < NOTES_MAX else _RANGES_MAX_OF_MANY
+    found = [spent for ranges in notes.values() for spent in _together(ranges, ranges_max)]
+    return found, frozenset(key for key, _ in records)
+
+
+def compacted(store: Store, spent: Range, known: Container[bytes]) -> Changes:
+    """The batch that takes away the notes of what is in `spent`, one of those that `noted` gave, as far as `known`.
+
+    What was noted since may have been deleted behind the compaction's back.
+    """
+    name, start, end = spent
+    changes = Changes()
+    notes = changes.of(LOCAL_CF)
+    inside = store.scan(LOCAL_CF, _key(name, start), _key(name, end))
+    notes.update((key, None) for key, _ in inside if key in known)
+    return changes
+
+
+def parse_note(key: bytes, end: bytes) -> Range:
+    """What `delete_range` noted.
+
+    Raises:
+        CorruptionError: it is no note.
+    """
+    name, slash, start = key[len(NOTE) :].partition(b"/")
+    if not slash or not name.isascii() or start >= end:
+        message = f"the note {key.hex()} names no range; rebuild the state with `slotlog replay`"
+        raise CorruptionError(message)
+    return Range(name.decode(), start, end)
+
+
+def pieces(files: list[dict[str, Any]], start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+    """The pieces in which a range is compacted: first key, last key, bytes of the files that begin there.
+
+    `files` are those of all column families, as rocksdict does not say which is of which: so there are more pieces, and
+    smaller ones, than would do.
+    """
+    within = [file for file in files if file["start_key"] < end and file["end_key"] >= start]
+    first, piece_bytes = start, 0
+    for file_start, size in sorted((file["start_key"], file["size"]) for file in within):
+        if piece_bytes and piece_bytes + size > PIECE_BYTES and file_start > first:
+            yield first, file_start, piece_bytes
+            first, piece_bytes = file_start, 0
+        piece_bytes += size
+    yield first, end, piece_bytes
+
+
+def _key(column_family: str, start: bytes) -> bytes:
+    return NOTE + column_family.encode() + b"/" + start
+
+
+def _together(ranges: list[Range], ranges_max: int) -> list[Range]:
+    size = -(-len(ranges) // ranges_max)
+    groups = [ranges[at : at + size] for at in range(0, len(ranges), size)]
+    return [group[0]._replace(end=group[-1].end) for group in groups]

@@ -1,0 +1,110 @@
+"""Idempotency keys: the first outcome of an event with an `id`, kept for 24 hours of log time.
+
+    CF dedup   [bucket:4][id]  ->  [time_ms:8][offset:8][kept:1][packed reply]
+
+`bucket` is `time_ms // window`, so that whole buckets can be dropped; a key is looked up in the current one and the one
+before. `kept` is 0 when the reply was too large to keep; then a second delivery gets an error that says so.
+
+A clock that leaps ahead and is set back (engine/apply/set_back.py) passes by the buckets of the days before. So that
+    they are
+still there then, the newest four buckets that hold anything are kept: two that a clock which is wrong for a day can
+fill, and the two before them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from engine.errors import CommandError
+from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
+from engine.store.store import DEDUP_CF, Changes, Store
+from engine.tables.system import SetBacks
+from engine.values.encoding import U32, prefix_end
+from engine.values.replies import Reply, pack, unpack
+
+BUCKETS_KEPT: Final = 4
+
+CURSOR: Final = b"cursor/dedup"
+"""The node-local record that says which buckets are removed."""
+
+HEADER: Final = Struct(">QQB")
+
+NOT_KEPT: Final = CommandError(
+    f"DUPLICATE this id was applied before; its reply had over {DEDUP_REPLY_BYTES_MAX} bytes and was not kept"
+)
+
+
+def first_kept(store: Store, start: bytes, now_ms: int, set_backs: SetBacks) -> bytes:
+    """What the keys of the first bucket begin with that is kept at `now_ms`; none before `start` are there.
+
+    Buckets that only a wrong clock has filled do not count. The result is the same whether what stands before that of
+    an earlier moment was removed or not.
+    """
+    current = now_ms // DEDUP_WINDOW_MS
+    wrong = {from_ms // DEDUP_WINDOW_MS - back for from_ms, _ in set_backs for back in (0, 1)}
+    found: list[bytes] = []
+    while (record := next(store.scan(DEDUP_CF, start, U32.pack(current + 1)), None)) is not None:
+        bucket = record[0][: U32.size]
+        if int.from_bytes(bucket) not in wrong:
+            found.append(bucket)
+        start = prefix_end(bucket)
+    return min([U32.pack(max(0, current - 1)), *found[-BUCKETS_KEPT:]])
+
+
+class Deduplicator:
+    """The idempotency keys of one partition, those of the current batch included.
+
+    Attributes:
+        set_backs: when the partition's clock was set back, from when and to when.
+    """
+
+    def __init__(self, store: Store, set_backs: SetBacks = ()) -> None:
+        self.set_backs = set_backs
+        self._get = store.getter(DEDUP_CF)
+        self._new: dict[bytes, bytes | None] = {}
+
+    @property
+    def has_new(self) -> bool:
+        """Whether there are any that are not in the store yet."""
+        return bool(self._new)
+
+    def outcome(self, event_id: bytes, now_ms: int) -> tuple[Reply] | None:
+        """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new."""
+        found = self._found(event_id, now_ms, now_ms)
+        if found is None and self.set_backs:
+            for from_ms, to_ms in self.set_backs:
+                if found is None and 0 <= now_ms - to_ms < DEDUP_WINDOW_MS:
+                    found = self._found(event_id, from_ms, from_ms + now_ms - to_ms)
+        return found
+
+    def _found(self, event_id: bytes, at_ms: int, now_ms: int) -> tuple[Reply] | None:
+        """What was recorded in the buckets of `at_ms` and the day before, and is no day old at `now_ms`."""
+        bucket = at_ms // DEDUP_WINDOW_MS
+        for candidate in (bucket, bucket - 1):
+            if candidate < 0:
+                continue
+            key = U32.pack(candidate) + event_id
+            record = self._new.get(key) or self._get(key)
+            if record is None:
+                continue
+            time_ms, _, kept = HEADER.unpack_from(record)
+            if time_ms + DEDUP_WINDOW_MS > now_ms:
+                return (unpack(record[HEADER.size :]) if kept else NOT_KEPT,)
+        return None
+
+    def remember(self, event_id: bytes, now_ms: int, offset: int, reply: Reply) -> None:
+        """Keep the outcome of an event that was applied or rejected."""
+        packed = pack(reply)
+        kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
+        key = U32.pack(now_ms // DEDUP_WINDOW_MS) + event_id
+        self._new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
+
+    def add_to(self, changes: Changes) -> None:
+        """Add the new keys to a batch."""
+        if self._new:
+            changes.of(DEDUP_CF).update(self._new)
+
+    def reset(self) -> None:
+        """Forget what the current batch added."""
+        self._new = {}

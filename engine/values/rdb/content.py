@@ -1,0 +1,35 @@
+"""What a payload holds, whichever encoding it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.model import HASH
+
+
+class Content(NamedTuple):
+    """One value.
+
+    Attributes:
+        type: a type code of `engine.layouts.layout`.
+        texts: a string's value alone; a list's elements in order; the members of a set or sorted set, no two alike; a
+            hash's fields and values, alternating, no field twice.
+        scores: of a sorted set's members, one each; none is NaN.
+        expires_ms: of a hash's fields, one each; 0 for never, else at least 1. Empty when no field has one.
+    """
+
+    type: int
+    texts: list[bytes]
+    scores: Sequence[float] = ()
+    expires_ms: Sequence[int] = ()
+
+    def without_due_fields(self, now_ms: int) -> Content:
+        """The same without the fields whose time has come; what is left may be no field at all."""
+        if self.type != HASH or not any(0 < expire_ms <= now_ms for expire_ms in self.expires_ms):
+            return self
+        triples = zip(self.texts[::2], self.texts[1::2], self.expires_ms, strict=True)
+        left = [triple for triple in triples if not 0 < triple[2] <= now_ms]
+        texts = [text for field, value, _ in left for text in (field, value)]
+        expires_ms = [expire_ms for _, _, expire_ms in left]
+        return Content(HASH, texts, expires_ms=expires_ms if any(expires_ms) else ())

@@ -1,0 +1,243 @@
+"""What a command answers, as Python values, and their bytes for the idempotency table.
+
+    int -> integer      bytes -> bulk string      None -> null      list -> array      float -> double
+    Status -> simple string      Map, Set, Pairs -> RESP3 map, set and scored members (flat arrays in RESP2)
+    NIL_ARRAY -> RESP2's null array      CommandError -> an error among the results of an EXEC
+    Digits -> a double with just these digits
+
+How these look on the wire is the RESP server's matter. The bytes below are slotlog's own and stay on one machine's
+disk: one tag byte, then `[length:4]` and the content, or `[count:4]` and the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
+from operator import itemgetter
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
+from typing import Any, Final, TypeVar
+
+from engine.errors import REPLY_TOO_LARGE, CommandError, CorruptionError
+from engine.limits import REPLY_BYTES_MAX
+from engine.values.encoding import U32
+
+Reply = Any
+"""One of the values above. Recursive, so it is not spelled out for the type checker."""
+
+
+class Status(bytes):
+    """A simple string, such as `OK`."""
+
+    __slots__ = ()
+
+
+class Digits(bytes):
+    """A number in the digits that Redis prints: a double in RESP3, a bulk string in RESP2."""
+
+    __slots__ = ()
+
+
+class Map(list[tuple[Any, Any]]):
+    """Pairs of name and value in the order they are stored: a map in RESP3, a flat array in RESP2."""
+
+    __slots__ = ()
+
+
+class Set(list[Any]):
+    """Members in the order they are stored: a set in RESP3, an array in RESP2."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[bytes, Any]]):
+    """Members with their scores, or fields with their values: an array of pairs in RESP3, a flat array in RESP2."""
+
+    __slots__ = ()
+
+
+def texts_bytes(some: list[bytes]) -> int:
+    """Of byte strings, for `bounded`."""
+    return sum(map(len, some))
+
+
+def pairs_bytes(some: list[tuple[bytes, bytes]]) -> int:
+    """Of pairs of byte strings, for `bounded`."""
+    return sum(map(len, chain.from_iterable(some))) + _ELEMENT_BYTES * len(some)
+
+
+def scored_bytes(some: list[tuple[bytes, float]]) -> int:
+    """Of members with their scores, for `bounded`."""
+    return sum(map(len, map(_first, some))) + _ELEMENT_BYTES * len(some)
+
+
+class _NilArray:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NIL_ARRAY"
+
+
+NIL_ARRAY: Final = _NilArray()
+OK: Final = Status(b"OK")
+
+_ELEMENT_BYTES: Final = 64  # an element's share of a list and of an object, or its frame and the digits of its length
+_MEASURED_AT_ONCE: Final = 64
+_Element = TypeVar("_Element")
+
+_first = itemgetter(0)
+
+_DOUBLE: Final = Struct(">d")
+_LISTS: Final[dict[type, bytes]] = {list: b"*", Set: b"~"}
+_PAIRS: Final[dict[type, bytes]] = {Map: b"%", Pairs: b">"}
+
+
+def bounded(
+    elements: Iterable[_Element],
+    measure: Callable[[list[Any]], int] = texts_bytes,
+    at_once: int = _MEASURED_AT_ONCE,
+) -> list[_Element]:
+    """The elements of a reply that holds all of them. What changes something must have them before it does.
+
+    Args:
+        elements: any number of them.
+        measure: the bytes of some of them; for byte strings if it is not given.
+        at_once: how many are taken before they are measured; 1 where each may be as long as a string can be.
+
+    Raises:
+        CommandError: they are too much for one reply. Not many more were taken.
+    """
+    elements = iter(elements)
+    found: list[_Element] = []
+    room = REPLY_BYTES_MAX
+    while some := list(islice(elements, at_once)):
+        room -= measure(some) + _ELEMENT_BYTES * len(some)
+        if room < 0:
+            raise CommandError(REPLY_TOO_LARGE)
+        found += some
+    return found
+
+
+class TransactionReplies:
+    """The replies of one transaction's commands, which are bounded together.
+
+    Those of writes have a bound of their own: a read that nobody waits for does not run, so what it would have replied
+    must not decide whether a write runs.
+
+    Attributes:
+        kept: in order.
+    """
+
+    __slots__ = ("_bytes", "_bytes_of_writes", "kept")
+
+    def __init__(self) -> None:
+        self.kept: list[Reply] = []
+        self._bytes = 0
+        self._bytes_of_writes = 0
+
+    def check(self, *, write: bool) -> None:
+        """Whether the next command may run.
+
+        Raises:
+            CommandError: the replies so far are too much.
+        """
+        if (self._bytes_of_writes if write else self._bytes) > REPLY_BYTES_MAX:
+            raise CommandError(REPLY_TOO_LARGE)
+
+    def add(self, reply: Reply, *, write: bool) -> None:
+        """Keep a reply."""
+        size = _bytes_of(reply)
+        self._bytes += size
+        if write:
+            self._bytes_of_writes += size
+        self.kept.append(reply)
+
+
+def _bytes_of(reply: Reply) -> int:
+    """What a reply takes, about."""
+    if isinstance(reply, bytes):
+        return _ELEMENT_BYTES + len(reply)
+    if isinstance(reply, list | tuple):
+        return _ELEMENT_BYTES + sum(map(_bytes_of, reply))
+    return _ELEMENT_BYTES
+
+
+def pack(reply: Reply) -> bytes:
+    """The reply as bytes; `unpack` gives it back with the same types."""
+    kind = type(reply)
+    if reply is None:
+        return b"_"
+    if reply is NIL_ARRAY:
+        return b"N"
+    if kind is int:
+        return _tagged(b":", b"%d" % reply)
+    if kind is bytes:
+        return _tagged(b"$", reply)
+    if kind is Status:
+        return _tagged(b"+", bytes(reply))
+    if kind is Digits:
+        return _tagged(b".", bytes(reply))
+    if kind is float:
+        return b"," + _DOUBLE.pack(reply)
+    if kind is CommandError:
+        return _tagged(b"-", reply.message.encode(errors="surrogateescape"))
+    if kind in _LISTS:
+        return _LISTS[kind] + U32.pack(len(reply)) + b"".join(map(pack, reply))
+    return _PAIRS[kind] + U32.pack(len(reply)) + b"".join(pack(first) + pack(second) for first, second in reply)
+
+
+def unpack(data: bytes) -> Reply:
+    """The reply that `pack` wrote.
+
+    Raises:
+        CorruptionError: `data` is not the whole of one packed reply.
+    """
+    try:
+        reply, end = _unpack(data, 0)
+    except (StructError, ValueError, KeyError) as error:
+        message = "a stored reply cannot be read"
+        raise CorruptionError(message) from error
+    if end != len(data):
+        message = "a stored reply has bytes after its end"
+        raise CorruptionError(message)
+    return reply
+
+
+def _tagged(tag: bytes, content: bytes) -> bytes:
+    return tag + U32.pack(len(content)) + content
+
+
+_READ_CONTENT: Final[dict[bytes, Callable[[bytes], Reply]]] = {
+    b":": int,
+    b"$": bytes,
+    b"+": Status,
+    b".": Digits,
+    b"-": lambda content: CommandError(content.decode(errors="surrogateescape")),
+}
+_READ_ELEMENTS: Final = {b"*": list, b"~": Set, b"%": Map, b">": Pairs}
+
+
+def _unpack(data: bytes, at: int) -> tuple[Reply, int]:
+    tag = data[at : at + 1]
+    at += 1
+    if tag == b"_":
+        return None, at
+    if tag == b"N":
+        return NIL_ARRAY, at
+    if tag == b",":
+        return _DOUBLE.unpack(data[at : at + 8])[0], at + 8
+    count = int.from_bytes(data[at : at + 4], "big")
+    at += 4
+    if tag in _READ_CONTENT:
+        content = data[at : at + count]
+        if len(content) != count:
+            raise ValueError(count)
+        return _READ_CONTENT[tag](content), at + count
+    elements = []
+    for _ in range(count):
+        element, at = _unpack(data, at)
+        if tag in b"%>":
+            second, at = _unpack(data, at)
+            element = (element, second)
+        elements.append(element)
+    return _READ_ELEMENTS[tag](elements), at

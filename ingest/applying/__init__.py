@@ -1,0 +1,1 @@
+"""From the log into the state: the consumer, a worker for each partition, and what watches them."""

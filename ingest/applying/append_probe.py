@@ -1,0 +1,61 @@
+"""Whether a log that has refused an append takes one again: otherwise nobody would find out but by losing a write.
+
+Who is not ready gets no requests, so nothing would be appended that could show that all is well again. A TICK is what
+may be appended at any time: it moves the partition's clock to now, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from ingest.applying.owned_partition import Seat
+from ingest.applying.ticker import TICK
+from ingest.errors import LogMismatchError, LogUnavailableError
+from ingest.log import Entry, Log
+from ingest.reporting.observer import Condition
+
+_PROBE_SECONDS: Final = 5.0
+
+
+class AppendProbe:
+    """Appends a TICK now and then to each running partition whose last append failed.
+
+    Args:
+        log: started.
+        seats: the owned partitions.
+    """
+
+    def __init__(self, log: Log, seats: Mapping[int, Seat]) -> None:
+        self._log = log
+        self._seats = seats
+        self._next_at = 0.0
+        self._probing: dict[int, asyncio.Task[None]] = {}
+
+    def look(self) -> None:
+        """Try again where it is time; the outcome shows in the log's own counts."""
+        if monotonic() < self._next_at:
+            return
+        self._next_at = monotonic() + _PROBE_SECONDS
+        for partition, seat in self._seats.items():
+            if seat.condition is not Condition.RUNNING or not self._log.append_counts.failure_of(partition):
+                continue
+            if seat.beside is not None:
+                seat.beside.tick_when_idle()
+            elif partition not in self._probing:
+                self._probing[partition] = asyncio.create_task(self._append(partition))
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        for task in self._probing.values():
+            task.cancel()
+
+    async def _append(self, partition: int) -> None:
+        try:
+            with suppress(LogUnavailableError, LogMismatchError):  # as before: it is counted
+                await self._log.append([Entry(partition, None, TICK)])
+        finally:
+            del self._probing[partition]

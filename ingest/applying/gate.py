@@ -1,0 +1,221 @@
+"""Who may enter a machine in which a command was suspended (ingest/applying/slices.py): nobody before it has left.
+
+Such a machine is *held*: it refuses everybody with a MachineHeldError, and who needs it waits here, in order. So what a
+command reads does not change while it is suspended, and nobody sees half of what it writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from engine.apply.machine import Machine
+
+if TYPE_CHECKING:
+    from ingest.applying.slices import Slices
+
+Result = TypeVar("Result")
+
+
+class AbandonedError(Exception):
+    """The machine was closed while a command was suspended in it, or waited for it; nothing of it was committed."""
+
+    def __init__(self) -> None:
+        super().__init__("the partition was closed meanwhile")
+
+
+class Fiber(greenlet):
+    """A stack on which one piece of work after the other runs.
+
+    Attributes:
+        gate: of the machine in which it was left; None while it runs, or waits.
+        was_left: its present work was suspended, or has waited: whoever gave it has gone on.
+        away_seconds: how long it was left, all in all.
+    """
+
+    def __init__(self, work: Callable[..., object]) -> None:
+        super().__init__(work)
+        self.gate: Gate | None = None
+        self.was_left = False
+        self.away_seconds = 0.0
+        self._left_at, self._away_before = array("d"), array("d")  # of the absences of its present work
+
+    def begin(self) -> None:
+        """It begins a piece of work."""
+        if self.was_left:
+            self.was_left = False
+            self._left_at, self._away_before = array("d"), array("d")
+
+    def was_away(self, left: float, seconds: float) -> None:
+        """It was left at `left`, on `perf_counter`'s clock, for so long."""
+        self._left_at.append(left)
+        self._away_before.append(self.away_seconds)
+        self.away_seconds += seconds
+
+    def away_since(self, began: float) -> float:
+        """How long it was left since `began`, when its present work was under way."""
+        at = bisect_left(self._left_at, began)
+        return self.away_seconds - self._away_before[at] if at < len(self._left_at) else 0.0
+
+    def leave(self, done: bool | Exception) -> Any:
+        """Let whoever gave this fiber its slice go on, and tell it how far this is; returns in the next slice."""
+        assert self.parent is not None
+        return self.parent.switch(done)
+
+
+class Gate:
+    """Who may enter one machine: one at a time, those who had to wait in their order.
+
+    Attributes:
+        machine: the open one.
+    """
+
+    def __init__(self, slices: Slices) -> None:
+        self.machine: Machine | None = None
+        self.slices = slices
+        self._fiber: Fiber | None = None
+        self._handle: asyncio.Handle | None = None
+        self._waiting: deque[Fiber | asyncio.Future[None]] = deque()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the machine cannot be entered: a command is suspended in it, or others wait for it."""
+        return self.machine is not None and self.machine.is_held
+
+    def enter(self) -> None:
+        """Return when the machine can be entered. Who cannot wait has what is suspended in it finished first."""
+        if self.machine is None or not self.machine.is_held:
+            return
+        fiber = getcurrent()
+        if isinstance(fiber, Fiber):
+            self._waiting.append(fiber)
+            self.slices.wait()
+            while self._fiber is not None:
+                self._waiting.appendleft(fiber)
+                self.slices.wait()
+        else:
+            with self.slices.whole():
+                self._finish()
+        self._open()
+
+    async def free(self) -> None:
+        """Wait until the machine can be entered, which must be done at once."""
+        if self.machine is None or not self.machine.is_held:
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        while True:
+            try:
+                await waiting
+            except asyncio.CancelledError:
+                if waiting.cancelled():
+                    self._waiting.remove(waiting)
+                else:
+                    self.let_in()  # it was this one's fiber
+                raise
+            if self._fiber is None:
+                break
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.appendleft(waiting)
+        self._open()
+
+    async def call(self, work: Callable[[], Result]) -> Result:
+        """What `work` on the machine returns: it begins when nobody else is in it, and holds the event loop in slices.
+
+        Raises:
+            AbandonedError: the machine was closed meanwhile.
+            Exception: its own.
+        """
+        return await self.slices.call(self, work)
+
+    def hold(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns, which reads what is behind the machine: it may be suspended, and nobody enters then."""
+        return work()
+
+    def rollback(self) -> None:
+        """`Machine.rollback`, behind what is suspended in it; nothing when the machine is closed."""
+        self.enter()
+        if self.machine is not None:
+            self.machine.rollback()
+
+    def close(self) -> None:
+        """Let go of the machine: what is suspended in it ends, and who waits finds out by itself."""
+        self.abandon()
+        self.machine = None
+
+    def abandon(self) -> None:
+        """End what is suspended in the machine, as if it had never begun."""
+        fiber, machine = self._fiber, self.machine
+        if fiber is not None and machine is not None:
+            self._unhook()
+            machine.is_held = False
+            fiber.gate = None
+            fiber.parent = getcurrent()
+            with self.slices.whole():
+                fiber.throw(GreenletExit)
+            machine.rollback()
+        self._let_all_in()
+
+    # ------------------------------------------------------------------ of `Slices`
+
+    def suspend(self, fiber: Fiber, handle: asyncio.Handle) -> None:
+        """`fiber` is left in the middle of the machine."""
+        assert self.machine is not None
+        self.machine.is_held = True
+        self._fiber, self._handle = fiber, handle
+        fiber.gate = self
+
+    def resume(self) -> None:
+        """It goes on."""
+        assert self.machine is not None
+        self._unhook()
+        self.machine.is_held = False
+
+    def let_in(self) -> None:
+        """Let the next one in, if nobody is in the machine."""
+        if self._fiber is None and self.machine is not None:
+            self.machine.is_held = bool(self._waiting)  # nobody overtakes those who wait
+            if self._waiting:
+                self._next()
+
+    # ------------------------------------------------------------------ inside
+
+    def _unhook(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._fiber = self._handle = None
+
+    def _finish(self) -> None:
+        while (fiber := self._fiber) is not None:
+            fiber.gate = None
+            fiber.parent = getcurrent()
+            self.resume()
+            fiber.switch()
+
+    def _open(self) -> None:
+        """Let the caller in, and the others behind it."""
+        if self.machine is not None:
+            self.machine.is_held = False
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self.let_in)
+
+    def _next(self) -> None:
+        waiting = self._waiting.popleft()
+        if isinstance(waiting, Fiber):
+            self.slices.go_on(waiting)
+        else:
+            waiting.set_result(None)
+
+    def _let_all_in(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if isinstance(each, Fiber):
+                asyncio.get_running_loop().call_soon(self.slices.go_on, each)
+            elif not each.done():
+                each.set_result(None)

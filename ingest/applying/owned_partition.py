@@ -1,0 +1,193 @@
+"""One owned partition and how it is, as the consumer and its watch share it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from engine.commands.registry import Spec
+from engine.errors import CommandError, DueError, EventError
+from engine.store.failures import is_store_failure, read_failure
+from engine.store.store import is_damage
+from engine.tables.system import Position
+from engine.values.replies import Reply
+from ingest.applying.worker import Worker
+from ingest.reporting.observer import Condition
+
+RETRY_SECONDS_MIN: Final = 1.0
+
+HasRoom = Callable[[int], bool]
+"""Whether the disk, too full to apply anything, has room for what cleaning writes, and for so many bytes beside it."""
+
+
+def no_room(_size: int) -> bool:
+    """There is none."""
+    return False
+
+
+class Beside(Protocol):
+    """Who applies this process's own appends from memory, beside the consumer: the RESP server's lane."""
+
+    @property
+    def first_offset(self) -> int | None:
+        """The first durable offset that it will apply; None when there is none."""
+        ...
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether it needs `advance_carefully`."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until it is known of everything that it sent whether it is in the log, and where."""
+        ...
+
+    async def idle(self) -> None:
+        """Wait until nothing of it is suspended in the middle of being applied."""
+        ...
+
+    def hold(self) -> None:
+        """Apply nothing until `release`. To be called when `idle`."""
+        ...
+
+    def release(self) -> None:
+        """Apply what is next in line."""
+        ...
+
+    async def advance_carefully(self) -> None:
+        """Apply what is next in line; raises as `Worker.apply`."""
+        ...
+
+    def give_up(self, reason: str) -> None:
+        """The partition is set aside."""
+        ...
+
+    def tick_when_idle(self) -> None:
+        """Append a TICK, unless one is under way or nothing can be written now."""
+        ...
+
+
+def _nobody_reads(_partition: int, _offset: int) -> None:
+    """There is no reader yet."""
+
+
+def _nobody_applies(_reason: str) -> None:
+    """There is no consumer yet."""
+
+
+def _is_another() -> bool:
+    """Nothing is known to be damaged."""
+    return False
+
+
+@dataclass(slots=True)
+class Seat:
+    """One owned partition.
+
+    Attributes:
+        worker: its store and machine; closed while the partition is stopped.
+        condition, reason: how it is, and why it is not running.
+        stopped_by_record: why it is not running is a record, not its store or its log.
+        holds_record: why it waits is a record from the future.
+        on_trial: open again after a record stopped or held it; it counts as before until a batch is committed.
+        unreadable_offset: a record that the log cannot give; None if there is none.
+        position: the committed one, also while the worker is closed; None before it was open.
+        caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
+        held_up_since: since when, on the monotonic clock, records are written that the log does not give; 0 if not.
+        begin_offset: where the log began when it was last asked; None before.
+        waits_for_room: it waits, with its store open, because the guard says that the disk is full.
+        retry_at: when to try again, on the monotonic clock.
+        retry_seconds: how long to wait after the next failure.
+        beside: who applies own appends from memory; None when nobody does.
+        pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
+        stop: lets the consumer set the partition aside, for a reason that has to do with its store.
+        is_still_damaged: whether the store in which damage was met is still the one to be opened.
+    """
+
+    worker: Worker
+    condition: Condition = Condition.OPENING
+    reason: str = ""
+    stopped_by_record: bool = False
+    holds_record: bool = False
+    on_trial: bool = False
+    unreadable_offset: int | None = None
+    position: Position | None = None
+    caught_up_ms: int = 0
+    held_up_since: float = 0.0
+    begin_offset: int | None = None
+    waits_for_room: bool = False
+    retry_at: float = 0.0
+    retry_seconds: float = RETRY_SECONDS_MIN
+    beside: Beside | None = None
+    pass_by: Callable[[int, int], None] = _nobody_reads
+    stop: Callable[[str], None] = _nobody_applies
+    is_still_damaged: Callable[[], bool] = _is_another
+
+    @property
+    def committed(self) -> Position | None:
+        """The newest committed position; None before the worker was open."""
+        return self.worker.machine.position if self.worker.is_open else self.position
+
+    def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
+        """`Machine.evaluate` behind what is suspended in the machine, where a failing store stops the partition.
+
+        Raises:
+            CommandError: its own error, or why the partition is stopped. DueError: as `Machine.evaluate`.
+            GreenletExit: the partition was closed while this was suspended.
+        """
+        worker = self.worker
+        if worker.gate.is_held:
+            worker.gate.enter()
+            if not worker.is_open:
+                raise CommandError(f"ERR partition {worker.partition} is {self.condition}: {self.reason}")
+        try:
+            return worker.machine.evaluate(spec, args, db, wall_ms, at_ms)
+        except (CommandError, EventError, DueError):
+            raise
+        except Exception as error:
+            self.read_failed(error)
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around whatever else reads the store to reply to a client.
+
+        Raises:
+            CommandError: why the partition is stopped.
+        """
+        try:
+            yield
+        except Exception as error:
+            self.read_failed(error)
+            raise
+
+    def read_failed(self, error: Exception) -> None:
+        """Stop the partition, where what a read of its store has raised is the store's failure.
+
+        In the loop's next turn: whoever has read may stand in the middle of a batch.
+
+        Raises:
+            CommandError: what to tell a client then.
+        """
+        if not is_store_failure(error) or not self.worker.is_open:
+            return
+        if is_damage(error):
+            self.note_damage()
+        reason, machine = read_failure(error), self.worker.machine
+
+        def stop() -> None:
+            if self.worker.is_open and self.worker.machine is machine:  # else it was set aside meanwhile
+                self.stop(reason)
+
+        asyncio.get_running_loop().call_soon(stop)
+        raise CommandError(f"ERR partition {self.worker.partition} is {Condition.STOPPED}: {reason}") from error
+
+    def note_damage(self) -> None:
+        """Damage was met in the open store: it is not opened again before another one is in its place, or a restart.
+
+        An opening would succeed, as it reads next to nothing, and the partition would run until the next read of it.
+        """
+        self.is_still_damaged = self.worker.sameness()

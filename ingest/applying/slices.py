@@ -1,0 +1,287 @@
+"""Work of a machine in slices: a command over millions of elements holds its partition, not the process.
+
+Whatever enters a machine beside the event loop runs on a greenlet, a stack of its own. When it has run for a slice of
+time, a signal of the interval timer ends the slice: the greenlet is left where it stands, the event loop turns, and
+later the greenlet goes on from there. The engine knows nothing of it; what ends within its slice never notices.
+
+Only what a machine does is suspended, and the encoding of a reply: nothing else has to expect it. Who needs a machine
+that was left in the middle waits at its gate (ingest/applying/gate.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from types import CodeType, FrameType
+from typing import Any, Final, TypeVar
+
+import structlog
+from greenlet import GreenletExit, getcurrent
+
+from engine.apply.machine import Machine
+from ingest.applying.gate import AbandonedError, Fiber, Gate
+
+SLICE_SECONDS: Final = 0.005
+"""How long a command runs before the event loop turns."""
+
+Callers = frozenset[CodeType] | None
+
+_MACHINE: Final[tuple[CodeType, ...]] = (
+    *(Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__),
+    Gate.hold.__code__,
+)
+_SOON_SECONDS: Final = 0.0005  # when the signal met no place where it may suspend
+_IDLE_MAX: Final = 32
+
+Result = TypeVar("Result")
+
+logger = structlog.get_logger(__name__)
+
+
+class Slices:
+    """What runs in slices in one process.
+
+    Args:
+        seconds: how long a slice is.
+
+    Attributes:
+        suspensions: how often work was suspended.
+        longest_seconds: how long the longest slice was that was ended by a suspension.
+        left_at: when something was last suspended, on `perf_counter`'s clock.
+        entrances: what may be suspended, with all that it calls: functions, and from which others each is called then;
+            None: from any.
+    """
+
+    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
+        self.suspensions = 0
+        self.longest_seconds = self.left_at = 0.0
+        self._seconds = seconds
+        self.entrances: dict[CodeType, Callers] = dict.fromkeys(_MACHINE)
+        self._gates: list[Gate] = []
+        self._idle: list[Fiber] = []
+        self._began = 0.0
+        self._armed = True  # as long as it is not started there is no timer to set
+        self._whole = False
+
+    # ------------------------------------------------------------------ life
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """End slices, meanwhile, by the interval timer, in the main thread; otherwise each is as long as its work."""
+        before = signal.signal(signal.SIGALRM, self._on_timer)
+        signal.siginterrupt(signal.SIGALRM, False)
+        timer = signal.setitimer(signal.ITIMER_REAL, 0)
+        self._armed = False
+        try:
+            yield
+        finally:
+            self._armed = True
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+
+    def gate(self) -> Gate:
+        """The gate of one more machine."""
+        gate = Gate(self)
+        self._gates.append(gate)
+        return gate
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, work: Callable[..., None], *args: Any) -> bool:
+        """Run `work(*args)` until it is done, or suspended: then the event loop goes on with it by itself.
+
+        Returns:
+            Whether it is done.
+
+        Raises:
+            Exception: its own, unless it was suspended before; then it is logged.
+        """
+        fiber = self._idle.pop() if self._idle else Fiber(self.work_on)
+        current = getcurrent()
+        if fiber.parent is not current:
+            fiber.parent = current
+        done: bool | Exception = fiber.switch(work, args)
+        if done is False and type(current) is Fiber:
+            self._begin()  # the caller's slice was ended with that of the suspended one
+        if isinstance(done, Exception):
+            raise done
+        return bool(done)
+
+    def work_on(self, work: Callable[..., None], args: tuple[Any, ...]) -> bool | Exception:
+        """What a fiber does: one piece of work, then the next one that it is given."""
+        fiber = getcurrent()
+        assert isinstance(fiber, Fiber)
+        while True:
+            fiber.begin()
+            if type(fiber.parent) is not Fiber:
+                self._begin()
+            done: bool | Exception = True
+            try:
+                work(*args)
+            except Exception as error:
+                done = error
+                if fiber.was_left:
+                    logger.exception("work_failed")
+            if len(self._idle) >= _IDLE_MAX:
+                return done
+            self._idle.append(fiber)
+            del work, args
+            work, args = fiber.leave(done)
+
+    async def call(self, gate: Gate, work: Callable[[], Result]) -> Result:
+        """What `work` returns, once the machine behind `gate` is free.
+
+        Raises:
+            AbandonedError: the machine was closed meanwhile.
+            Exception: its own.
+        """
+        machine = gate.machine
+        await gate.free()
+        if gate.machine is not machine:
+            raise AbandonedError
+        try:
+            return await self.in_fiber(work)
+        except asyncio.CancelledError:
+            gate.abandon()
+            raise
+
+    async def in_fiber(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns, which may be suspended on its way."""
+        outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        if self.run(_settle, outcome, work):
+            return outcome.result()
+        return await outcome
+
+    @property
+    def fiber(self) -> Fiber | None:
+        """The caller's own, if it may be suspended."""
+        fiber = getcurrent()
+        return fiber if isinstance(fiber, Fiber) else None
+
+    def pause(self, frame: FrameType | None) -> bool:
+        """Suspend what runs now, in `frame`, if it may be; it goes on when the event loop has turned."""
+        fiber = getcurrent()
+        if type(fiber) is not Fiber or self._whole:
+            return False
+        entrance = self._entrance(frame)
+        if entrance is None:
+            return False
+        inside = entrance.f_locals.get("self")
+        handle = self.later(fiber)
+        if isinstance(inside, (Machine, Gate)):
+            next(gate for gate in self._gates if inside in (gate, gate.machine)).suspend(fiber, handle)
+        self.suspensions += 1
+        self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
+        self._leave(fiber)
+        return True
+
+    def later(self, fiber: Fiber) -> asyncio.Handle:
+        """Go on with a fiber in the event loop's next turn."""
+        return asyncio.get_running_loop().call_soon(self.go_on, fiber)
+
+    def _entrance(self, frame: FrameType | None) -> FrameType | None:
+        """The frame around this one that may be suspended with all that it has called; None when there is none."""
+        while frame is not None:
+            if frame.f_code in self.entrances:
+                callers = self.entrances[frame.f_code]
+                if callers is None or (frame.f_back is not None and frame.f_back.f_code in callers):
+                    return frame
+            frame = frame.f_back
+        return None
+
+    def wait(self) -> None:
+        """Leave the caller's fiber, until `go_on`."""
+        fiber = getcurrent()
+        assert isinstance(fiber, Fiber)
+        self._leave(fiber)
+
+    def running_seconds(self) -> float:
+        """A clock that stands still while the caller is suspended, for how long something may go on."""
+        fiber = getcurrent()
+        return perf_counter() - fiber.away_seconds if type(fiber) is Fiber else perf_counter()
+
+    def own_seconds(self, began: float) -> float:
+        """How long the caller has run since `began`, on `perf_counter`'s clock: without the time it was suspended."""
+        seconds = perf_counter() - began
+        if self.left_at > began and isinstance(fiber := getcurrent(), Fiber):
+            seconds -= fiber.away_since(began)
+        return seconds
+
+    def timed_call(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """What `work` returns, and its `own_seconds`."""
+        began = perf_counter()
+        result = work()
+        return result, self.own_seconds(began)
+
+    def _leave(self, fiber: Fiber) -> None:
+        left = self.left_at = perf_counter()
+        fiber.was_left = True
+        try:
+            fiber.leave(done=False)
+        finally:
+            fiber.was_away(left, perf_counter() - left)
+            if type(fiber.parent) is not Fiber:
+                self._begin()
+
+    def go_on(self, fiber: Fiber) -> None:
+        """Go on with a fiber that was suspended, or that has waited. In the event loop."""
+        gate, fiber.gate = fiber.gate, None
+        fiber.parent = getcurrent()
+        if gate is not None:
+            gate.resume()
+        fiber.switch()
+        if gate is not None:
+            gate.let_in()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Suspend nothing meanwhile."""
+        before, self._whole = self._whole, True
+        try:
+            yield
+        finally:
+            self._whole = before
+
+    # ------------------------------------------------------------------ time
+
+    def _begin(self) -> None:
+        """A slice begins. In its fiber: a signal that came between this and the fiber would find nothing to suspend.
+
+        Then nothing would set the timer again before the fiber has ended.
+        """
+        self._began = perf_counter()
+        if not self._armed:
+            self._armed = True
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def _on_timer(self, _signal: int, frame: FrameType | None) -> None:
+        """A slice may be over. In the main thread, between two instructions of whatever runs there."""
+        self._armed = False
+        if type(getcurrent()) is not Fiber or self._whole:
+            return
+        left = self._began + self._seconds - perf_counter()
+        if left <= 0:
+            if self.pause(frame):
+                return
+            left = _SOON_SECONDS
+        self._armed = True
+        signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def _settle(outcome: asyncio.Future[Result], work: Callable[[], Result]) -> None:
+    try:
+        result = work()
+    except GreenletExit:
+        if not outcome.done():
+            outcome.set_exception(AbandonedError())
+        raise
+    except BaseException as error:  # noqa: BLE001 - handed on, whatever it is: nobody else would hear of it
+        if not outcome.done():
+            outcome.set_exception(error)
+    else:
+        if not outcome.done():
+            outcome.set_result(result)

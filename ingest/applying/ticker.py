@@ -1,0 +1,104 @@
+"""The clock of an idle partition: keys die though nobody writes, because its owner appends a TICK when some are due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from engine.errors import CommandError
+from engine.store.store import EXPIRY_CF
+from engine.values.encoding import pack_u64
+from ingest.applying.owned_partition import Seat
+from ingest.clock import now_ms
+from ingest.errors import LogUnavailableError
+from ingest.events import encode
+from ingest.log import Entry, Log
+from ingest.reporting.observer import Condition
+
+TICK: Final = encode("TICK", [])
+"""The event."""
+
+_TICK_SECONDS: Final = 1.0
+_CATCHING_UP_MS: Final = 10_000
+
+logger = structlog.get_logger(__name__)
+
+
+class Ticker:
+    """Appends a TICK to each owned partition that is caught up and in which something is due by the wall clock.
+
+    At most one a second for each. None is sent while the log is away, as nobody can tell then whether the partition is
+    caught up. One that fails is no loss: the next second brings another.
+
+    Args:
+        log: started.
+        seats: the owned partitions.
+    """
+
+    def __init__(self, log: Log, seats: Mapping[int, Seat]) -> None:
+        self._log = log
+        self._seats = seats
+        self._outlooks: dict[int, _Outlook] = {partition: _Outlook() for partition in seats}
+
+    async def run(self, may_expire: Callable[[], bool]) -> None:
+        """Tick until cancelled, while keys may die by themselves."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            if may_expire():
+                await self.look(now_ms(), may_expire)
+
+    async def look(self, wall_ms: int, may_expire: Callable[[], bool] = lambda: True) -> None:
+        """Tick where something is due at `wall_ms`, while keys may die by themselves."""
+        for partition, seat in self._seats.items():
+            try:
+                if seat.condition is Condition.RUNNING and self._outlooks[partition].is_due(seat, wall_ms):
+                    await self._tick(partition, seat, may_expire)
+            except (LogUnavailableError, CommandError):
+                pass  # the consumer finds out as well, or stops the partition, and says so
+            except Exception:
+                logger.exception("tick_failed", partition=partition)
+
+    async def _tick(self, partition: int, seat: Seat, may_expire: Callable[[], bool]) -> None:
+        """What stands in the log and is not applied will move the clock by itself."""
+        end = await self._log.end_offset(partition)
+        position = seat.committed
+        if position is None or position.next_offset < end or seat.condition is not Condition.RUNNING:
+            return
+        if not may_expire():  # any more: the log took its time to say where it ends
+            return
+        if seat.beside is not None:
+            seat.beside.tick_when_idle()
+        else:
+            await self._log.append([Entry(partition, None, TICK)])
+
+
+class _Outlook:
+    """Whether something dies in a partition between its clock and the wall clock.
+
+    While no event comes its index stays as it is: what was looked through before, with whatever tombstones replaced
+    times to live have left there (0.12 us each), is not looked through again.
+    """
+
+    __slots__ = ("_is_due", "_looked_ms", "_offset")
+
+    def __init__(self) -> None:
+        self._offset = -1
+        self._looked_ms = 0
+        self._is_due = False
+
+    def is_due(self, seat: Seat, wall_ms: int) -> bool:
+        """Look, in an open partition."""
+        position = seat.worker.machine.position
+        if position.next_offset != self._offset:
+            self._offset, self._looked_ms, self._is_due = position.next_offset, position.clock_ms, False
+            if wall_ms - position.clock_ms > _CATCHING_UP_MS:
+                return False  # or back after a while without an event: then the next look tells
+        if not self._is_due and wall_ms > self._looked_ms:
+            start, end = pack_u64(self._looked_ms + 1), pack_u64(wall_ms + 1)
+            with seat.reading():
+                self._is_due = next(seat.worker.store.scan(EXPIRY_CF, start, end), None) is not None
+            self._looked_ms = wall_ms
+        return self._is_due

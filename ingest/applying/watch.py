@@ -1,0 +1,137 @@
+"""What goes on beside the consumer's loop: lag, offsets for lag tools, and whether the log is still the same one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ingest.applying.append_probe import AppendProbe
+from ingest.applying.owned_partition import Seat
+from ingest.clock import now_ms
+from ingest.errors import LogMismatchError, LogUnavailableError
+from ingest.log import Log
+from ingest.reporting.observer import Condition, Observer
+
+_LAG_SECONDS: Final = 2.0
+_COMMIT_SECONDS: Final = 5.0
+_MEASURE_SECONDS: Final = 60.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Watch:
+    """Looks at the log every 2 s; the consumer's loop acts on what it finds.
+
+    Args:
+        log: started.
+        seats: the owned partitions.
+        observer: told of the lag.
+        identity_seconds: how often the log is held against the state, to notice another one in its place.
+
+    Attributes:
+        mismatches: partition -> why the log is another one, for the loop to take away.
+        heard_at: when the log last answered, on the monotonic clock; 0 before it did.
+    """
+
+    def __init__(self, log: Log, seats: Mapping[int, Seat], observer: Observer, identity_seconds: float) -> None:
+        self.mismatches: dict[int, str] = {}
+        self.heard_at = 0.0
+        self._ends: dict[int, int] = {}
+        self._log = log
+        self._seats = seats
+        self._observer = observer
+        self._identity_seconds = identity_seconds
+        self._probe = AppendProbe(log, seats)
+        self._identity_at = monotonic() + identity_seconds
+        self._commit_at = monotonic() + _COMMIT_SECONDS
+        self._begin_at = 0.0
+        self._measure_at = 0.0
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            while True:
+                self._probe.look()
+                try:
+                    await self._look()
+                except LogUnavailableError:
+                    pass  # the loop finds out as well, and says so
+                except Exception:
+                    logger.exception("watch_failed")
+                await asyncio.sleep(min(_LAG_SECONDS, self._identity_seconds))
+        finally:
+            self._probe.close()
+
+    async def _look(self) -> None:
+        if monotonic() >= self._identity_at:  # first: asking a deleted topic for its end takes a whole time-out
+            self._identity_at = monotonic() + self._identity_seconds
+            await self._check_identity()
+        if monotonic() >= self._begin_at:
+            await self._report_begins()
+            self._begin_at = monotonic() + self._identity_seconds
+        await self._report_lag()
+        if monotonic() >= self._measure_at:
+            self._measure_at = monotonic() + _MEASURE_SECONDS
+            await self._log.measure()
+        if monotonic() >= self._commit_at:
+            self._commit_at = monotonic() + _COMMIT_SECONDS
+            await self.commit()
+
+    async def commit(self) -> None:
+        """Tell lag tools how far the partitions are."""
+        positions = {partition: seat.committed for partition, seat in self._seats.items() if seat.worker.is_open}
+        await self._log.commit(
+            {partition: position.next_offset for partition, position in positions.items() if position is not None}
+        )
+
+    async def _report_lag(self) -> None:
+        for partition, seat in self._seats.items():
+            end = await self._log.end_offset(partition)
+            self.heard_at = monotonic()
+            if end != self._ends.get(partition):  # what was seen behind it then has come since: nothing holds it up
+                self._ends[partition] = end
+                seat.held_up_since = 0.0
+            position = seat.committed
+            if position is None:
+                continue
+            events = max(0, end - position.next_offset)
+            if not events:
+                seat.caught_up_ms = now_ms()
+                await self._look_beyond(partition, seat, end)
+            since_ms = max(position.clock_ms, seat.caught_up_ms)
+            self._observer.lag(partition, events, max(0.0, (now_ms() - since_ms) / 1000) if events else 0.0)
+
+    async def _look_beyond(self, partition: int, seat: Seat, end: int) -> None:
+        """Note since when records stand behind the end: somebody's transaction is open, and the log stands still."""
+        if await self._log.high_watermark(partition) <= end:
+            seat.held_up_since = 0.0
+        elif not seat.held_up_since:
+            seat.held_up_since = monotonic()
+
+    async def _report_begins(self) -> None:
+        """Note where the log begins: a state does not miss what was cut off before it, but a replay does."""
+        for partition, seat in self._seats.items():
+            begin = await self._log.begin_offset(partition)
+            if begin > (seat.begin_offset or 0):
+                logger.warning(
+                    "log_cut",
+                    partition=partition,
+                    begin_offset=begin,
+                    hint="the state cannot be built again from this log: keep copies of it",
+                )
+            seat.begin_offset = begin
+
+    async def _check_identity(self) -> None:
+        for partition, seat in self._seats.items():
+            if seat.condition is not Condition.RUNNING:
+                continue
+            try:
+                await seat.worker.check()
+            except LogUnavailableError:
+                return
+            except LogMismatchError as error:
+                self.mismatches[partition] = str(error)

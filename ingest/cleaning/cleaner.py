@@ -1,0 +1,297 @@
+"""The cleaning of a running service: keys and fields that are due go, dead collections go, their room is given back.
+
+    expire    keys and fields that are due by the partition's clock     engine/cleaning/sweep.py
+    reclaim   what dead collections have left                           engine/cleaning/reclaim.py
+    forget    what lies behind its window: idempotency keys, watches    engine/cleaning/sweep.py
+    compact   what was deleted as a range, in a thread                  ingest/cleaning/compactor.py
+    tick      moves the clock of a partition to which nobody writes     ingest/applying/ticker.py
+
+All of it is physical: no reply, no digest and no replay knows of it. It runs between two batches of a partition, in
+slices of a few milliseconds at most, which together take no more than a share of the event loop's time. A write of it
+that fails leaves open what is stored, so the partition is set aside and opened again, as after any failed write.
+
+A partition that waits because the disk is full is cleaned as well, as long as there is room for the little that this
+writes: so it may come back by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+from typing import Final
+
+import structlog
+
+from engine.cleaning.reclaim import read_cursor
+from engine.cleaning.sweep import Swept
+from engine.errors import StoreBusyError, named_error
+from engine.store.failures import damaged
+from engine.store.store import is_damage
+from engine.values.encoding import parse_u64
+from ingest.applying.owned_partition import HasRoom, Seat, no_room
+from ingest.applying.ticker import Ticker
+from ingest.cleaning.chores import Allowance, Job
+from ingest.cleaning.compactor import Compactor
+from ingest.log import Log
+from ingest.reporting.observer import Cleaned, Condition, Observer
+
+_SLICE_SECONDS_MIN: Final = 0.001
+_SLICE_SECONDS_MAX: Final = 0.004
+"""How long a slice holds the event loop where nobody else wants it, and how long it may."""
+
+_BUSY_SLICE_SECONDS_MAX: Final = 0.008
+"""How long it may where a turn of the loop takes so long by itself that few would notice."""
+
+_OWED_SECONDS_MAX: Final = 0.1
+_SHARE_MAX: Final = 0.75
+_LATE_MS: Final = 2000
+"""What has been due for longer than that has twice the share: who writes much that dies soon has to wait for it."""
+
+_LOOK_SECONDS_MAX: Final = 0.1
+_FORGET_SECONDS: Final = 60.0
+_BUSY_SECONDS: Final = 1.0
+_RESTART_SECONDS: Final = 60.0
+
+logger = structlog.get_logger(__name__)
+
+SetAside = Callable[[int, str], None]
+"""Takes a partition and the reason why its store cannot be gone on with."""
+
+Tell = Callable[[int, Swept], None]
+"""Takes a partition and what has expired in it, once that is committed."""
+
+MayExpire = Callable[[], bool]
+"""Whether keys may go by themselves, and clocks be moved for it, now."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningSettings:
+    """How much is cleaned, and how often.
+
+    Attributes:
+        interval_s: between two looks at a partition in which nothing was left.
+        keys_max: keys removed in one go.
+        loop_share: of the event loop's time, at most 0.5, while there is something to do; twice that, up to 0.75, while
+            it is late.
+        elements_per_s: of dead collections, all partitions together; 0: as many as the share allows.
+        compaction_bytes_per_s: of files read; 0: no limit.
+    """
+
+    interval_s: float = 1.0
+    keys_max: int = 1000
+    loop_share: float = 0.25
+    elements_per_s: int = 0
+    compaction_bytes_per_s: int = 0
+
+
+def _tell_nobody(_partition: int, _swept: Swept) -> None:
+    """Nobody wants to know what expires."""
+
+
+def _always() -> bool:
+    return True
+
+
+class Cleaner:
+    """Cleans the owned partitions of one process, those that run.
+
+    Args:
+        log: where ticks go; started.
+        seats: the owned partitions.
+        observer: told of every slice that did something.
+        set_aside: called when a partition's store cannot be gone on with.
+        settings: how much, how often.
+        has_room: asked where the disk is full.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        seats: Mapping[int, Seat],
+        observer: Observer,
+        set_aside: SetAside,
+        settings: CleaningSettings | None = None,
+        has_room: HasRoom = no_room,
+    ) -> None:
+        self._seats = seats
+        self._observer = observer
+        self._set_aside = set_aside
+        self._settings = settings or CleaningSettings()
+        self._tell: Tell = _tell_nobody
+        self._may_expire: MayExpire = _always
+        self._has_room = has_room
+        self._jobs: dict[int, Job] = {}
+        self._turns = deque(seats)
+        self._elements = Allowance(self._settings.elements_per_s, monotonic())
+        self._ticker = Ticker(log, seats)
+        bytes_per_s = self._settings.compaction_bytes_per_s
+        self._compactor = Compactor(seats, self.job, observer, self.failed, bytes_per_s, has_room)
+
+    def serve(self, tell: Tell, may_expire: MayExpire) -> None:
+        """Before `run`: let a server hear what expires, and say whether anything may."""
+        self._tell = tell
+        self._may_expire = may_expire
+
+    async def run(self) -> None:
+        """Clean until cancelled. A compaction that is under way then ends with its piece, or as its store is closed."""
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._clean())
+                    tasks.create_task(self._ticker.run(self._may_expire))
+                    tasks.create_task(self._compactor.run())
+            except Exception:  # a bug of ours: whoever is served need not suffer from it
+                logger.exception("cleaner_failed")
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _clean(self) -> None:
+        """One slice after the other while there is something to do, with pauses that leave the loop to others.
+
+        A pause lasts until they have had their share. Where the loop is busy it takes longer, and more is owed to us:
+        then a slice follows in each of its turns.
+        """
+        look_seconds = min(self._settings.interval_s, _LOOK_SECONDS_MAX)
+        owed, earned = _SLICE_SECONDS_MIN, 0.0
+        while True:
+            began = perf_counter()
+            most = max(_SLICE_SECONDS_MAX, min(earned, _BUSY_SLICE_SECONDS_MAX))
+            if not self._clean_for(min(max(owed, _SLICE_SECONDS_MIN), most)):
+                await asyncio.sleep(look_seconds)
+                owed, earned = _SLICE_SECONDS_MIN, 0.0
+                continue
+            ended = perf_counter()
+            ours = self._share()
+            owed -= ended - began
+            await asyncio.sleep(max(0.0, _SLICE_SECONDS_MIN - owed) * (1 - ours) / ours)
+            earned = (perf_counter() - ended) * ours / (1 - ours)
+            owed = min(owed + earned, _OWED_SECONDS_MAX)
+
+    def _clean_for(self, seconds: float) -> bool:
+        """Slices of about so long together; False: there was nothing to do."""
+        until = perf_counter() + seconds
+        found = self.clean_some(seconds)
+        while found and (left := until - perf_counter()) >= _SLICE_SECONDS_MIN and self.clean_some(left):
+            pass
+        return found
+
+    def _share(self) -> float:
+        """Of the event loop's time, now."""
+        share = self._settings.loop_share
+        is_late = any(job.late_ms > _LATE_MS for job in self._jobs.values())
+        return min(share * 2, _SHARE_MAX) if is_late else share
+
+    # ------------------------------------------------------------------ one slice
+
+    def clean_some(self, seconds: float) -> bool:
+        """One slice, of about so long, in the next partition where there is something to do; False: nowhere."""
+        now = monotonic()
+        for _ in range(len(self._turns)):
+            partition = self._turns[0]
+            self._turns.rotate(-1)
+            try:
+                job = self.job(partition)
+                if job is not None and now >= job.not_before and self._slice(partition, job, seconds, now):
+                    return True
+            except Exception as error:  # noqa: BLE001 - the partition is stopped with it
+                self.failed(partition, error)
+        return False
+
+    def job(self, partition: int) -> Job | None:
+        """The cleaning of a partition that can be cleaned now.
+
+        Raises:
+            CorruptionError: how far it has come cannot be read.
+        """
+        seat = self._seats[partition]
+        may_write = seat.condition is Condition.RUNNING or (seat.waits_for_room and self._has_room(0))
+        if not may_write or not seat.worker.is_open:
+            self._jobs.pop(partition, None)
+            return None
+        machine = seat.worker.machine
+        job = self._jobs.get(partition)
+        if job is None or job.machine is not machine:
+            job = self._jobs[partition] = Job(machine, seat.worker.store)
+        return job if machine.is_settled and not machine.is_held else None
+
+    def failed(self, partition: int, error: Exception) -> None:
+        """Leave a store alone that is busy; set aside a partition of whose store nobody knows what it holds now."""
+        job = self._jobs.get(partition)
+        if isinstance(error, StoreBusyError) and job is not None:  # nothing was written
+            job.not_before = monotonic() + _BUSY_SECONDS
+            return
+        self._jobs.pop(partition, None)
+        if is_damage(error):
+            reason = str(damaged(error))
+            self._seats[partition].note_damage()
+        else:
+            reason = f"cleaning failed: {named_error(error)}"
+            logger.error("cleaning_failed", partition=partition, exc_info=error)
+        self._set_aside(partition, reason)
+
+    def _slice(self, partition: int, job: Job, seconds: float, now: float) -> bool:
+        """Do what comes next in a partition; False: nothing does."""
+        offset = job.machine.next_offset
+        expires = self._may_expire() and job.expiry.is_wanted(offset, now)
+        reclaims = job.graves.is_wanted(offset, now) and self._elements.has_any(now)
+        if expires and not (reclaims and job.graves_next):
+            self._expire(partition, job, seconds, now)
+        elif reclaims:
+            self._reclaim(partition, job, seconds, now)
+        elif job.windows.is_wanted(offset, now):
+            self._forget(partition, job, now)
+        else:
+            return False
+        job.graves_next = not job.graves_next
+        return True
+
+    def _expire(self, partition: int, job: Job, seconds: float, now: float) -> None:
+        offset = job.machine.next_offset
+        began = perf_counter()
+        swept = job.sweeper.expire(min(job.expiry.pace.units(seconds), self._settings.keys_max))
+        took = perf_counter() - began
+        fields = sum([number for _, _, number in swept.fields])
+        gone = set(swept.keys)  # with all of their fields, however many
+        if units := len(swept.keys) + sum([number for db, name, number in swept.fields if (db, name) not in gone]):
+            job.expiry.pace.note(units, took)
+            job.graves.look_again()
+            job.is_flushed = False
+        was_behind = job.expiry.is_behind
+        job.expiry.done(offset, now + self._settings.interval_s, is_behind=swept.more)
+        job.late_ms = job.machine.clock_ms - swept.due_ms if swept.more else 0
+        if units:
+            self._tell(partition, swept)
+        if units or was_behind:  # nothing, where something was left: a FLUSHALL came between
+            keys = len(gone - {(db, name) for db, name, _ in swept.fields})
+            self._report(partition, job, Cleaned(keys=keys, fields=fields, seconds=took, expiry_due_ms=swept.due_ms))
+
+    def _reclaim(self, partition: int, job: Job, seconds: float, now: float) -> None:
+        offset = job.machine.next_offset
+        units = job.graves.pace.units(seconds)
+        began = perf_counter()
+        reclaimed = job.reclaimer.reclaim(units)
+        took = perf_counter() - began
+        if reclaimed.more:
+            job.graves.pace.note(units, took)
+        was_behind = job.graves.is_behind
+        job.graves.done(offset, now + self._settings.interval_s, is_behind=reclaimed.more)
+        self._elements.take(reclaimed.records)
+        if reclaimed.graves:
+            job.is_flushed = False
+        if reclaimed.graves or was_behind:
+            grave_ms = parse_u64(read_cursor(job.store)) if reclaimed.more else 0
+            done = Cleaned(graves=reclaimed.graves, elements=reclaimed.records, seconds=took, grave_ms=grave_ms)
+            self._report(partition, job, done)
+
+    def _forget(self, partition: int, job: Job, now: float) -> None:
+        offset = job.machine.next_offset
+        began = perf_counter()
+        buckets, sessions, more = job.sweeper.forget()
+        job.windows.done(offset, now + _FORGET_SECONDS, is_behind=more)
+        if buckets or sessions:
+            self._report(partition, job, Cleaned(forgotten=buckets + sessions, seconds=perf_counter() - began))
+
+    def _report(self, partition: int, job: Job, cleaned: Cleaned) -> None:
+        self._observer.cleaned(partition, cleaned._replace(ranges_waiting=job.ranges_waiting))

@@ -1,0 +1,1 @@
+"""The embedded log: one SQLite file, with a checksum for each record."""

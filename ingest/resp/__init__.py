@@ -1,1 +1,0 @@
-"""The RESP server: what any Redis client can talk to."""

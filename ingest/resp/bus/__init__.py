@@ -1,5 +1,0 @@
-"""What the workers of a topic tell each other: that they are there, how they are, and messages of Pub/Sub."""
-
-from ingest.resp.bus.bus import Bus
-
-__all__ = ["Bus"]

@@ -1,0 +1,79 @@
+"""Replies for people (as redis-cli prints them) and for programs (JSON)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from engine.errors import CommandError
+from engine.values.numbers import format_double
+from engine.values.replies import NIL_ARRAY, Map, Pairs, Reply, Status
+
+
+def flat(reply: Reply) -> Reply:
+    """The reply as RESP2 shapes it: maps and scored members as flat lists, doubles as strings."""
+    if isinstance(reply, Map | Pairs):
+        return [flat(element) for pair in reply for element in pair]
+    if isinstance(reply, list):
+        return [flat(element) for element in reply]
+    if isinstance(reply, float):
+        return format_double(reply)
+    return reply
+
+
+def as_text(reply: Reply) -> str:
+    """The lines that redis-cli prints on a terminal."""
+    return "\n".join(_lines(flat(reply)))
+
+
+def as_json(reply: Reply) -> Any:
+    """The reply as a JSON value; bytes that are no UTF-8 as {"base64": "…"}, an error as {"error": "…"}."""
+    if isinstance(reply, CommandError):
+        return {"error": reply.message}
+    if reply is NIL_ARRAY:
+        return None
+    if isinstance(reply, Map | Pairs | list):
+        return [as_json(list(element) if isinstance(element, tuple) else element) for element in reply]
+    if isinstance(reply, float):
+        return reply if abs(reply) != float("inf") else format_double(reply).decode()
+    return bytes_as_json(reply) if isinstance(reply, bytes) else reply
+
+
+def bytes_as_json(value: bytes) -> Any:
+    """A string, or {"base64": "…"} for bytes that are no UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _lines(reply: Reply) -> list[str]:
+    if reply is None or reply is NIL_ARRAY:
+        return ["(nil)"]
+    if isinstance(reply, CommandError):
+        return [f"(error) {reply.message}"]
+    if isinstance(reply, int):
+        return [f"(integer) {reply}"]
+    if isinstance(reply, Status):
+        return [reply.decode()]
+    if isinstance(reply, bytes):
+        return [quoted(reply)]
+    if not reply:
+        return ["(empty array)"]
+    width = len(str(len(reply)))
+    lines: list[str] = []
+    for index, element in enumerate(reply, 1):
+        head = f"{index:>{width}}) "
+        first, *rest = _lines(element)
+        lines.append(head + first)
+        lines.extend(" " * len(head) + line for line in rest)
+    return lines
+
+
+_ESCAPES = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b"}
+
+
+def quoted(value: bytes) -> str:
+    """`value` in double quotes, with redis-cli's escapes."""
+    shown = [_ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in value]
+    return '"' + "".join(shown) + '"'

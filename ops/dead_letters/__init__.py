@@ -1,0 +1,1 @@
+"""Dead letters for an operator."""

@@ -1,0 +1,129 @@
+"""What came into the log after a record that may be appended again: that record itself, or events of its keys.
+
+The record itself is known by its `id`: then it need not be sent. Dead letters do not count: they were never applied.
+What counts as touching a key is naming it, also to read it; a FLUSHALL and the like touch every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from engine.apply.machine import Record
+from engine.commands.registry import find, keys_of
+from engine.errors import EventError
+from ingest.events import decode
+from ingest.log import Log
+from ops.progress import progress
+
+_FETCH_WAIT_MS: Final = 500
+_FETCH_RECORDS_MAX: Final = 5000
+_TOUCH_NOTHING: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK"})
+
+Place: TypeAlias = tuple[int, int]
+"""(partition, offset)."""
+
+Key: TypeAlias = tuple[int, bytes] | None
+"""(database, key); None stands for every key."""
+
+
+@dataclass(slots=True)
+class Mark:
+    """A record that may be appended again.
+
+    Attributes:
+        partition: where its keys are, and where it would go.
+        from_offset: what stands there before this offset came before it.
+        keys: what it touches.
+        event_id: the idempotency key that it has, or would be given.
+        copy_at: the offset at which it is in the log already; -1 when it is not.
+        later: how many events that touch one of them came after it.
+        first_later: the offset of the first of those in `partition`; -1 when there is none.
+    """
+
+    partition: int
+    from_offset: int
+    keys: frozenset[Key]
+    event_id: bytes = b""
+    copy_at: int = -1
+    later: int = 0
+    first_later: int = -1
+
+
+def keys_touched(record: Record) -> frozenset[Key]:
+    """What an event touches; nothing when it can never be applied.
+
+    Args:
+        record: as `decode` gives it.
+    """
+    _, _, name, args, db, *_ = record
+    commands = args if name == b"EXEC" else [[name, *args]]
+    touched: set[Key] = set()
+    try:
+        for command, *rest in commands:
+            keys = keys_of(command, rest)
+            touched.update((db, key) for key in keys)
+            if not keys and find(command).write and command.upper() not in _TOUCH_NOTHING:
+                touched.add(None)
+    except EventError:
+        return frozenset()
+    return frozenset(touched)
+
+
+async def look_behind(log: Log, marks: Sequence[Mark], dead: Collection[Place]) -> None:
+    """Read the log from each mark to its end, and count in the mark what touches its keys.
+
+    Args:
+        log: started.
+        marks: filled in.
+        dead: the positions of all dead letters.
+
+    Raises:
+        LogUnavailableError: the log cannot be read.
+    """
+    by_partition: dict[int, list[Mark]] = {}
+    for mark in marks:
+        by_partition.setdefault(mark.partition, []).append(mark)
+    for partition, there in by_partition.items():
+        await _look(log, partition, there, dead)
+
+
+async def _look(log: Log, partition: int, marks: list[Mark], dead: Collection[Place]) -> None:
+    start = max(min(mark.from_offset for mark in marks), await log.begin_offset(partition))
+    end = await log.end_offset(partition)
+    by_key: dict[Key, list[Mark]] = {}
+    for mark in marks:
+        for key in mark.keys:
+            by_key.setdefault(key, []).append(mark)
+    by_id = {mark.event_id: mark for mark in marks}
+    reader = log.reader({partition: start})
+    try:
+        with progress(f"reading partition {partition}", max(0, end - start), "records") as advance:
+            while reader.position(partition) < end:
+                fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
+                for offset, time_ms, _, value in fetched.get(partition, ()):
+                    if offset < end and (partition, offset) not in dead:
+                        record = decode(offset, time_ms, value)
+                        _count(offset, keys_touched(record), by_id.get(record[5] or b""), marks, by_key)
+                advance(min(end, reader.position(partition)) - start)
+    finally:
+        await reader.close()
+
+
+def _count(
+    offset: int, touched: frozenset[Key], same: Mark | None, marks: list[Mark], by_key: dict[Key, list[Mark]]
+) -> None:
+    """Count one event, which may be a mark's own record, in the marks that it touches."""
+    if same is not None and same.copy_at < 0 and offset >= same.from_offset:
+        same.copy_at = offset
+    if None in touched:
+        hit = {id(mark): mark for mark in marks}
+    else:
+        hit = {id(mark): mark for key in touched for mark in by_key.get(key, ())}
+        if touched:
+            hit |= {id(mark): mark for mark in by_key.get(None, ())}
+    for mark in hit.values():
+        if offset >= mark.from_offset and mark is not same:
+            mark.later += 1
+            mark.first_later = offset if mark.first_later < 0 else mark.first_later

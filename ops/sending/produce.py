@@ -1,0 +1,229 @@
+"""Append a file of events to the log, in its order, and know at any moment how much of it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from engine.errors import CorruptionError, EventError
+from ingest.clock import WALL
+from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
+from ingest.log import Entry, Log, Position, open_log
+from ingest.producer import prepare
+from ops.config import Settings
+from ops.progress import Advance
+from ops.sending.event_input import EventParser, InputError, InputEvent, parser_for
+from ops.state.clocks import bound_clock
+from ops.state.directories import prepare_data, state_directories
+from ops.tracing import Spans
+
+if TYPE_CHECKING:
+    from ingest.log.tracing import Tracing
+
+_READ_BYTES: Final = 256 * 1024
+
+# What the embedded log writes as one transaction: such an append is there whole, or not at all.
+_APPEND_ENTRIES_MAX: Final = 1000
+_APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Span:
+    """Where records of one partition are; those of other producers may lie between the first and the last."""
+
+    records: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class Produced:
+    """How far the input was sent. `failure` says why not all of it was; empty when it was.
+
+    `events` counts events, a span's `records` what became of them: an event without a key goes to every partition.
+    """
+
+    events: int = 0
+    spans: dict[int, Span] = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes out in one append: the entries of the events from `first` to `last`."""
+
+    first: int
+    last: int = 0
+    events: int = 0
+    value_bytes: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+    def takes(self, entries: list[Entry]) -> bool:
+        """Whether there is room for one more event."""
+        value_bytes = self.value_bytes + sum(len(entry.value) for entry in entries)
+        fits = len(self.entries) + len(entries) <= _APPEND_ENTRIES_MAX and value_bytes <= _APPEND_BYTES_MAX
+        return not self.entries or fits
+
+    def add(self, number: int, entries: list[Entry]) -> None:
+        """Take one event."""
+        self.last = number
+        self.events += 1
+        self.value_bytes += sum(len(entry.value) for entry in entries)
+        self.entries += entries
+
+
+class _Target(NamedTuple):
+    """Where the events go, and what makes spans of it, if anything does."""
+
+    log: Log
+    tracing: Tracing | None
+
+    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+        """As `Log.append`; one span for all of them."""
+        if self.tracing is None:
+            return await self.log.append(entries)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        carrying = self.tracing.send(entries, done)
+        try:
+            positions = await self.log.append(carrying)
+        except BaseException as error:
+            done.set_exception(error)
+            raise
+        done.set_result(None)
+        return positions
+
+
+async def produce(settings: Settings, fd: int, format_name: str, advance: Advance, produced: Produced) -> None:
+    """Append every event that `fd` gives, until its end or the first one that cannot be sent.
+
+    Args:
+        settings: the log.
+        fd: a file, pipe or terminal, open for reading.
+        format_name: json, msgpack, or auto.
+        advance: told how many bytes of the input are dealt with.
+        produced: kept up to date, so that it is right even after an interruption.
+
+    Raises:
+        ConfigError, LogMismatchError, LogUnavailableError, ValueError: the log cannot be opened; nothing was sent.
+    """
+    bound_clock(settings)
+    if not settings.log:
+        prepare_data(settings)  # the embedded log lies in it
+    log = open_log(
+        settings.log_url,
+        topic=settings.topic,
+        partitions=settings.partitions,
+        kafka=settings.kafka,
+        # A state whose log is elsewhere, such as in Kafka: nobody would read one that is made beside it.
+        create=bool(settings.log) or not state_directories(settings.data),
+    )
+    spans = Spans(settings) if settings.tracing else None
+    await log.start()
+    target = _Target(log, None if spans is None else spans.tracing)
+    parser: EventParser | None = None
+    done = 0
+    try:
+        async for data in pieces_of(fd):
+            parser = parser or parser_for(format_name, data)
+            await _send(target, parser.feed(data), parser.unit, produced)
+            done += len(data)
+            advance(done)
+        if parser is not None:
+            await _send(target, parser.end(), parser.unit, produced)
+    except _SendError as error:
+        produced.failure = str(error)
+    finally:
+        await log.close()
+        if spans is not None:
+            await spans.close()
+
+
+class _SendError(Exception):
+    """The input cannot be sent any further; the message says from where on, and what to do."""
+
+
+async def pieces_of(fd: int) -> AsyncIterator[bytes]:
+    """The input as it comes. Waiting for it blocks nobody: Ctrl-C and the log's connections go on."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    try:
+        loop.add_reader(fd, readable.set)
+    except PermissionError:  # epoll's word for a file: always readable
+        while data := os.read(fd, _READ_BYTES):
+            yield data
+        return
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            data = os.read(fd, _READ_BYTES)
+            if not data:
+                return
+            yield data
+    finally:
+        loop.remove_reader(fd)
+
+
+async def _send(target: _Target, events: Iterable[InputEvent], unit: str, produced: Produced) -> None:
+    """Append `events` in batches; raises _SendError at the first that cannot be."""
+    try:
+        for batch in _batches(events, target.log):
+            await _append(target, batch, unit, produced)
+    except InputError as error:
+        raise _SendError(f"{unit} {error.number}: {error}; nothing from there on was sent") from error
+
+
+async def _append(target: _Target, batch: _Batch, unit: str, produced: Produced) -> None:
+    place = f"{unit}s {batch.first} to {batch.last}"
+    try:
+        positions = await target.append(batch.entries)
+    except AppendUncertainError as error:
+        raise _SendError(
+            f"{place} are in the log in part, whole or not at all, and nothing after them was sent: {error}. "
+            "Sent again, those without an id may count twice."
+        ) from error
+    except (LogUnavailableError, LogMismatchError, CorruptionError) as error:
+        raise _SendError(f"{place} were not sent, nor anything after them: {error}") from error
+    produced.events += batch.events
+    for partition, offset, _ in positions:
+        span = produced.spans.setdefault(partition, Span(0, offset, offset))
+        span.records += 1
+        span.last_offset = offset
+
+
+def _batches(events: Iterable[InputEvent], log: Log) -> Iterator[_Batch]:
+    """The events as appends. What is good goes out before InputError tells of the first bad one."""
+    batch = _Batch(0)
+    try:
+        for event in events:
+            entries = entries_of(event, log.url, log.partitions)
+            if not batch.takes(entries):
+                yield batch
+                batch = _Batch(event.number)
+            batch.first = batch.first or event.number
+            batch.add(event.number, entries)
+    except InputError:
+        if batch.entries:
+            yield batch
+        raise
+    if batch.entries:
+        yield batch
+
+
+def entries_of(event: InputEvent, log_url: str, partitions: int) -> list[Entry]:
+    """The records of one event: one, or one for each partition when it names no key.
+
+    Raises:
+        InputError: it would become a dead letter, or has a time that the log would not keep.
+    """
+    if event.time_ms is not None and log_url.startswith("kafka://"):
+        raise InputError(event.number, "time is for the embedded log alone: Kafka's broker gives a record its time")
+    try:
+        if event.time_ms is not None:
+            WALL.refuse_ahead(event.time_ms)
+        return prepare(partitions, event.cmd, event.args, id=event.id, db=event.db, time_ms=event.time_ms)
+    except (EventError, CrossSlotError, TimeAheadError) as error:
+        raise InputError(event.number, str(error)) from error

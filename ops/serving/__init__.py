@@ -1,0 +1,1 @@
+"""A running service: its composition, health, HTTP, status and log lines."""

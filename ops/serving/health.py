@@ -1,0 +1,178 @@
+"""How a service is: what `/livez`, `/readyz` and systemd are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from ingest.applying.consumer import Consumer
+from ingest.applying.owned_partition import Seat
+from ingest.applying.ownership import Ownership
+from ingest.clock import WALL
+from ingest.dead_letters.stores import DeadLetters
+from ingest.log import Log
+from ingest.reporting.observer import Condition
+from ingest.reporting.wording import counted
+from ops.config import Settings
+from ops.metrics.counts import UNHEARD_SECONDS
+from ops.state.clocks import clocks_ahead
+from ops.state.directories import free_space_guard
+
+_HELD_UP_SECONDS: Final = 10.0
+_UNHEARD_SECONDS: Final = UNHEARD_SECONDS
+_STUCK_SECONDS: Final = 300.0
+"""Between two looks at `Consumer.alive_at` lies at most what waits for one answer of a log that is away: a request's
+time-out or two. Longer than this is no waiting, but a bug; a restart mends it."""
+_STUCK_REQUESTS: Final = 5
+_PROBE_SECONDS: Final = 5.0
+_PROBE_BYTES: Final = 4096  # a page: enough to need a block of the disk
+
+Probe = Callable[[Path, int], str]
+"""Says why nothing can be written to a directory with so many bytes in reserve; empty when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHealth:
+    """How one owned partition is.
+
+    Attributes:
+        ready: whether it is applied and near the log's end.
+        lag_events: as the log said last; None before it did.
+    """
+
+    partition: int
+    condition: str
+    ready: bool
+    lag_events: int | None
+    reason: str
+
+
+class Health:
+    """The health of one service, found out when somebody asks.
+
+    Args:
+        consumer: with the owned partitions.
+        lag_of: the last known lag of a partition, in events; None before the first.
+        settings: bounds, and where the data is.
+        log: that is applied and appended to.
+        probe: whether the disk can be written to, asked in a thread at most every 5 s.
+
+    Attributes:
+        stopping: whether the service ends: then nothing is ready.
+        ownership: what is known of other owners; None: nothing.
+        dead_letters: where they go; None: nowhere.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        lag_of: Callable[[int], int | None],
+        settings: Settings,
+        log: Log,
+        probe: Probe | None = None,
+    ) -> None:
+        self.stopping = False
+        self.ownership: Ownership | None = None
+        self.dead_letters: DeadLetters | None = None
+        self._consumer = consumer
+        self._lag_of = lag_of
+        self._settings = settings
+        self._log = log
+        self._probe = probe or unwritable
+        self._disk = ""
+        self._disk_until = 0.0
+        self._stuck_seconds = max(_STUCK_SECONDS, _STUCK_REQUESTS * settings.kafka.request_timeout_ms / 1000)
+
+    def stuck(self) -> str:
+        """Why a restart is needed; empty while the loop that applies the log turns, or has not begun."""
+        alive_at = self._consumer.alive_at
+        seconds = monotonic() - alive_at if alive_at else 0.0
+        if seconds <= self._stuck_seconds:
+            return ""
+        return f"the loop that applies the log has not turned for {seconds:.0f} s"
+
+    def partitions(self) -> list[PartitionHealth]:
+        """Every owned partition: whether it is applied, and near enough to the log's end."""
+        return [self._partition(partition, seat) for partition, seat in self._consumer.seats.items()]
+
+    def catching_up(self) -> list[PartitionHealth]:
+        """The partitions that are being opened or are behind: with time they will be ready, and nothing else helps."""
+        coming = {str(Condition.OPENING), str(Condition.RUNNING)}
+        return [each for each in self.partitions() if each.condition in coming and not each.ready]
+
+    async def readiness(self) -> dict[str, Any]:
+        """`ready`, and of what that is made: `log`, `disk` and `clock` with a reason each, and `partitions`."""
+        log, disk, clock, partitions = self._log_trouble(), await self._asked_disk(), WALL.trouble(), self.partitions()
+        return {
+            "ready": not (log or disk or clock) and all(partition.ready for partition in partitions),
+            "log": {"ready": not log, "reason": log, "warnings": self._warnings()},
+            "disk": {"ready": not disk, "reason": disk},
+            "clock": {"ready": not clock, "reason": clock},
+            "partitions": [asdict(partition) for partition in partitions],
+        }
+
+    def _log_trouble(self) -> str:
+        heard_at = self._consumer.log_heard_at
+        if not heard_at:
+            return f"{self._log.url} has not answered yet"
+        seconds = monotonic() - heard_at
+        return f"{self._log.url} has not answered for {seconds:.0f} s" if seconds > _UNHEARD_SECONDS else ""
+
+    def _warnings(self) -> list[str]:
+        """What is wrong with the log and keeps nobody from applying it."""
+        cut = [
+            f"partition {partition} begins at offset {seat.begin_offset}: the state cannot be built again from it"
+            for partition, seat in self._consumer.seats.items()
+            if seat.begin_offset
+        ]
+        ahead = [
+            f"the clock of partition {partition} is {ahead_ms / 1000:.0f} s ahead of the wall clock: keys die too early"
+            f" and then none does; `slotlog clock set {partition}` sets it back"
+            for partition, ahead_ms in clocks_ahead(self._consumer.seats).items()
+        ]
+        owned = self.ownership.warnings() if self.ownership is not None else []
+        return [*cut, *ahead, *owned, *self._concerns()]
+
+    def _concerns(self) -> list[str]:
+        letters = () if self.dead_letters is None else self.dead_letters.concerns
+        return [f"a start would be refused: {concern}" for concern in (*self._log.concerns, *letters)]
+
+    async def _asked_disk(self) -> str:
+        if monotonic() >= self._disk_until:
+            self._disk_until = monotonic() + _PROBE_SECONDS  # first: who asks meanwhile hears what was found last
+            self._disk = await asyncio.to_thread(self._probe, self._settings.data, self._settings.free_bytes_min)
+        return self._disk
+
+    def _partition(self, partition: int, seat: Seat) -> PartitionHealth:
+        lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
+        reason = seat.reason
+        if self.stopping:
+            reason = "slotlog is shutting down"
+        elif seat.condition is Condition.RUNNING and lag is None:
+            reason = "how far it is behind is not known yet"
+        elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
+            reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
+        elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
+            reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
+        elif not reason and (failure := self._log.append_counts.failure_of(partition)):
+            reason = f"the last append failed, so that nothing can be written: {failure}"
+        ready = seat.condition is Condition.RUNNING and not reason
+        return PartitionHealth(partition, str(seat.condition), ready, lag, reason)
+
+
+def unwritable(data: Path, free_bytes_min: int) -> str:
+    """Why nothing can be written to `data` now; empty when a page went to its disk and the reserve is free."""
+    try:
+        with tempfile.TemporaryFile(dir=data) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        return free_space_guard(data, free_bytes_min)
+    except OSError as error:
+        return f"{data} cannot be written to: {error.strerror or error}"

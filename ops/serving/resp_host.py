@@ -1,0 +1,87 @@
+"""The RESP server's settings, and what it asks of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from engine.store.rocks import RocksStore
+from ops.config import Settings, parse_address
+from ops.state.replay import Until, replay
+from ops.version import VERSION
+from resp.settings.startup import RespSettings
+
+if TYPE_CHECKING:
+    from ops.serving.service import Service
+
+_SECRET_GROUPS = frozenset({"kafka", "redis"})
+
+
+def resp_settings(settings: Settings) -> RespSettings:
+    """The settings of the RESP server."""
+    redis = settings.redis
+    return RespSettings(
+        address=parse_address(settings.resp),
+        tls_address=parse_address(redis.tls) if redis.tls else None,
+        tls_cert=redis.tls_cert,
+        tls_key=redis.tls_key,
+        tls_ca=redis.tls_ca,
+        tls_auth_clients=redis.tls_auth_clients,
+        partitions=settings.partitions,
+        own=tuple(settings.owned),
+        peers=redis.peers,
+        announce=parse_address(redis.announce) if redis.announce else None,
+        password=redis.password.get_secret_value(),
+        peer_user=redis.peer_user,
+        peer_password=redis.peer_password.get_secret_value(),
+        tls_cluster=redis.tls_cluster,
+        node_timeout_seconds=redis.node_timeout_seconds,
+        acl_file=redis.acl_file,
+        protected=redis.protected,
+        debug_commands=redis.debug_commands,
+        handshake_seconds=redis.handshake_seconds,
+        config=redis.config,
+    )
+
+
+class ServiceHost:
+    """An `resp.host.Host`: one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def version(self) -> str:
+        """Of slotlog."""
+        return VERSION
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The plain settings; groups that hold secrets are left out."""
+        shown = self._service.settings.model_dump(exclude=set(_SECRET_GROUPS))
+        return {name: str(value) for name, value in shown.items()}
+
+    def stop(self) -> None:
+        """As SIGTERM does."""
+        self._service.stop()
+
+    def disk_bytes(self) -> int:
+        """Of RocksDB's files and write-ahead logs."""
+        stores = [seat.worker.store for seat in self._service.consumer.seats.values() if seat.worker.is_open]
+        return sum(
+            sum(store.disk_bytes().values()) + store.wal_bytes() for store in stores if isinstance(store, RocksStore)
+        )
+
+    async def reload_and_compare(self) -> str:
+        """Replay into a directory beside the state, compare the digests, and remove it."""
+        settings = self._service.settings
+        with TemporaryDirectory(prefix="reload-", dir=settings.data) as directory:
+            replayed = await replay(settings, Path(directory) / "state", Until())
+        faults = [
+            f"partition {each.partition}: {each.note or 'the replayed state has another digest'}"
+            for each in replayed
+            if each.live_digest != each.digest
+        ]
+        return "; ".join(faults)

@@ -1,0 +1,268 @@
+"""The composition root: settings become a log, workers, metrics and an HTTP server, run until a signal ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from stamina import retry_context
+
+from ingest.applying.consumer import Consumer
+from ingest.applying.ownership import Ownership
+from ingest.applying.slices import Slices
+from ingest.applying.worker import Worker
+from ingest.dead_letters.finding import open_letters
+from ingest.dead_letters.stores import open_dead_letters
+from ingest.errors import LogUnavailableError
+from ingest.log import Log, open_log
+from ingest.reporting.observer import Observer, Observers
+from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
+from ops.metrics import Metrics, Watched
+from ops.serving.background import cleaning
+from ops.serving.health import Health, PartitionHealth
+from ops.serving.process import process_name
+from ops.serving.resp_host import ServiceHost, resp_settings
+from ops.serving.rocksdb_log import RocksdbLogs
+from ops.serving.status import Status
+from ops.serving.systemd import supervise
+from ops.state.clocks import ClockGuard, decided, latest_ms
+from ops.state.directories import (
+    cached_keys_max,
+    free_space_guard,
+    has_room_to_clean,
+    has_state,
+    home_of,
+    partition_path,
+    prepare_data,
+    store_opener,
+)
+from ops.tracing import Spans
+from ops.version import VERSION
+from resp.server import Server
+
+if TYPE_CHECKING:
+    from ops.serving.http import HttpServer
+
+_GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
+_INSIST_SECONDS: Final = 1.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Service:
+    """One slotlog process.
+
+    `run` returns after SIGTERM or SIGINT (or `stop`), with every applied event committed and every store closed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._clock = ClockGuard(settings)
+        self.metrics = Metrics()
+        self.http: HttpServer | None = None
+        self._stop = asyncio.Event()
+        self._stopping = asyncio.Event()  # once the writes of Redis clients are answered
+        self._log = open_log(
+            settings.log_url,
+            topic=settings.topic,
+            partitions=settings.partitions,
+            kafka=settings.kafka,
+            create=not has_state(settings),  # a state without its log is a loss, which a new log would only hide
+        )
+        self._dead_letters = open_dead_letters(self._log)
+        self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
+        self._spans = Spans(settings) if settings.tracing else None
+        self._slices = Slices()
+        self._workers = self._make_workers()
+        self._rocksdb_logs = RocksdbLogs({each: partition_path(settings.data, each) for each in settings.owned})
+        guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
+        self._has_room = partial(has_room_to_clean, settings.data, settings.free_bytes_min)
+        self.consumer = Consumer(
+            self._log,
+            self._workers,
+            self._observer,
+            guard,
+            identity_seconds=settings.identity_check_seconds,
+            has_room=self._has_room,
+        )
+        self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
+        self._clock.watch(self.consumer.seats)
+        self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
+        self._health.ownership = self.ownership
+        self._health.dead_letters = self._dead_letters
+        if self.resp is not None:
+            self.resp.attach(self.consumer.seats)
+
+    @property
+    def _observer(self) -> Observer:
+        return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
+
+    @property
+    def log(self) -> Log:
+        """The log that it applies."""
+        return self._log
+
+    def stop(self) -> None:
+        """Ask `run` to end after the batch at hand."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until stopped.
+
+        Raises:
+            ConfigError, StateMismatchError, LogMismatchError, LogUnavailableError, OSError: it cannot start.
+        """
+        for hint in unknown_variables(os.environ):
+            logger.warning("unknown_variable", hint=hint)
+        prepare_data(self.settings)
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.stop)
+        with self._slices.timed():
+            serving = asyncio.create_task(self._serve())
+            stopping = asyncio.create_task(self._drain())
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            await asyncio.wait((serving,), timeout=_GRACE_SECONDS)
+            while not serving.done():  # it waits for something that is away; each cancel ends one such wait
+                serving.cancel()
+                await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
+        if not (serving.cancelled() and self._stop.is_set()):
+            serving.result()
+
+    async def _serve(self) -> None:
+        settings = self.settings
+        self._clock.begin()
+        guarding = asyncio.create_task(self._clock.run())
+        supervising = asyncio.create_task(supervise(self._health))
+        reading = asyncio.create_task(self._rocksdb_logs.run())
+        measuring = asyncio.create_task(self.metrics.run())
+        try:
+            readiness = self._health.readiness
+            seats, letters = self.consumer.seats, self._dead_letters
+            self.metrics.watch(Watched(settings, seats, self._log, self.resp, readiness, self.ownership, letters))
+            if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
+                await self._start_http()
+            await self._once_log_answers(self._start_logs)
+            if self.resp is not None:
+                await self._start_resp(self.resp)
+            await self._once_log_answers(self.consumer.open)
+            if self.resp is not None:
+                await self._once_log_answers(self.resp.open)
+            logger.info(
+                "started",
+                version=VERSION,
+                log=self._log.url,
+                topic=settings.topic,
+                own=settings.owned,
+                data=str(settings.data),
+            )
+            await self._consume()
+        finally:
+            for task in (guarding, supervising, reading, measuring):
+                task.cancel()
+            if self.resp is not None:
+                await self.resp.close()
+            self.consumer.close()
+            self._rocksdb_logs.close()
+            if self.http is not None:
+                await self.http.close()
+            await self._dead_letters.close()
+            await self._log.close()
+            if self._spans is not None:
+                await self._spans.close()
+            logger.info("stopped")
+
+    async def _start_logs(self) -> None:
+        await self._log.start()
+        await self._dead_letters.start()
+
+    async def _once_log_answers(self, begin: Callable[[], Awaitable[None]]) -> None:
+        """Begin. Kafka is waited for where it is away: both may come up at the same time, or it the later.
+
+        Raises:
+            LogUnavailableError: the embedded log cannot be used; nothing would change that by itself.
+        """
+
+        def comes_back(error: Exception) -> bool:
+            return isinstance(error, LogUnavailableError) and self._log.url.startswith("kafka://")
+
+        async for attempt in retry_context(on=comes_back, attempts=None, timeout=None, wait_initial=1, wait_max=5):
+            with attempt:
+                await begin()
+
+    async def _consume(self) -> None:
+        """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
+        owning = asyncio.create_task(self.ownership.run())
+        watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
+        try:
+            async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
+                await self.consumer.run(self._stopping)
+        except Exception:
+            logger.exception("failed")
+            raise
+        finally:
+            owning.cancel()
+            watching.cancel()
+
+    async def _drain(self) -> None:
+        """After `stop`: answer what Redis clients have written, then let the consumer end."""
+        await self._stop.wait()
+        self._health.stopping = True
+        if self.resp is not None:
+            await self.resp.drain()
+        self._stopping.set()
+
+    async def _start_resp(self, server: Server) -> None:
+        """Listen for Redis clients, who hear LOADING until the state is open."""
+        settings = self.settings
+        try:
+            await server.start()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--resp {settings.resp} cannot be served: {error}") from error
+
+    def health(self) -> list[PartitionHealth]:
+        """Every owned partition: whether it is applied, and near enough to the log's end."""
+        return self._health.partitions()
+
+    async def _start_http(self) -> None:
+        host, _ = parse_address(self.settings.http)
+        if not is_loopback(host) and not self.settings.http_password.get_secret_value():
+            logger.warning(
+                "http_is_public", address=self.settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside"
+            )
+        from ops.serving.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
+
+        status = Status(self, self._health.readiness, open_letters(self._log, self._dead_letters))
+        password = self.settings.http_password.get_secret_value()
+        self.http = HttpServer(self.metrics.exposition, self._health, status, password)
+        try:
+            await self.http.start(self.settings.http)
+        except OSError as error:
+            raise ConfigError(f"--http {self.settings.http} cannot be listened on: {error.strerror}") from error
+        logger.info("http", port=self.http.port)
+
+    def _make_workers(self) -> dict[int, Worker]:
+        settings = self.settings
+        open_store = store_opener(settings, settings.data)
+        return {
+            partition: Worker(
+                home_of(settings, partition),
+                self._log,
+                open_store,
+                self._dead_letters,
+                self._observer,
+                latest_ms=latest_ms,
+                decided=partial(decided, settings.data),
+                records_max=settings.batch_records_max,
+                cached_keys_max=cached_keys_max(settings),
+                tracing=None if self._spans is None else self._spans.tracing,
+                slices=self._slices,
+            )
+            for partition in settings.owned
+        }

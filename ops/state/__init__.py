@@ -1,0 +1,1 @@
+"""State directories: opened, replayed, checked, cleaned, measured."""

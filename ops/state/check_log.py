@@ -1,0 +1,95 @@
+"""Look through the embedded log for everything that is not as it was written, also beside a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass
+from itertools import chain
+from sqlite3 import Connection
+from time import sleep
+from typing import Final
+
+from ingest.log import open_log
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.file import FORMAT, connect, read_identity, steadily_here
+from ingest.log.embedded.mark import HeadMark
+from ingest.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
+from ops.config import ConfigError, Settings
+from ops.progress import progress
+
+_SLICE_ROWS: Final = 10_000
+_SLICE_BYTES: Final = 16 * 1024 * 1024
+_AGAIN_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """What came of one partition: how many records are as they were written, and where it begins and ends."""
+
+    partition: int
+    next_offset: int
+    records: int
+    damages: int
+
+
+def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequence[CheckedLog], int]:
+    """Look through the log, with progress; `say` is called with each damage. Its partitions, and all damages' number.
+
+    Raises:
+        ConfigError: it is Kafka, whose brokers check their own records, or one of an older format.
+        LogMismatchError, LogUnavailableError: it cannot be opened.
+    """
+    log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
+    if not isinstance(log, LocalLog):
+        raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
+    HeadMark(log.path).refuse_behind()
+    with closing(connect(log.path)) as connection:
+        identity = steadily_here(lambda: read_identity(connection, log.path), log.path)
+        if identity.format != FORMAT:
+            raise ConfigError(
+                f"{log.path} has format {identity.format}, and this version holds records against the checksums of "
+                f"format {FORMAT}. `slotlog serve` makes it one of that at its start; from then on damage shows"
+            )
+        results, found = [], 0
+
+        def note(damage: Damage) -> None:
+            nonlocal found
+            found += damage.records
+            say(damage)
+
+        with progress("check", None, "records") as advance:
+            done = 0
+            for partition in range(identity.partitions):
+                before = found
+                scan = PartitionScan(partition)
+                while not scan.is_done:
+                    scan, damages = _looked(connection, scan)
+                    for damage in damages:
+                        note(damage)
+                    advance(done + scan.records)
+                done += scan.records
+                results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
+            for damage in _again(lambda: chain(scan_letters(connection), scan_file(connection, identity.partitions))):
+                note(damage)
+    return results, found
+
+
+def _looked(connection: Connection, scan: PartitionScan) -> tuple[PartitionScan, Sequence[Damage]]:
+    """The next slice; once more where something is damaged, as the disk may have failed to read it once."""
+    before = copy(scan)
+    damages, _ = scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)
+    if damages:
+        sleep(_AGAIN_SECONDS)
+        scan = before
+        damages, _ = scan.slice(connection, _SLICE_ROWS, _SLICE_BYTES)
+    return scan, damages
+
+
+def _again(look: Callable[[], Iterable[Damage]]) -> Sequence[Damage]:
+    """What is damaged; by a second look where there is a first damage."""
+    if not next(iter(look()), None):
+        return ()
+    sleep(_AGAIN_SECONDS)
+    return list(look())

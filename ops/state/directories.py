@@ -1,0 +1,176 @@
+"""State directories: `DATA/<partition>/` is one RocksDB. Opening them for a service, beside one, and for a replay."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.apply.machine import CACHED_KEYS_MAX, Machine
+from engine.layouts import LAYOUTS
+from engine.proof.digest import Digest, running_digest
+from engine.store.rocks import RocksStore, SharedMemory
+from engine.store.store import Store
+from engine.tables.system import Home, Position, is_replaying, skip_changes
+from ingest.reporting.wording import sized
+from ops.config import ConfigError, Settings
+from ops.progress import progress
+
+_PROGRESS_KEYS = 1000
+
+
+def home_of(settings: Settings, partition: int) -> Home:
+    """What the settings say that the state of `partition` is."""
+    return Home(settings.topic, partition, settings.partitions, settings.layout)
+
+
+def partition_path(data: Path, partition: int) -> Path:
+    """The RocksDB directory of `partition`."""
+    return data / str(partition)
+
+
+def has_state(settings: Settings) -> bool:
+    """Whether there is a state of any owned partition."""
+    return any(partition_path(settings.data, partition).is_dir() for partition in settings.owned)
+
+
+def state_directories(data: Path) -> list[int]:
+    """The numbers of the partitions that have something in `data`, ascending: an empty directory is no state.
+
+    Whatever else has the name of one stands for it all the same: that it cannot be read is to be said.
+    """
+    if not data.is_dir():
+        return []
+    paths = [path for path in data.iterdir() if path.name.isdecimal()]
+    return sorted(int(path.name) for path in paths if not path.is_dir() or any(path.iterdir()))
+
+
+def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> Callable[[int], RocksStore]:
+    """A function that opens the store of a partition; all of them share one cache and memtable budget.
+
+    Args:
+        settings: layout and memory.
+        data: where the partitions' directories are.
+        replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
+            ConfigError for that.
+    """
+    families = column_families(settings.layout)
+    memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
+
+    def open_store(partition: int) -> RocksStore:
+        store = RocksStore(partition_path(data, partition), families, memory, wal=not replaying)
+        if not replaying:
+            _refuse_unfinished(store)
+        return store
+
+    return open_store
+
+
+def column_families(layout: str) -> tuple[str, ...]:
+    """The column families of a layout, beside the shared ones."""
+    return LAYOUTS[layout].column_families
+
+
+def cached_keys_max(settings: Settings) -> int:
+    """Keys' metadata that each partition may keep in memory, so that all of a process stay near 100 MB."""
+    return max(1024, 8 * CACHED_KEYS_MAX // len(settings.owned))
+
+
+def prepare_data(settings: Settings) -> None:
+    """Make the data directory, readable by its owner alone."""
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _refuse_unfinished(store: RocksStore) -> None:
+    """Close `store` and raise ConfigError when a replay into it never finished."""
+    if is_replaying(store):
+        store.close()
+        raise ConfigError(f"{store.path} holds an unfinished replay; remove it and run `slotlog replay` again")
+
+
+@contextmanager
+def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine]]:
+    """The state of one partition as of now, read-only, also while a service runs on it.
+
+    Raises:
+        ConfigError: there is no state of that partition, or a replay into it never finished.
+        StateMismatchError: the state is of something else.
+    """
+    with reading_store(settings, partition) as store:
+        yield store, Machine(store, home_of(settings, partition))
+
+
+@contextmanager
+def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
+    """The store of one partition as of now, whatever it holds, read-only, also while a service runs on it.
+
+    Raises:
+        ConfigError: there is no state of that partition, or a replay into it never finished.
+    """
+    path = partition_path(settings.data, partition)
+    if not path.exists():
+        others = ", ".join(map(str, state_directories(settings.data)))
+        raise ConfigError(
+            f"{settings.data} has no state of partition {partition}"
+            + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
+            + " (`slotlog replay` builds it from the log)"
+        )
+    memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
+    store = RocksStore(path, column_families(settings.layout), memory, read_only=True)
+    _refuse_unfinished(store)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def digest_partition(settings: Settings, partition: int) -> tuple[Digest, Position]:
+    """The digest of one partition's state and the position that it stands for, with progress."""
+    with reading(settings, partition) as (store, machine):
+        position = machine.position
+        result = Digest()
+        layout = LAYOUTS[settings.layout](partition)
+        with progress("digest", sum(position.counts.values()), "keys") as advance:
+            for result in running_digest(store, layout, position.clock_ms):
+                if result.keys % _PROGRESS_KEYS == 0:
+                    advance(result.keys)
+        return result, position
+
+
+def record_skip(settings: Settings, partition: int, offset: int, end: int) -> None:
+    """Keep an operator's decision to go past the records from `offset` to before `end`.
+
+    Raises:
+        ConfigError: `offset` is not the next one that the partition would apply.
+        OSError: a service is applying the partition: it did not stop there.
+    """
+    if not partition_path(settings.data, partition).is_dir():
+        raise ConfigError(f"{settings.data} has no state of partition {partition}")
+    store = store_opener(settings, settings.data)(partition)
+    try:
+        next_offset = Machine(store, home_of(settings, partition)).next_offset
+        if offset != next_offset:
+            raise ConfigError(
+                f"partition {partition} stands before offset {next_offset}, so {offset} cannot be skipped"
+            )
+        store.write(skip_changes(offset, end))
+        store.flush_all()  # an operator's decision survives a power loss
+    finally:
+        store.close()
+
+
+def has_room_to_clean(data: Path, free_bytes_min: int, size: int) -> bool:
+    """Whether a disk that is too full to apply anything has room for `size` bytes: half of the reserve is for that."""
+    try:
+        return shutil.disk_usage(data).free - size >= free_bytes_min // 2
+    except OSError:  # the disk is gone
+        return False
+
+
+def free_space_guard(data: Path, free_bytes_min: int) -> str:
+    """Why nothing may be written now; empty when the disk has room."""
+    free = shutil.disk_usage(data).free
+    if free < free_bytes_min:
+        return f"the disk of {data} has {sized(free)} left, less than the reserve of {sized(free_bytes_min)}; make room"
+    return ""

@@ -1,0 +1,116 @@
+"""Everything that there is to clean up in a stopped service's state, in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import sleep
+from typing import Final
+
+from engine.apply.machine import Machine
+from engine.cleaning.all import Gone, clean_all
+from engine.cleaning.reclaim import Reclaimer
+from engine.errors import StoreBusyError
+from engine.store.rocks import RocksStore
+from engine.store.store import GRAVEYARD_CF, Store
+from engine.tables.expiry_index import due_entries
+from engine.tables.graveyard import parse_grave
+from engine.tables.system import Position
+from ops.config import ConfigError, Settings
+from ops.progress import progress
+from ops.state.directories import home_of, partition_path, store_opener
+
+_BUSY_SECONDS: Final = 0.1
+_LAST_KEY: Final = b"\xff" * 64
+"""Behind every key of every column family: none begins with so many of these bytes."""
+
+_NOTHING: Final = Gone(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedState:
+    """What came of one partition; `freed_bytes` is of RocksDB's files, below 0 if they grew."""
+
+    partition: int
+    position: Position
+    gone: Gone
+    freed_bytes: int
+
+
+def clean_partition(settings: Settings, partition: int) -> CleanedState:
+    """Clean one partition up to its own clock, and compact all of it; with progress.
+
+    Raises:
+        ConfigError: a service runs on it, there is no state of that partition, or a replay into it never finished.
+        StateMismatchError, CorruptionError, OSError: it cannot be opened.
+    """
+    if not partition_path(settings.data, partition).is_dir():
+        raise ConfigError(f"{settings.data} has no state of partition {partition}")
+    try:
+        store = store_opener(settings, settings.data)(partition)
+    except BlockingIOError as error:
+        raise ConfigError(
+            f"{partition_path(settings.data, partition)} is open in another process: a running service cleans by "
+            "itself; stop it first to have all of it cleaned at once"
+        ) from error
+    try:
+        machine = Machine(store, home_of(settings, partition))
+        store.flush_all()
+        before_bytes = _bytes_of(store)
+        gone = _clean(machine, store)
+        _compact(machine, store)
+        return CleanedState(partition, machine.position, gone, before_bytes - _bytes_of(store))
+    finally:
+        store.close()
+
+
+def _clean(machine: Machine, store: Store) -> Gone:
+    """`clean_all`, which waits when RocksDB is behind with its compactions."""
+    done = so_far = _NOTHING
+    with progress("clean", _work_of(machine, store), "records") as advance:
+
+        def tell(gone: Gone) -> None:
+            nonlocal so_far
+            so_far = _sum(done, gone)
+            advance(so_far.keys + so_far.fields + so_far.records)
+
+        while True:
+            try:
+                return _sum(done, clean_all(machine, store, tell))
+            except StoreBusyError:
+                done = so_far
+                sleep(_BUSY_SECONDS)
+
+
+def _work_of(machine: Machine, store: Store) -> int:
+    """About how many records will go: what is in the graveyard, and what stands in the expiry index as due."""
+    due = sum(1 for _ in due_entries(store, machine.clock_ms))
+    dead = sum(parse_grave(*grave).elements for grave in store.scan(GRAVEYARD_CF, b"", None))
+    return due + dead
+
+
+def _sum(one: Gone, other: Gone) -> Gone:
+    return Gone._make(map(sum, zip(one, other, strict=True)))
+
+
+def _compact(machine: Machine, store: RocksStore) -> None:
+    """Give back the room of all that was deleted, now or before; what was noted for that is done with it."""
+    store.flush_all()
+    done = 0
+    with progress("compact", _bytes_of(store), "bytes") as advance:
+
+        def go_on(piece_bytes: int) -> bool:
+            nonlocal done
+            done += piece_bytes
+            advance(done)
+            return True
+
+        for name in store.disk_bytes():
+            store.compact(name, b"", _LAST_KEY, go_on)
+    reclaimer = Reclaimer(machine, store)
+    while ranges := reclaimer.ranges():
+        for spent in ranges:
+            reclaimer.compacted(spent)
+
+
+def _bytes_of(store: RocksStore) -> int:
+    return sum(store.disk_bytes().values())

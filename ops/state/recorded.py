@@ -1,0 +1,67 @@
+"""What a data directory says of itself, so that who reads it need not repeat how it was made."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from engine.errors import CorruptionError
+from engine.store.rocks import RocksStore
+from engine.tables.system import Home, read_home
+from ops.config import Settings, load_settings
+from ops.state.directories import partition_path, state_directories
+
+_RECORDED: Final = ("topic", "partitions", "layout")
+
+
+class Presence(NamedTuple):
+    """The partitions that a verb reads, and those of the topic that are on another machine, both ascending."""
+
+    here: list[int]
+    missing: list[int]
+
+
+def load_state_settings(**options: Any) -> Settings:
+    """The settings; topic, partitions and layout, where nobody set them, are those of the state in `data`.
+
+    Raises:
+        ConfigError: as `load_settings`.
+    """
+    # What the two may be depends on the number of partitions.
+    settings = load_settings(**{**options, "own": "", "own_of": ""})
+    unset = [name for name in _RECORDED if name not in settings.model_fields_set]
+    home = recorded_home(settings.data) if unset else None
+    recorded = {} if home is None else {name: getattr(home, name) for name in unset}
+    return load_settings(**{**options, **recorded, "own_of": ""})  # which is about applying, not about reading
+
+
+def recorded_home(data: Path) -> Home | None:
+    """What the first partition in `data` says it is; one that is empty or damaged says nothing.
+
+    Raises:
+        StateMismatchError: a newer slotlog wrote it.
+    """
+    for partition in state_directories(data):
+        try:
+            with closing(RocksStore(partition_path(data, partition), (), read_only=True)) as store:
+                home = read_home(store)
+        except (CorruptionError, OSError):
+            continue
+        if home is not None:
+            return home
+    return None
+
+
+def presence(settings: Settings) -> Presence:
+    """The partitions named by `own`, all of which must be here; without it, those that are.
+
+    Where none is, all of them: reading the first then says that nothing is there.
+    """
+    if settings.own:
+        return Presence(settings.owned, [])
+    there = set(state_directories(settings.data))
+    here = [partition for partition in range(settings.partitions) if partition in there]
+    if not here:
+        return Presence(settings.owned, [])
+    return Presence(here, [partition for partition in range(settings.partitions) if partition not in there])

@@ -1,0 +1,147 @@
+"""How far a state is behind its log, and whether a service applies it: whether what a verb reads is what holds now.
+
+A directory that no service applies any more, as its partition has another owner or its service is down, looks as sound
+as any other. The log tells the difference, where it can be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from sqlite3 import Error as SqliteError
+from typing import Any, Final, NamedTuple
+
+from ingest.errors import LogMismatchError, LogUnavailableError
+from ingest.log import Log, open_log
+from ingest.log.embedded.embedded_log import LocalLog
+from ops.config import ConfigError, Settings
+from ops.state.directories import partition_path
+
+_ANSWER_SECONDS: Final = 5.0
+_LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, process
+
+
+class Ends(NamedTuple):
+    """Where the log ends, by partition; where that is not known, why."""
+
+    offsets: dict[int, int]
+    unknown: str
+
+
+class Standing(NamedTuple):
+    """How one partition stands to its log.
+
+    Attributes:
+        next_offset: the first record that is not applied.
+        end_offset: where the log ended before the state was read; None: not known.
+        owned: whether a service applies this very directory.
+    """
+
+    partition: int
+    next_offset: int
+    end_offset: int | None
+    owned: bool
+
+    @property
+    def behind(self) -> int | None:
+        """Offsets that are not applied; None: not known."""
+        return None if self.end_offset is None else max(0, self.end_offset - self.next_offset)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the log has gone on, or is another one, and nobody applies that here."""
+        return not self.owned and self.end_offset is not None and self.end_offset != self.next_offset
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the log ends before what is applied. A service may have gone on since its log was asked."""
+        return not self.owned and self.end_offset is not None and self.end_offset < self.next_offset
+
+    def text(self) -> str:
+        """What to say of it; empty where the state has all that is in the log."""
+        if not self.behind and not self.is_cut:
+            return ""
+        if self.is_cut:
+            where = f"stands at offset {self.next_offset}, and the log ends at {self.end_offset}"
+            return f"{where}: it is another one, or was cut"
+        by = "a service is applying it" if self.owned else "and no service applies it here"
+        return f"{self.behind} of {self.end_offset} offsets behind the log, {by}"
+
+    def facts(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {"log_end_offset": self.end_offset, "behind": self.behind, "owned": self.owned}
+
+
+def log_ends(settings: Settings, partitions: Sequence[int]) -> Ends:
+    """Ask the log, before the state is read: what comes later is no lag. Kafka has five seconds to answer."""
+    log = open_log(
+        settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
+    )
+    try:
+        # The embedded one is not started: that would upgrade an older file.
+        ends = log.ends(partitions) if isinstance(log, LocalLog) else asyncio.run(_ask(log, partitions))
+        return Ends(ends, "")
+    except TimeoutError:
+        return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")
+    except (LogUnavailableError, LogMismatchError, OSError, SqliteError) as error:
+        return Ends({}, str(error))
+
+
+def standing_of(settings: Settings, ends: Ends, partition: int, next_offset: int) -> Standing:
+    """How a partition stands that was read at `next_offset`."""
+    owned = is_applied(partition_path(settings.data, partition))
+    return Standing(partition, next_offset, ends.offsets.get(partition), owned)
+
+
+def refuse_stale(standing: Standing) -> None:
+    """Refuse to answer from a state that is not what holds now.
+
+    Raises:
+        ConfigError: it is behind its log, and nobody applies it here.
+    """
+    if standing.is_stale:
+        raise ConfigError(
+            f"partition {standing.partition}: {standing.text()}. Ask the service that applies it, or start one"
+            " with this --data; --stale reads what is there"
+        )
+
+
+def refuse_beyond(settings: Settings, partition: int, end: int) -> None:
+    """Refuse a decision about records before `end` that the log does not have yet: nobody knows what they will be.
+
+    Raises:
+        ConfigError: it does not have them, or does not answer.
+    """
+    ends = log_ends(settings, [partition])
+    if ends.unknown:
+        raise ConfigError(f"how far the log goes is not known: {ends.unknown}")
+    if end > ends.offsets[partition]:
+        raise ConfigError(f"partition {partition} of the log ends at offset {ends.offsets[partition]}, before {end}")
+
+
+def is_applied(path: Path) -> bool:
+    """Whether another process has the database of a partition open, as a service does that applies it.
+
+    Never from within a service: to close a file that it has locked itself would let go of the lock.
+    """
+    question = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        with (path / "LOCK").open("rb") as lock:
+            answer = fcntl.fcntl(lock, fcntl.F_GETLK, question)
+    except OSError:  # not there: nobody has it open
+        return False
+    kind: int = struct.unpack(_LOCK, answer)[0]
+    return kind != fcntl.F_UNLCK
+
+
+async def _ask(log: Log, partitions: Sequence[int]) -> dict[int, int]:
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return {partition: await log.end_offset(partition) for partition in partitions}
+    finally:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await log.close()

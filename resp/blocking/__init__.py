@@ -1,0 +1,1 @@
+"""Clients that wait for an element."""

@@ -1,0 +1,131 @@
+"""A client that waits for an element: for what, where, and the pop that is under way for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.commands.registry import Spec
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from ingest.log import Entry
+from resp.writes.groups import BROKEN
+from resp.writes.items import Awaited
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.writes.write_pipeline import Lane
+
+
+class NoLongerAllowedError(CommandError):
+    """The rights that a blocked client had when it came are gone: its command counts as refused."""
+
+
+Place = tuple[int, int, bytes]
+"""(partition, logical database, key)."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a blocking command waits for.
+
+    Attributes:
+        type: LIST or ZSET: what the keys must hold.
+        keys: in order of preference.
+        event: name and arguments of the event that pops, from the first key that has elements.
+        shape: the event's outcome -> what the client is answered; None or NIL_ARRAY when nothing was popped.
+        wanted: how many elements it takes at most.
+        destination: of a move.
+    """
+
+    type: int
+    keys: list[bytes]
+    event: list[bytes]
+    shape: Callable[[Reply], Reply]
+    wanted: int = 1
+    destination: bytes | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One client that waits.
+
+    Attributes:
+        session, lane, db: whose, and where.
+        wish: for what.
+        entry: of the event that pops.
+        timeout_s: how long it waits; 0 for ever.
+        done: the reply, once there is one.
+        popping: the pop that is under way for it.
+        places: where it waits, one for each key.
+    """
+
+    session: Session
+    lane: Lane
+    db: int
+    wish: Wish
+    entry: Entry
+    timeout_s: float
+    done: asyncio.Future[Reply]
+    popping: Pop | None = None
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a pop may be sent for it."""
+        return self.popping is None and not self.done.done() and not self.session.closing
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether its user has lost the right to the command or to a key since it came."""
+        session = self.session
+        if session.served_plan is None or session.user.unrestricted:
+            return False
+        return session.user.denial(session.served_plan.name, session.served_command[1:], self.db) is not None
+
+
+class Pop(Awaited):
+    """A pop on its way for a client that waits; or, for one that may not pop any more, a look at what there is to pop.
+
+    Attributes:
+        place: what it was sent for.
+        early: it was sent with the write that is to fill that place.
+        wanted: how many elements it takes at most; a look takes none.
+    """
+
+    __slots__ = ("_done", "early", "place", "waiter", "wanted")
+
+    def __init__(
+        self,
+        waiter: Waiter,
+        place: Place,
+        done: Callable[[Pop, Reply], None],
+        *,
+        early: bool,
+        length: Spec | None = None,
+    ) -> None:
+        if length is not None:
+            super().__init__(length.name, [place[2]], waiter.db, spec=length)
+            self.wanted = 0
+        else:
+            name, *args = waiter.wish.event
+            super().__init__(name, args, waiter.db, waiter.entry)
+            self.wanted = waiter.wish.wanted
+        self._done = done
+        self.waiter = waiter
+        self.place = place
+        self.early = early
+
+    def answer(self, reply: Reply, seconds: float) -> None:
+        """Its outcome."""
+        self._done(self, reply)
+        super().answer(reply, seconds)
+
+    def lose(self) -> None:
+        """Its client has to be answered all the same."""
+        self.waiter.popping = None
+        if not self.waiter.done.done():
+            self.waiter.done.set_result(BROKEN)
+        super().answer(BROKEN, 0.0)

@@ -1,0 +1,163 @@
+"""Every command that a client may send, by name: what kind it is, where its keys are, and how often it ran."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from engine.commands.registry import SPECS, Spec
+from ingest.events import event_head
+from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, ServerSpec
+
+_SPELLINGS_MAX: Final = 4096
+_NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
+"""Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
+
+_DIGITS_MAX: Final = 64  # of microseconds: more than any command can take
+_FEW: Final = 64
+_SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)", "O(members)", "O(√n)"), _FEW)
+"""By complexity of a read: with how many words it needs no fiber (ingest/applying/slices.py), which would take 2 µs."""
+
+
+_RETURNING_DATA: Final = frozenset(
+    (
+        *(b"GETSET", b"GETDEL", b"GETEX", b"HGETEX", b"HGETDEL", b"GEORADIUS", b"GEORADIUSBYMEMBER", b"SORT"),
+        *(b"LPOP", b"RPOP", b"LMPOP", b"LMOVE", b"RPOPLPUSH", b"SPOP", b"ZPOPMIN", b"ZPOPMAX", b"ZMPOP"),
+        *(b"EXEC", b"SLOTLOG|ONCE"),
+    )
+)
+"""Of the commands that write, those whose replies may be large. (SET with GET is left to what is noticed later.)"""
+
+
+class Kind(IntEnum):
+    """What becomes of a command."""
+
+    READ = 0
+    WRITE = 1
+    SERVER = 2
+    CONTAINER = 3
+
+
+class Plan:
+    """One command, or one subcommand of a container, with its counters.
+
+    Attributes:
+        name: upper case; `CLIENT|LIST` for a subcommand.
+        shown: lower case, as error texts and statistics have it.
+        spec: of the engine, for reads and writes.
+        event_head: what the event of a write begins with.
+        returns_data: its reply may be large.
+        first_key: index of the one key of a write among its arguments; -1 for none or many.
+        short_words: a read of at most so many words never takes long, whatever its keys hold.
+        takes_time: it may take long before it is on its way or answered, so it runs in a fiber.
+        server: of the server, else.
+        calls, seconds: how often it ran, and how long in all.
+        rejected: how often it was refused before it ran.
+        failed: how often it answered with an error.
+        calls_by_digits: calls by how many binary digits their microseconds have. A list: adding to a dict takes 400
+            more of the 31,000 instructions that a GET takes.
+    """
+
+    __slots__ = (
+        "arguments_max",
+        "arguments_min",
+        "calls",
+        "calls_by_digits",
+        "event_head",
+        "failed",
+        "first_key",
+        "kind",
+        "name",
+        "rejected",
+        "returns_data",
+        "seconds",
+        "server",
+        "short_words",
+        "shown",
+        "spec",
+        "takes_time",
+    )
+
+    def __init__(self, name: bytes, kind: Kind, spec: Spec | None = None, server: ServerSpec | None = None) -> None:
+        self.name = name
+        self.shown = name.decode().lower()
+        self.kind = kind
+        self.returns_data = kind is Kind.READ or name in _RETURNING_DATA
+        self.event_head = event_head(name) if kind is Kind.WRITE else b""
+        self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
+        self.spec = spec
+        self.server = server
+        some = spec or server
+        self.arguments_min = some.arguments_min if some else 0
+        self.arguments_max = some.arguments_max if some else 1 << 30
+        self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
+        quick = server is not None and server.keys is None and "fast" in server.flags
+        self.takes_time = not (kind is Kind.WRITE or quick)  # a write takes its time behind the log
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the counters, for CONFIG RESETSTAT."""
+        self.calls = 0
+        self.seconds = 0.0
+        self.rejected = 0
+        self.failed = 0
+        self.calls_by_digits = [0] * _DIGITS_MAX
+
+    @property
+    def buckets(self) -> dict[int, int]:
+        """Calls by the power of two of their microseconds, for LATENCY HISTOGRAM: those that there were."""
+        return {digits: calls for digits, calls in enumerate(self.calls_by_digits) if calls}
+
+    @property
+    def write(self) -> bool:
+        """Whether it may change the state."""
+        return self.kind is Kind.WRITE or (self.server is not None and "write" in self.server.flags)
+
+    def keys(self, args: list[bytes]) -> list[bytes]:
+        """The keys among its arguments: what follows the name, or that of the subcommand."""
+        if self.spec is not None:
+            return self.spec.keys(args)
+        return self.server.keys(args) if self.server is not None and self.server.keys is not None else []
+
+
+class Plans:
+    """All commands. `by_spelling` is for the hot path: upper case and what clients have sent so far."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[bytes, Plan] = {}
+        for name, spec in SPECS.items():
+            if name not in _NOT_FOR_CLIENTS:
+                self.by_name[name] = Plan(name, Kind.WRITE if spec.write else Kind.READ, spec)
+        for name, server in SERVER_SPECS.items():
+            self.by_name[name] = Plan(name, Kind.SERVER, server=server)
+        for name in CONTAINERS:
+            if name not in self.by_name:
+                self.by_name[name] = Plan(name, Kind.CONTAINER)
+        self.by_spelling: dict[bytes, Plan] = {name: plan for name, plan in self.by_name.items() if b"|" not in name}
+
+    def find(self, command: list[bytes]) -> Plan | None:
+        """The plan for `command`; that of the subcommand where there is one; None for an unknown command."""
+        name = command[0]
+        plan = self.by_spelling.get(name)
+        if plan is None:
+            plan = self.by_name.get(name.upper()) if b"|" not in name else None
+            if plan is not None and len(self.by_spelling) < _SPELLINGS_MAX:
+                self.by_spelling[name] = plan
+        if plan is not None and len(command) > 1 and plan.name in CONTAINERS:
+            return self.by_name.get(plan.name + b"|" + command[1].upper(), plan)
+        return plan
+
+    @property
+    def calls(self) -> int:
+        """How many commands ran."""
+        return sum([plan.calls for plan in self.by_name.values()])
+
+    @property
+    def seconds(self) -> float:
+        """How long all of them took."""
+        return sum([plan.seconds for plan in self.by_name.values()])
+
+    def reset(self) -> None:
+        """Forget all counters."""
+        for plan in self.by_name.values():
+            plan.reset()

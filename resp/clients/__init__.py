@@ -1,0 +1,1 @@
+"""One client: its connection, its commands in order, its replies in order."""

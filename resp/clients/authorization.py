@@ -1,0 +1,150 @@
+"""The two doors: who may connect, and what the commands of a client may do."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from engine.errors import CommandError, hidden_pattern
+from ingest.clock import now_ms
+from resp.acl.log import Context, Reason
+from resp.acl.protection import may_connect
+from resp.catalog.plans import Kind, Plan
+from resp.clients import output
+from resp.clients.client_list import line_of
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.server import Server
+
+_WRAPPER: Final = b"SLOTLOG|ONCE"
+"""Its arguments are an id and another command, which the user must be allowed as well."""
+
+_CHOKED_SECONDS_MAX: Final = 60.0
+_TOO_MANY: Final = CommandError("ERR max number of clients reached")
+
+logger = structlog.get_logger(__name__)
+
+
+def admission(server: Server, transport: asyncio.Transport) -> CommandError | None:
+    """Why a new connection is turned away; None when it is let in."""
+    if len(server.sessions) >= server.config["maxclients"]:
+        return _TOO_MANY
+    refusal = may_connect(
+        server.acl.default_user, is_loopback=is_loopback(transport), is_protected=server.settings.protected
+    )
+    return None if refusal is None else CommandError(refusal)
+
+
+def addresses(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
+    """Both ends as HOST:PORT, and the file descriptor."""
+    connected = transport.get_extra_info("socket")
+    ends = [transport.get_extra_info(name) for name in ("peername", "sockname")]
+    peer, local = (f"{end[0]}:{end[1]}".encode() if isinstance(end, tuple) else b"?:0" for end in ends)
+    return peer, local, connected.fileno() if connected is not None else -1
+
+
+def is_loopback(transport: asyncio.Transport) -> bool:
+    """Whether the client is on this machine, as far as its address says."""
+    connected: socket.socket | None = transport.get_extra_info("socket")
+    if connected is not None and connected.family == socket.AF_UNIX:
+        return True
+    peer = transport.get_extra_info("peername")
+    if not peer:
+        return False
+    address = ipaddress.ip_address(peer[0].partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def denial(
+    server: Server, session: Session, plan: Plan, command: list[bytes], args: list[bytes]
+) -> CommandError | None:
+    """Why the session's user may not do this; it is counted, and noted in the ACL's log.
+
+    Args:
+        server: whose client it is.
+        session: the client.
+        plan: of the command.
+        command: as the client sent it.
+        args: what follows the name, or the subcommand.
+    """
+    user = session.user
+    for each, words in _commands(server, plan, args):
+        refused = user.denial(each.name, words, session.db)
+        if refused is not None:
+            note_refusal(session, refused.reason, refused.denied, user.name)
+            return CommandError(refused.error(user.name))
+        patterns = each.spec.patterns(words) if each.spec is not None and each.spec.patterns is not None else ()
+        if patterns and not user.reads_all_keys(each.name, words):
+            return CommandError(hidden_pattern(patterns[0][0]))
+    return None
+
+
+def _commands(server: Server, plan: Plan, args: list[bytes]) -> Iterator[tuple[Plan, list[bytes]]]:
+    """The command and its arguments; of the wrapper the one as well that is in it, unless the wrapper refuses that."""
+    yield plan, args
+    if plan.name != _WRAPPER:
+        return
+    inner = server.plans.find(args[1:])
+    if inner is None or inner.kind is not Kind.WRITE:
+        return
+    inner_args = args[3:] if b"|" in inner.name else args[2:]
+    if inner.arguments_min <= len(inner_args) <= inner.arguments_max:
+        yield inner, inner_args
+
+
+def cut_off(server: Server) -> None:
+    """Close the connections that have taken too long: to log in, to say anything, to read what waits for them."""
+    now = monotonic()
+    idle_seconds = server.config["timeout"]
+    for session in list(server.sessions.values()):
+        if not session.authenticated and now - session.created > server.settings.handshake_seconds:
+            session.close("it did not authenticate in time")
+        elif session.choked and now - session.choked_since > _CHOKED_SECONDS_MAX:
+            server.stats.output_limit_disconnections += 1
+            logger.warning("client_does_not_read", client=session.id, output_bytes=session.output_bytes)
+            session.kill()
+        elif _is_over_soft_limit(session, now):
+            output.cut_off(session, session.output_bytes)
+        elif (
+            idle_seconds
+            and now - session.last_active > idle_seconds
+            and not (session.is_subscriber or session.blocked or session.monitoring)
+        ):
+            session.close("it was idle")
+
+
+def _is_over_soft_limit(session: Session, now: float) -> bool:
+    """Whether more than the soft limit has waited for the client for longer than it may."""
+    limit = output.limit_of(session)
+    if not limit.soft_bytes or session.output_bytes - output.FREE_BYTES <= limit.soft_bytes:
+        session.over_soft_limit_since = 0.0
+        return False
+    session.over_soft_limit_since = session.over_soft_limit_since or now
+    return bool(now - session.over_soft_limit_since > limit.soft_seconds)
+
+
+def note_refusal(session: Session, reason: Reason, denied: bytes, user_name: bytes) -> None:
+    """Count what the ACL refused, and note it in `ACL LOG`.
+
+    Args:
+        session: the client.
+        reason: what was refused.
+        denied: the command, key, channel or database; for `auth` the command that would have logged in.
+        user_name: who was refused, or who somebody wanted to be.
+    """
+    server = session.server
+    counter = f"denied_{reason}"
+    setattr(server.stats, counter, getattr(server.stats, counter) + 1)
+    context: Context = "toplevel" if session.transaction is None else "multi"
+    server.acl.log.add(reason, context, denied, user_name, line_of(session), now_ms())
+    if count := server.refusals.count():
+        address = session.address.decode()
+        logger.warning("resp_refused", reason=reason, client=session.id, address=address, count=count)

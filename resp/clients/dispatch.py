@@ -1,0 +1,285 @@
+"""What becomes of one command: refused, queued in a MULTI, read, written, or run by the server itself.
+
+The checks stand in the order of Redis' own, as the first one that fails gives the error text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from engine.apply.admission import pattern_refusal
+from engine.errors import CommandError, DueError, wrong_arity
+from engine.values.replies import Status
+from resp.catalog.plans import Kind, Plan
+from resp.catalog.server_registry import CONTAINERS, find_subcommand
+from resp.clients.authorization import denial
+from resp.clients.multi import aborted, reads_here, show_when_run
+from resp.clients.pending_reply import Cell
+from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
+from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
+from resp.resources.shortage import OUT_OF_MEMORY
+from resp.wire.protocol import TooLarge
+from resp.wire.server_replies import NO_REPLY
+from resp.writes.entries import TOO_LARGE, event_entry
+from resp.writes.groups import BROKEN
+from resp.writes.stopping import about_keys
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.writes.write_pipeline import Lane
+
+QUEUED: Final = Status(b"QUEUED")
+_APPENDING: Final = frozenset({b"EXEC", b"WATCH", b"SLOTLOG|ONCE"})  # of the server's commands: events of their own
+_COUNTED_BY_CELL: Final = frozenset({b"EXEC", b"WATCH"})
+_NOAUTH: Final = CommandError("NOAUTH Authentication required.")
+_SHOWN_BYTES: Final = 128
+
+logger = structlog.get_logger(__name__)
+
+
+def dispatch(session: Session, command: list[bytes]) -> bool:
+    """Run, queue or refuse `command`. False: not now, it has to wait for earlier ones; call again later.
+
+    A bug of ours ends that command alone: what called this has other clients to serve.
+    """
+    try:
+        return _dispatch(session, command)
+    except Exception:
+        logger.exception("command_failed", command=command[0])
+        session.answer(BROKEN)
+        return True
+
+
+def _dispatch(session: Session, command: list[bytes]) -> bool:
+    server = session.server
+    plan = server.plans.find(command)
+    args = command[1:] if plan is None or b"|" not in plan.name else command[2:]
+    refusal = _refusal(session, plan, command, args)
+    if plan is None or refusal is not None:
+        return _refuse(session, plan, refusal or CommandError("ERR unknown command"))
+    queue = session.transaction
+    queued = queue is not None and (plan.server is None or plan.server.queued)
+    if server.pause.holds(session, plan) or (not queued and _must_wait(session, plan, args)):
+        return False
+    _begin(session, plan, command, queued=queued)
+    if queue is not None and queued:
+        queue.add(plan, command)
+        session.answer(QUEUED)
+        return True
+    if plan.kind is Kind.SERVER:
+        _serve(session, plan, command, args)
+        return True
+    try:
+        if plan.kind is Kind.READ:
+            _read(session, plan, command, args)
+        else:
+            _write(session, plan, command, args)
+    except CommandError as error:
+        _done(session, plan, command, error, 0.0)
+    return True
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: list[bytes]) -> CommandError | None:
+    """Why the command cannot run, in the order of Redis' checks; None when it can."""
+    if plan is None:
+        return TOO_LARGE if type(command) is TooLarge else CommandError(_unknown(command))
+    if plan.kind is Kind.CONTAINER or (args and plan.name in CONTAINERS):
+        try:
+            find_subcommand(plan.name, args)
+        except CommandError as error:
+            return error
+    if not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return CommandError(wrong_arity(plan.shown))
+    flags = plan.server.flags if plan.server is not None else ()
+    if not session.authenticated and "no_auth" not in flags:
+        return _NOAUTH
+    if session.transaction is not None and "no_multi" in flags:
+        return CommandError("ERR Command not allowed inside a transaction")
+    if not session.user.unrestricted and "no_auth" not in flags:
+        denied = denial(session.server, session, plan, command, args)
+        if denied is not None:
+            return denied
+    if session.server.shortage.refuses(session, plan):
+        return OUT_OF_MEMORY
+    if session.protocol == 2 and session.is_subscriber and not allowed_while_subscribed(plan.name):
+        return CommandError(not_while_subscribed(plan.shown))
+    if session.monitoring and not allowed_while_monitoring(plan):
+        return CommandError(NO_KEYS_WHILE_MONITORING)
+    if plan.kind is not Kind.SERVER or plan.server is None or plan.server.keys is not None:
+        return _place_refusal(session, plan, args)
+    return None if "loading" in flags else _loading(session)
+
+
+def _loading(session: Session) -> CommandError | None:
+    """Why a command that needs no partition has to wait all the same: clients PING to learn when all of it is there."""
+    refusals = [lane.refusal(write=False) for lane in session.server.lanes.values()]
+    return next((one for one in refusals if one is not None and one.message.startswith("LOADING ")), None)
+
+
+def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandError | None:
+    """Keys that are not here, or a partition that takes nothing now."""
+    spec = plan.spec
+    if session.server.clustered and spec is not None and spec.write:  # as events these would be dead letters
+        if spec.standalone:
+            return CommandError(f"ERR {spec.name.decode()} is not allowed in cluster mode")
+        if spec.keyless and session.transaction is not None:
+            return CommandError(f"ERR {spec.name.decode()} cannot be part of a transaction in cluster mode")
+    try:
+        lane = session.server.lane_of(plan.keys(args))
+    except CommandError as error:
+        return error
+    if session.server.clustered and spec is not None and spec.patterns is not None:
+        refusal = pattern_refusal(spec, args)
+        if refusal is not None:
+            return CommandError(refusal)
+    unready = lane.refusal(write=plan.write)
+    return None if unready is None else about_keys(unready, session.server.partitions)
+
+
+def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
+    if plan is not None:
+        plan.rejected += 1
+    _mute(session)
+    if plan is not None and plan.name == b"EXEC":
+        error = aborted(session, error)
+    elif session.transaction is not None:
+        session.transaction.dirty = True
+    session.server.stats.count_error(error.message)
+    session.answer(error)
+    return True
+
+
+def _unknown(command: list[bytes]) -> str:
+    """Redis' text, which shows the beginning of the arguments, each up to its first NUL."""
+    name, *args = (word.partition(b"\0")[0].decode(errors="surrogateescape") for word in command)
+    shown = ""
+    for arg in args:
+        if len(shown) >= _SHOWN_BYTES:
+            break
+        shown += f"'{arg[: _SHOWN_BYTES - len(shown)]}' "
+    return f"ERR unknown command '{name[:_SHOWN_BYTES]}', with args beginning with: {shown}"
+
+
+# ---------------------------------------------------------------------- running
+
+
+def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
+    """Whether the command cannot begin yet. Who keeps it waiting calls `session.resume`."""
+    server = session.server
+    if session.is_full:
+        return True
+    if plan.returns_data and len(session.cells) >= session.window.commands:
+        return True
+    if plan.server is not None:
+        if session.has_pending and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
+            return True
+        return plan.name in _APPENDING and any(server.is_crowded(session, lane) for lane in server.lanes.values())
+    assert plan.spec is not None
+    if server.clustered and plan.spec.keyless:
+        return session.has_pending
+    if plan.kind is Kind.WRITE or session.has_pending:
+        return server.is_crowded(session, server.lane_of(plan.spec.keys(args)))
+    return False
+
+
+def _begin(session: Session, plan: Plan, command: list[bytes], *, queued: bool) -> None:
+    """What every command that is taken does first. Those in a queue are shown when they run, as in Redis."""
+    server = session.server
+    session.last_command = plan.name
+    _mute(session)
+    if server.monitors.any and not queued and is_shown(plan) and not is_shown_late(plan):
+        server.monitors.feed(session, session.db, command)
+
+
+def _mute(session: Session) -> None:
+    """Whether this command's reply is left out: CLIENT REPLY OFF, or SKIP for one."""
+    muted = session.reply_mode != "on"
+    if session.reply_mode == "skip":
+        session.reply_mode = "on"
+    if muted != session.muted:
+        session.muted = muted
+        session.refresh()
+
+
+def _done(session: Session, plan: Plan, command: list[bytes], reply: object, seconds: float) -> None:
+    session.server.account(session, plan, command, reply, seconds)
+    session.answer(reply)
+
+
+def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
+    assert plan.server is not None
+    db, queue = session.db, session.transaction
+    session.served_plan, session.served_command = plan, command
+    began = perf_counter()
+    try:
+        reply = plan.server.handler(session, args)
+    except CommandError as error:
+        reply = error
+    if session.server.monitors.any and is_shown_late(plan):
+        steps = [] if queue is None or isinstance(reply, CommandError) or plan.name != b"EXEC" else queue.steps
+        show_when_run(session, db if plan.name == b"EXEC" else session.db, steps, command)
+    if inspect.iscoroutine(reply):
+        session.start(plan, command, reply)
+        return
+    session.served_command = []
+    if reply is not NO_REPLY:
+        _done(session, plan, command, reply, session.server.slices.own_seconds(began))
+    elif plan.name not in _COUNTED_BY_CELL:
+        plan.calls += 1
+
+
+def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
+    assert plan.spec is not None
+    server = session.server
+    began = perf_counter()
+    if server.clustered and plan.spec.keyless:
+        reply = server.spread.read(plan.spec, args, server.wall_ms)
+    else:
+        lane = server.lane_of(plan.spec.keys(args))
+        if session.has_pending and lane.pending_events:  # else its writes are in other partitions
+            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
+            lane.submit(cell)
+            return
+        try:
+            reply = lane.read(plan.spec, args, session.db, server.wall_ms)
+        except DueError:
+            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
+            lane.submit_after_tick(cell)
+            return
+        if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
+            reply = lane.read(plan.spec, args, session.db)  # as in Redis: no key goes now, so one that is due is there
+    if reply:
+        server.stats.keyspace_hits += 1
+    else:
+        server.stats.count_empty(reply)
+    _done(session, plan, command, reply, server.slices.own_seconds(began))
+
+
+def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
+    assert plan.spec is not None
+    server = session.server
+    if server.clustered and plan.spec.keyless:
+        session.start(plan, command, server.spread.write(plan.name, args))
+        return
+    keys = plan.spec.keys(args)
+    submit_write(session, plan, server.lane_of(keys), command, keys)
+
+
+def submit_write(session: Session, plan: Plan, lane: Lane, command: list[bytes], keys: list[bytes]) -> None:
+    """Append one command, as the client has sent it, as an event; its reply comes in a cell.
+
+    Raises:
+        CommandError: the event would be too large.
+    """
+    args = command[1:]
+    entry = event_entry(lane.partition, plan.name, args, keys, db=session.db)
+    cell = Cell(session, plan, plan.name, args, entry, command=command)
+    session.expect(cell)
+    lane.submit(cell)

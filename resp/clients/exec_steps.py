@@ -1,0 +1,197 @@
+"""The commands of one EXEC: what of them stands in the event, and how each runs, once and in order."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from engine.errors import CommandError
+from engine.values.replies import OK, Reply, TransactionReplies
+from resp.catalog.plans import Plan
+from resp.wire.server_replies import NO_REPLY
+from resp.writes.groups import BROKEN
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.writes.write_pipeline import Lane
+
+_GONE: Final = CommandError("ERR the connection was closed before this could run")
+
+logger = structlog.get_logger(__name__)
+
+
+class Step:
+    """One queued command.
+
+    Attributes:
+        plan, command: as it was sent.
+        event: what of it stands in the EXEC event; None when it runs on the server.
+        shape: makes the reply of what is in the event the reply of the command.
+    """
+
+    __slots__ = ("command", "event", "plan", "shape")
+
+    def __init__(self, plan: Plan, command: list[bytes]) -> None:
+        self.plan = plan
+        self.command = command
+        self.shape: Callable[[Reply], Reply] = _same
+        self.event: list[bytes] | None = None
+        if plan.spec is not None and not plan.spec.physical:
+            self.event = [plan.name, *command[1:]]
+        elif plan.server is not None and plan.server.as_event is not None:
+            with contextlib.suppress(CommandError):  # the handler has the same words, in its turn
+                self.event, self.shape = plan.server.as_event(command[1:])
+
+    @property
+    def args(self) -> list[bytes]:
+        """The arguments after the name, or after that of the subcommand."""
+        return self.command[2:] if b"|" in self.plan.name else self.command[1:]
+
+    @property
+    def keys(self) -> list[bytes]:
+        """Its keys."""
+        return self.plan.keys(self.args)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it runs on the server; SELECT does so beside its part in the event."""
+        return self.event is None or self.plan.name == b"SELECT"
+
+
+def evaluate(session: Session, lane: Lane, steps: list[Step], wall_ms: int = 0, at_ms: int = 0) -> list[Reply]:
+    """The outcomes of those steps that would stand in the event, all of which read, without one. Nothing is changed.
+
+    Args:
+        session: whose they are.
+        lane: where their keys are.
+        steps: of the transaction.
+        wall_ms: as `Machine.evaluate`.
+        at_ms: as `Machine.evaluate`.
+
+    Raises:
+        DueError: a key of theirs is due by `wall_ms` and not by the log.
+    """
+    db = session.db
+    replies = TransactionReplies()
+    try:
+        for step in steps:
+            if step.event is not None:
+                replies.add(_outcome(session, lane, step, wall_ms, at_ms, replies), write=False)
+    finally:
+        session.db = db
+    return replies.kept
+
+
+def _outcome(session: Session, lane: Lane, step: Step, wall_ms: int, at_ms: int, replies: TransactionReplies) -> Reply:
+    try:
+        replies.check(write=False)
+        if step.plan.spec is not None:
+            return lane.read(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+        return _handle(session, step)  # SELECT, for the steps behind it
+    except CommandError as error:
+        return error
+
+
+class Run:
+    """The steps of one EXEC at work.
+
+    Args:
+        session: whose EXEC it is.
+        steps: all of them.
+        outcomes: of those that the engine has run, in order.
+        seconds: how long the engine took for all of those; nobody knows more, so each has an equal share of it.
+    """
+
+    def __init__(self, session: Session, steps: list[Step], outcomes: Iterable[Reply], seconds: float) -> None:
+        self._session = session
+        self._left = iter(steps)
+        self._share = seconds / (sum(step.event is not None for step in steps) or 1)
+        self._outcomes = iter(outcomes)
+        self._replies: list[Reply] = []
+
+    def begin(self) -> list[Reply] | Coroutine[Any, Any, list[Reply]]:
+        """The replies of all steps; a coroutine that finds them if one of the steps takes its time."""
+        self._session.in_exec = True
+        try:
+            for step in self._left:
+                reply, seconds = self._timed_reply(step)
+                if inspect.iscoroutine(reply):
+                    return self._go_on(step, reply, seconds)
+                self._note(step, reply, seconds)
+        finally:
+            self._session.in_exec = False
+        return self._replies
+
+    async def _go_on(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> list[Reply]:
+        """The rest, from a step on that takes its time. The session is held: no other command of it is between."""
+        self._session.in_exec = True
+        try:
+            await self._note_awaited(step, work, seconds)
+            for later in self._left:
+                reply, seconds = await self._session.server.slices.in_fiber(partial(self._timed_reply, later))
+                if inspect.iscoroutine(reply):
+                    await self._note_awaited(later, reply, seconds)
+                else:
+                    self._note(later, reply, seconds)
+        finally:
+            self._session.in_exec = False
+        return self._replies
+
+    async def _note_awaited(self, step: Step, work: Coroutine[Any, Any, Reply], seconds: float) -> None:
+        """Note a step that takes its time, beside the `seconds` that it took to begin."""
+        began = perf_counter()
+        self._note(step, await _awaited(step, work), seconds + perf_counter() - began)
+
+    def _timed_reply(self, step: Step) -> tuple[Any, float]:
+        """`_reply`, and how long it took."""
+        return self._session.server.slices.timed_call(partial(self._reply, step))
+
+    def _reply(self, step: Step) -> Any:
+        """What one step answers, or a coroutine that finds it. A bug of ours ends that step alone."""
+        outcome = next(self._outcomes) if step.event is not None else None
+        if step.is_served and self._session.closing:  # nobody is there who could subscribe, or be told
+            return _GONE
+        try:
+            if step.is_served:
+                return _handle(self._session, step)
+            return outcome if isinstance(outcome, CommandError) else step.shape(outcome)
+        except CommandError as error:
+            return error
+        except Exception:
+            logger.exception("command_failed", command=step.plan.shown)
+            return BROKEN
+
+    def _note(self, step: Step, reply: Reply, seconds: float) -> None:
+        """Each step is a call of its command, with its own time, which is part of the EXEC's as well."""
+        self._replies.append(reply)
+        seconds = seconds if step.event is None else self._share
+        self._session.server.account(self._session, step.plan, step.command, reply, seconds)
+
+
+def _handle(session: Session, step: Step) -> Any:
+    """Run one step on the server."""
+    if step.plan.spec is not None:
+        return session.server.read_anywhere(step.plan.spec, step.args, session.db)
+    assert step.plan.server is not None
+    reply = step.plan.server.handler(session, step.args)
+    return OK if reply is NO_REPLY else reply
+
+
+async def _awaited(step: Step, work: Coroutine[Any, Any, Reply]) -> Reply:
+    try:
+        return await work
+    except CommandError as error:
+        return error
+    except Exception:
+        logger.exception("command_failed", command=step.plan.shown)
+        return BROKEN
+
+
+def _same(reply: Reply) -> Reply:
+    return reply

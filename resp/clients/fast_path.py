@@ -1,0 +1,91 @@
+"""The short way of a plain session's reads and writes: the hot path of a server that has one partition.
+
+Plain is a session that may do everything, outside of MULTI, while nobody listens with MONITOR (`Session.refresh`). What
+is not plain in a command itself (a wrong number of arguments, an error, a key that is due) goes the general way of
+`resp.clients.dispatch`, which has the words for it.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from greenlet import GreenletExit
+
+from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from engine.values.slots import slot
+from resp.catalog.plans import Kind, Plan
+from resp.clients.output import FLUSH_BYTES, write_much
+from resp.clients.pending_reply import Cell
+from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_SHORT_SECONDS: Final = 0.0001
+"""What takes no longer is not asked whether it was suspended: 0.01 us a read, and an error of no more than this."""
+
+
+def take(session: Session, command: list[bytes]) -> bool:
+    """The short way of a plain session's command; False: it takes the general way."""
+    plan = session.server.plans.by_spelling.get(command[0])
+    if plan is None:
+        return False
+    if plan.kind is Kind.READ:
+        return not session.cells and read(session, plan, command)
+    return plan.first_key >= 0 and write(session, plan, command)
+
+
+def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
+    """The short way of a read; False: it takes the general way."""
+    server, evaluate = session.server, session.server.evaluate
+    args, spec = command[1:], plan.spec
+    if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return False
+    session.last_command = plan.name  # first: whoever looks for a command that takes long finds it in CLIENT LIST
+    began = perf_counter()
+    try:
+        data = session.encode(reply := evaluate(spec, args, session.db, server.wall_ms))
+    except (Exception, GreenletExit):  # noqa: BLE001 - whatever it is, the general way has the words for it
+        return False
+    session.parts.append(data)
+    plan.calls += 1
+    ended = perf_counter()
+    took = ended - began
+    if took > _SHORT_SECONDS:
+        took = server.slices.own_seconds(began)
+    plan.seconds += took
+    if server.tracks_latencies:
+        digits = int(took * 1e6).bit_length()
+        plan.calls_by_digits[digits] += 1
+    if took > server.slow_seconds:
+        server.note_slow(session, plan, command, took)
+    if reply:
+        server.stats.keyspace_hits += 1
+    else:
+        server.stats.count_empty(reply)
+    session.run_bytes += len(data)
+    if session.run_bytes > FLUSH_BYTES:
+        write_much(session)
+    if ended > session.turns.ends:
+        session.turns.end()
+    return True
+
+
+def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
+    """The short way of a write that names one key; False: it takes the general way."""
+    args, cells = command[1:], session.cells
+    lane = session.server.lanes[0]
+    if session.db or lane.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
+        return False
+    if plan.returns_data and len(cells) >= session.window.commands:
+        return False
+    value = plan.event_head + pack_arguments(args)
+    if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
+        return False
+    entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
+    cell = Cell(session, plan, plan.name, args, entry, command)
+    cells.append(cell)
+    lane.submit(cell)
+    session.last_command = plan.name
+    return True

@@ -1,0 +1,111 @@
+"""The places of replies that are not there yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.commands.registry import Spec
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from ingest.log import Entry
+from resp.catalog.plans import Plan
+from resp.clients.output import swell
+from resp.writes.groups import BROKEN
+from resp.writes.items import ITEM_BYTES, Item
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_LARGE_BYTES: Final = 256 * 1024
+
+
+class Cell(Item):
+    """A command of a session that is on its way, and the place of its reply.
+
+    Attributes:
+        data: the encoded reply, once it is there.
+        command: as the client has sent it, for SLOWLOG; None for what no client has sent so.
+    """
+
+    __slots__ = ("_muted", "command", "data", "plan", "session")
+
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        name: bytes,
+        args: list[Any],
+        entry: Entry | None = None,
+        command: list[bytes] | None = None,
+        spec: Spec | None = None,
+        event_id: bytes | None = None,
+        watch_id: bytes | None = None,
+    ) -> None:
+        # Item's attributes too: measured, the call of its __init__ costs as much as setting them.
+        self.name = name
+        self.args = args
+        self.db = session.db
+        self.entry = entry
+        self.spec = spec
+        self.event_id = event_id
+        self.watch_id = watch_id
+        self.offset = -1
+        self.size = ITEM_BYTES if entry is None else ITEM_BYTES + len(entry.value)
+        self.data: bytes | None = None
+        self.plan = plan
+        self.session = session
+        self.command = command
+        self._muted = session.muted
+
+    def answer(self, reply: Reply, seconds: float) -> None:
+        """Take the reply in; it leaves when the lot that it belongs to is done.
+
+        The hot path of a write: `fill` and the counting are written out, which takes 0.29 µs instead of 0.54.
+        """
+        session = self.session
+        server = session.server
+        entry = self.entry
+        if entry is not None:
+            if self.offset >= 0:  # else it failed before it was applied
+                session.last_position = entry.partition, self.offset
+        elif reply:
+            server.stats.keyspace_hits += 1
+        else:
+            server.stats.count_empty(reply)
+        self.data = data = b"" if self._muted else session.encode(reply)
+        session.cell_bytes += len(data)
+        if session.cell_bytes > _LARGE_BYTES:
+            swell(session, len(data))
+        server.ready[session] = None
+        plan = self.plan
+        if seconds > server.slow_seconds or type(reply) is CommandError:
+            server.account(session, plan, self.command or [self.name, *self.args], reply, seconds)
+        else:
+            plan.calls += 1
+            plan.seconds += seconds
+            if server.tracks_latencies:
+                plan.calls_by_digits[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its session is still there to be answered."""
+        return not self.session.closing
+
+    def lose(self) -> None:
+        """Say that the reply was lost."""
+        self.fill(BROKEN)
+
+    def fill(self, reply: Reply) -> None:
+        """The reply is this one."""
+        self.data = b"" if self._muted else self.session.encode(reply)
+        self.session.cell_bytes += len(self.data)
+        self.session.server.ready[self.session] = None
+
+
+class Filled:
+    """The place of a reply that was there at once, behind others that were not."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes | None = data

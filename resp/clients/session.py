@@ -1,0 +1,376 @@
+"""One client: what it is, what it has sent, and what it is to be answered, in order.
+
+Replies leave in the order of the commands. A reply that is there at once goes out at once; one that has to wait (a
+write, or a read behind one) leaves a cell, and everything behind it waits in cells too. A command that needs all
+earlier ones to be done, or that takes its time, holds the connection: what was sent behind it stays in the backlog, and
+nothing more is read from the socket meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import structlog
+
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from resp.blocking.waiters import NoLongerAllowedError
+from resp.catalog.plans import Plan
+from resp.clients.authorization import addresses, is_loopback
+from resp.clients.inbox import Inbox
+from resp.clients.output import FLUSH_BYTES, FREE_BYTES, fits, to_nobody, write_much
+from resp.clients.pending_reply import Cell, Filled
+from resp.clients.turns import Turns
+from resp.clients.window import AHEAD_BYTES, CELLS_MAX, Window
+from resp.wire.encode import encode2, encode3
+from resp.wire.protocol import Parser
+from resp.wire.server_replies import Push
+from resp.writes.groups import BROKEN
+
+if TYPE_CHECKING:
+    from resp.acl import User
+    from resp.blocking.waiters import Waiter
+    from resp.clients.multi import Queue
+    from resp.server import Server
+
+_LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
+
+logger = structlog.get_logger(__name__)
+
+
+class Session:
+    """One client. Its attributes are those of `CLIENT LIST`; `server` has the rest of the world.
+
+    Args:
+        server: whose client it is.
+        transport: the connection's, connected.
+        session_id: a number of its own, growing with each connection.
+
+    Attributes:
+        cells: the places of replies that are still to come, and of those behind them; empty most of the time.
+        peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
+        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
+        pushes: encoded messages that leave with it too, behind the replies that are there.
+        plain: whether commands may take the short way.
+        transacting: the EXEC under way that ends on the server; later commands wait for it.
+        waiting_since: when the bytes came whose replies are the next to fill cells.
+        waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
+        served_plan: of the last command that the server ran itself.
+        served_command: that command as the client has sent it, while it runs or waits; else empty.
+        waited_seconds: how long the command that takes its time has done nothing but wait for others.
+    """
+
+    def __init__(self, server: Server, transport: asyncio.Transport, session_id: int) -> None:
+        self.server = server
+        self.transport = transport
+        self.id = session_id
+        self.protocol: Literal[2, 3] = 2
+        self.encode: Callable[[Reply], bytes] = encode2
+        self.db = 0
+        self.name = self.peer = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.user: User = server.acl.default_user
+        self.authenticated = server.acl.default_user.needs_no_password
+        self.address, self.local_address, self.fd = addresses(transport)
+        self.is_loopback = is_loopback(transport)
+        self.created = self.last_active = self.waiting_since = monotonic()
+        self.last_command = b""
+        self.reply_mode: Literal["on", "off", "skip"] = "on"
+        self.muted = False
+        self.no_evict = self.no_touch = self.monitoring = False
+        self.in_exec = False
+        self.blocked: Waiter | None = None
+        self.served_plan: Plan | None = None
+        self.served_command: list[bytes] = []
+        self.transaction: Queue | None = None
+        self.watched_partition: int | None = None
+        self.watched_slot = 0
+        self.watched_keys: dict[tuple[int, bytes], None] = {}
+        self.transacting: Cell | None = None
+        self.waited_seconds = 0.0
+        self.watch_id = b""
+        self.channels: dict[bytes, None] = {}
+        self.patterns: dict[bytes, None] = {}
+        self.shard_channels: dict[bytes, None] = {}
+        self.last_position: tuple[int, int] | None = None
+        self.query_bytes = self.cell_bytes = self.run_bytes = 0
+        self.received_bytes = self.received_commands = self.sent_bytes = 0
+        self.closing = self.choked = False
+        self.choked_since = 0.0
+        self.over_soft_limit_since = 0.0
+        self.plain = False
+        self.parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
+        self.window = Window()
+        self.turns = Turns(self)
+        self.inbox = Inbox(self)
+        self.cells: deque[Cell | Filled] = deque()
+        self.parts: list[bytes] = []
+        self.pushes: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+        self._finished = self.waits = False
+        self._ending: CommandError | None = None
+        self.refresh()
+
+    # ------------------------------------------------------------------ how it is
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to any channel, pattern or shard channel."""
+        return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def output_bytes(self) -> int:
+        """What waits to be sent to it."""
+        return self.transport.get_write_buffer_size() + sum(map(len, self.parts)) + sum(map(len, self.pushes))
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether replies to earlier commands are still to come."""
+        return bool(self.cells)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many replies are still to come, or wait for those, that its commands should wait."""
+        return len(self.cells) > CELLS_MAX or self.cell_bytes > AHEAD_BYTES
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it sends nothing more."""
+        return self._finished
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a command that takes its time keeps the later ones waiting."""
+        return (
+            self._task is not None
+            or self.blocked is not None
+            or self.transacting is not None
+            or self.choked
+            or self.turns.resting
+            or self.closing
+            or self.inbox.is_suspended
+        )
+
+    def refresh(self) -> None:
+        """Find out anew whether commands may take the short way; after every change of what that depends on."""
+        self.plain = (
+            self.authenticated
+            and self.user.unrestricted
+            and self.transaction is None
+            and self.reply_mode == "on"
+            and not self.muted
+            and (self.protocol == 3 or not self.is_subscriber)
+            and not self.is_held
+            and self.server.evaluate is not None
+        )
+
+    def use_protocol(self, protocol: Literal[2, 3]) -> None:
+        """Speak RESP2 or RESP3 from the next reply on."""
+        self.protocol = protocol
+        self.encode = encode2 if protocol == 2 else encode3
+        self.refresh()
+
+    # ------------------------------------------------------------------ in
+
+    def receive(self, commands: list[list[bytes]]) -> None:
+        """Run these commands, which have just come, behind those that wait."""
+        self.received_commands += len(commands)
+        if not self.cells:
+            self.waiting_since = self.last_active
+        inbox = self.inbox
+        inbox.take(commands)
+        self.flush()
+        if inbox.backlog_bytes:
+            inbox.hold_back()
+
+    def resume(self) -> None:
+        """Go on with what waits, if nothing keeps it waiting any more."""
+        self.inbox.resume()
+
+    # ------------------------------------------------------------------ out
+
+    def answer(self, reply: Reply) -> None:
+        """The reply to the command at hand, which is there at once; behind it what the command has pushed to itself."""
+        if not self.muted or isinstance(reply, Push):  # CLIENT REPLY hides no push, so no confirmation of SUBSCRIBE
+            self._add(self.encode(reply))
+        if self.pushes:
+            pushes, self.pushes = self.pushes, []
+            for data in pushes:
+                self._add(data)
+
+    def _add(self, data: bytes) -> None:
+        if self.cells:
+            self.cells.append(Filled(data))
+            self.cell_bytes += len(data)
+        else:
+            self.parts.append(data)
+            self.run_bytes += len(data)
+            if self.run_bytes > FLUSH_BYTES:
+                write_much(self)
+
+    def expect(self, cell: Cell) -> None:
+        """The reply to the command at hand will come in `cell`."""
+        self.cells.append(cell)
+
+    def send(self, reply: Reply) -> None:
+        """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot, behind its replies."""
+        self.pushes.append(self.encode(reply))
+        self.server.ready[self] = None
+
+    def flush(self) -> None:
+        """Send what is there, in order; then go on with what waited for it."""
+        if self.cells and self.cells[0].data is not None:
+            self._take_filled()
+        if self.pushes:
+            self.parts += self.pushes
+            self.pushes.clear()
+        if self.parts:
+            self.write_out()
+        if self.inbox.backlog:
+            self.inbox.resume()
+        if self.closing:
+            if not self.cells:
+                self.transport.close()
+        elif self._finished or self._ending is not None:
+            self._end_if_done()
+
+    def _take_filled(self) -> None:
+        """Replies that had to wait, and are there."""
+        cells, parts = self.cells, self.parts
+        waiting = len(cells)
+        while cells and (data := cells[0].data) is not None:
+            parts.append(data)
+            cells.popleft()
+        filled = waiting - len(cells)
+        self.server.stats.write_seconds.add(monotonic() - self.waiting_since, filled)
+        self.waiting_since = self.last_active
+        size = sum(map(len, parts))
+        self.window.learn(size, filled)
+        self.cell_bytes = self.cell_bytes - size if cells else 0
+        if size > FLUSH_BYTES:
+            write_much(self)
+
+    def choke(self) -> None:
+        """It does not read its replies: run nothing more for it, and read nothing more from it, until it does."""
+        self.choked = True
+        self.choked_since = monotonic()
+        self.refresh()
+
+    def unchoke(self) -> None:
+        """It reads again: go on with what has waited for that."""
+        self.choked = False
+        self.refresh()
+        self.flush()
+
+    def write_out(self) -> None:
+        """Hand what has come together to the socket."""
+        parts, transport = self.parts, self.transport
+        if parts:
+            data = b"".join(parts)
+            size = len(data)
+            parts.clear()
+            # `fits`, which looks at the limits, takes 4,000 instructions; few bytes are within any.
+            are_few = self.authenticated and transport.get_write_buffer_size() + size <= FREE_BYTES
+            if not transport.is_closing() and (are_few or fits(self, size)):
+                transport.write(data)
+                stats = self.server.stats
+                stats.net_output_bytes += size
+                self.sent_bytes += size
+                stats.writes_processed += 1
+
+    # ------------------------------------------------------------------ commands that take their time
+
+    def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
+        """Let a coroutine find the reply; later commands wait for it."""
+        self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
+        self.waits = plan.server is not None and "blocking" in plan.server.flags
+        self.waited_seconds = 0.0
+        self.refresh()
+
+    async def _finish(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply], muted: bool) -> None:
+        began = perf_counter()
+        try:
+            reply = await work
+        except NoLongerAllowedError as error:
+            plan.rejected += 1
+            self.server.stats.count_error(error.message)
+            self._let_go(CommandError(error.message), muted=muted)
+            return
+        except CommandError as error:
+            reply = error
+        except Exception:
+            logger.exception("command_failed", command=plan.shown)
+            reply = BROKEN
+        self.release(
+            plan, command, reply, max(_LEAST_SECONDS, perf_counter() - began - self.waited_seconds), muted=muted
+        )
+
+    def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
+        """The command that held the connection is done."""
+        self.server.account(self, plan, command, reply, seconds)
+        self._let_go(reply, muted=muted)
+
+    def _let_go(self, reply: Reply, *, muted: bool) -> None:
+        self._task = None
+        self.waits = False
+        self.served_command = []
+        self.muted = muted
+        self.refresh()
+        self.answer(reply)
+        self.flush()
+
+    # ------------------------------------------------------------------ the end
+
+    def fail(self, error: CommandError) -> None:
+        """What it sent is no command: answer what came before, then this, then close."""
+        self._ending = error
+        self._end_if_done()
+
+    def finish(self) -> None:
+        """It sends nothing more: answer what it has sent, then close."""
+        self._finished = True
+        if self.blocked is not None or self.waits:
+            self.kill()
+        else:
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """Close, once everything that was sent is answered."""
+        if (self._finished or self._ending is not None) and self.inbox.is_done and not (self.cells or self._task):
+            if self._ending is not None:
+                self.parts.append(self.encode(self._ending))
+                self.server.stats.count_error(self._ending.message)
+            self.close("the client ended it" if self._ending is None else self._ending.message)
+
+    def close(self, reason: str) -> None:
+        """Close the connection after what was answered is sent."""
+        if not self.closing:
+            self.closing = True
+            self.refresh()
+            self.inbox.clear()
+            logger.debug("client_closed", client=self.id, reason=reason)
+            self.flush()
+            if not self.cells:
+                self.transport.close()
+
+    def kill(self) -> None:
+        """Close the connection now; what was not sent is lost."""
+        self.closing = True
+        self.encode = to_nobody
+        self.refresh()
+        self.transport.abort()
+
+    def gone(self) -> None:
+        """The connection is closed: nobody waits for a reply any more."""
+        self.closing = True
+        self.encode = to_nobody
+        self.inbox.clear()
+        self.cells.clear()
+        self.parts.clear()
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,81 @@
+"""A client's turns: its commands run for some milliseconds, then the event loop turns, and others have theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+TURN_SECONDS: Final = 0.005
+"""A command under way is not interrupted: a turn takes this long and the rest of that command."""
+
+
+class Turns:
+    """One client's.
+
+    Args:
+        session: whose.
+
+    Attributes:
+        ends: when the commands that run now make room for others, on `perf_counter`'s clock.
+        over: the next command waits for another turn.
+        resting: commands of it wait for its next turn.
+    """
+
+    __slots__ = ("_has_run", "_owed", "_owed_since", "_session", "ends", "over", "resting")
+
+    def __init__(self, session: Session) -> None:
+        self.ends = 0.0
+        self.resting = False
+        self._session = session
+        self.over = self._has_run = False
+        self._owed = 0
+        self._owed_since = 0.0
+
+    def begin(self) -> None:
+        """Commands are about to run."""
+        self.ends = perf_counter() + TURN_SECONDS
+        self._has_run = False
+
+    def end(self) -> None:
+        """The next command waits for another turn. What takes the short way says so, as it has looked at the clock."""
+        self.over = True
+        self._session.plain = False
+
+    def is_over(self) -> bool:
+        """Whether the next command waits for another turn; the first one never does, however long it is looked at."""
+        if not self.over:
+            self.over = self._has_run and perf_counter() > self.ends
+            self._has_run = True
+        return self.over
+
+    def rest(self, left: int, *, came: int = 0) -> None:
+        """Commands have run. If some are left that the turn had no time for, they have another one.
+
+        Args:
+            left: so many commands wait, for whatever reason.
+            came: so many of all have just come.
+        """
+        if self.over:
+            self.over = False
+            if left and not self.resting:
+                self.resting = True
+                asyncio.get_running_loop().call_soon(self._wake)
+            self._session.refresh()
+        if self.resting and came:
+            if not self._owed:
+                self._owed_since = self._session.last_active
+            self._owed += came
+
+    def _wake(self) -> None:
+        session = self._session
+        self.resting = False
+        session.refresh()
+        session.flush()
+        if self._owed and not self.resting:
+            if not session.cells and not session.is_held:
+                session.server.stats.request_seconds.add(monotonic() - self._owed_since, self._owed)
+            self._owed = 0

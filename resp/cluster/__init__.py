@@ -1,0 +1,1 @@
+"""Which worker has which slots, and what the workers tell each other."""

@@ -1,0 +1,90 @@
+"""Commands without a key in cluster mode: they act on all partitions of this worker, as on all slots of a node."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.batch.cursors import DIGEST_BITS
+from engine.commands.generic.scans import parse_cursor
+from engine.commands.registry import Spec
+from engine.errors import CommandError
+from engine.limits import SLOTS
+from engine.values.replies import Reply
+from engine.values.slots import partition_of
+from resp.cluster.topology import slot_range
+
+if TYPE_CHECKING:
+    from resp.writes.write_pipeline import Lane
+
+
+class Spread:
+    """All lanes of a worker as one keyspace.
+
+    Args:
+        lanes: by partition, ascending.
+        partitions: of the log.
+    """
+
+    def __init__(self, lanes: Mapping[int, Lane], partitions: int) -> None:
+        self._lanes = lanes
+        self._partitions = partitions
+
+    def read(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
+        """The reply of a keyless read.
+
+        Raises:
+            CommandError: its own error.
+        """
+        if spec.name == b"SCAN":
+            return self._scan(spec, args, wall_ms)
+        replies = [_read(lane, spec, args, wall_ms) for lane in self._lanes.values()]
+        if spec.name == b"DBSIZE":
+            return sum(replies)
+        if spec.name == b"KEYS":
+            return [key for keys in replies for key in keys]
+        if spec.name == b"RANDOMKEY":
+            there = [key for key in replies if key is not None]
+            return secrets.choice(there) if there else None
+        return replies[0]
+
+    async def write(self, name: bytes, args: list[bytes]) -> Reply:
+        """Append a keyless event to every partition of this worker; the first error, if any.
+
+        Each partition has its own event: some may have happened when another failed.
+
+        Raises:
+            CommandError: one of them takes nothing now; nothing was written.
+        """
+        for lane in self._lanes.values():
+            refusal = lane.refusal(write=True)
+            if refusal is not None:
+                raise refusal
+        replies = [await lane.write(name, args) for lane in self._lanes.values()]
+        return next((reply for reply in replies if isinstance(reply, CommandError)), replies[0])
+
+    def _scan(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
+        """SCAN of the partition that the cursor's slot lies in; at its end, on with the next one's first slot."""
+        cursor = parse_cursor(args[0])
+        partition = partition_of(cursor >> DIGEST_BITS & (SLOTS - 1), self._partitions)
+        later = [number for number in self._lanes if number >= partition]
+        if not later:
+            return [b"0", []]
+        lane = self._lanes[later[0]]
+        if later[0] != partition or not cursor:
+            args = [b"%d" % self._first_cursor(later[0]), *args[1:]]
+        found: list[Any] = _read(lane, spec, args, wall_ms)
+        if found[0] == b"0" and len(later) > 1:
+            found = [b"%d" % self._first_cursor(later[1]), found[1]]
+        return found
+
+    def _first_cursor(self, partition: int) -> int:
+        return slot_range(partition, self._partitions)[0] << DIGEST_BITS
+
+
+def _read(lane: Lane, spec: Spec, args: list[bytes], wall_ms: int) -> Any:
+    refusal = lane.refusal(write=False)
+    if refusal is not None:
+        raise refusal
+    return lane.read(spec, args, 0, wall_ms)

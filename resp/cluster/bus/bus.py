@@ -1,0 +1,214 @@
+"""All links of one worker, and what follows from them: which workers fail, and messages for the clients of all.
+
+Redis' words: a node that has not answered for the node time-out is suspected (`fail?`), by this worker alone; once a
+majority of the others who own slots say the same, it has failed. With two workers that majority is whoever is left.
+Nothing but what is told depends on it: slots are not given to others, and clients are still sent to their owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from resp.cluster.bus import wire
+from resp.cluster.bus.link import BEATS_A_TIMEOUT, Dial, Link, Loss
+from resp.cluster.topology import Health, Node, Seen
+from resp.reports.info import applied_offsets
+from resp.wire.tls import client_context
+
+if TYPE_CHECKING:
+    from resp.server import Server
+
+_CLOSE_SECONDS: Final = 1.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Bus:
+    """The links of one server to the other workers of its topic; none in standalone mode, or without peers.
+
+    Args:
+        server: whose they are.
+
+    Attributes:
+        links: by node id.
+        received: messages that other workers have handed over.
+        answered: questions of other workers that were answered.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.links: dict[str, Link] = {}
+        self.received = self.answered = 0
+        self._server = server
+        self._password = server.settings.password
+        self._health: dict[str, Health] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Begin to call every other worker that the server's map names.
+
+        Raises:
+            ValueError: the TLS files are no good.
+        """
+        server, settings = self._server, self._server.settings
+        cluster = server.cluster
+        for warning in cluster.warnings:
+            logger.warning("peers", warning=warning)
+        others = [node for node in cluster.nodes if node is not cluster.me]
+        if not others:
+            return
+        server.config.on_change("requirepass", self._use_password)
+        dial = Dial(
+            wire.hello(server.log.topic, settings.partitions, cluster.me.node_id, server.run_id),
+            settings.peer_user,
+            lambda: settings.peer_password or self._password,
+            client_context(settings) if settings.tls_cluster else None,
+            settings.node_timeout_seconds,
+        )
+        for node in others:
+            self.links[node.node_id] = link = Link(node, dial, self._heard)
+            self._tasks.append(asyncio.create_task(link.run()))
+        self._tasks.append(asyncio.create_task(self._watch(settings.node_timeout_seconds / BEATS_A_TIMEOUT)))
+
+    async def close(self) -> None:
+        """Hand over what still waits, as far as that takes no time, and let go of every link."""
+        until = monotonic() + _CLOSE_SECONDS
+        while any(link.is_up and link.waiting_bytes for link in self.links.values()) and monotonic() < until:  # noqa: ASYNC110 - a second at most, at the end
+            await asyncio.sleep(0.005)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for link in self.links.values():
+            link.give_up()
+
+    def called_by(self, node_id: str) -> None:
+        """Another worker has called."""
+        if link := self.links.get(node_id):
+            link.call_back()
+
+    # ------------------------------------------------------------------ messages
+
+    def publish(self, channel: bytes, message: bytes) -> None:
+        """Hand a message to every other worker, whose clients may listen."""
+        if self.links:
+            data = wire.publish(channel, message)
+            for link in self.links.values():
+                link.send(data)
+
+    @property
+    def sent(self) -> int:
+        """Messages that other workers have taken."""
+        return sum(link.sent for link in self.links.values())
+
+    def lost(self, loss: Loss) -> int:
+        """Messages that did not reach another worker, for this reason."""
+        return sum(link.lost[loss] for link in self.links.values())
+
+    @property
+    def messages_sent(self) -> int:
+        """All that went to other workers, questions and answers as well."""
+        return self.sent + self.answered + sum(link.beats for link in self.links.values())
+
+    @property
+    def messages_received(self) -> int:
+        """All that came from other workers."""
+        return self.received + self.answered + sum(link.beats for link in self.links.values())
+
+    # ------------------------------------------------------------------ who is there
+
+    def beat(self) -> wire.Beat:
+        """What this worker says of itself."""
+        server = self._server
+        failing = tuple(node_id for node_id, link in self.links.items() if link.is_silent)
+        return wire.Beat(server.run_id, server.cluster.me.partitions, self.is_loading, applied_offsets(server), failing)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition of this worker is being opened, or behind what was in the log at its start."""
+        refusals = [lane.refusal(write=False) for lane in self._server.lanes.values()]
+        return any(refusal is not None and refusal.message.startswith("LOADING ") for refusal in refusals)
+
+    def reports(self, node: Node) -> int:
+        """How many of the other workers say that this one does not answer them."""
+        links = self.links.values()
+        return sum(
+            link.beat is not None and node.node_id in link.beat.failing
+            for link in links
+            if not link.is_silent and link.node.partitions
+        )
+
+    def seen(self, node: Node) -> Seen:
+        """How a worker looks from here."""
+        link = self.links.get(node.node_id)
+        if link is None:
+            return Seen(loading=self.is_loading, offset=applied_offsets(self._server))
+        beat = link.beat
+        return Seen(
+            health=self._health_of(link),
+            connected=link.is_up,
+            loading=beat is not None and beat.loading,
+            offset=0 if beat is None else beat.offset,
+            asked_ms=link.asked_ms,
+            answered_ms=link.answered_ms,
+        )
+
+    def count(self, health: Health) -> int:
+        """How many of the other workers are so."""
+        return sum(self._health_of(link) is health for link in self.links.values())
+
+    # ------------------------------------------------------------------ inside
+
+    def _use_password(self, password: str) -> None:
+        """Log in with another one from now on; links that are up stay."""
+        self._password = password
+
+    def _health_of(self, link: Link) -> Health:
+        if not link.is_silent:
+            return Health.ONLINE
+        cluster = self._server.cluster
+        voters = sum(bool(node.partitions) for node in cluster.nodes if node is not link.node)
+        votes = self.reports(link.node) + bool(cluster.me.partitions)
+        return Health.FAILED if votes > voters // 2 else Health.SUSPECTED
+
+    async def _watch(self, seconds: float) -> None:
+        """Say so when a worker fails, or is back."""
+        while True:
+            for node_id, link in self.links.items():
+                before, now = self._health.get(node_id, Health.ONLINE), self._health_of(link)
+                if now is not before:
+                    self._health[node_id] = now
+                    self._changed(link, now)
+            await asyncio.sleep(seconds)
+
+    def _changed(self, link: Link, health: Health) -> None:
+        log = logger.info if health is Health.ONLINE else logger.warning
+        node = link.node
+        log(
+            "peer",
+            address=f"{node.host}:{node.port}",
+            node=node.node_id,
+            partitions=list(node.partitions),
+            health=str(health),
+            reason=link.reason,
+        )
+        if health is Health.FAILED:
+            link.give_up()
+
+    def _heard(self, link: Link) -> None:
+        """An answer has come: hold what the worker says of itself against the map."""
+        assert link.beat is not None
+        if link.beat.own not in {link.node.partitions, link.own_told}:
+            link.own_told = link.beat.own
+            logger.warning(
+                "peer_owns_others",
+                address=f"{link.node.host}:{link.node.port}",
+                peers=list(link.node.partitions),
+                own=list(link.beat.own),
+                hint="its --own and SLOTLOG_REDIS__PEERS here do not fit: clients are sent to the wrong worker",
+            )

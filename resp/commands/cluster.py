@@ -1,0 +1,284 @@
+"""CLUSTER and what belongs to it, as cluster clients ask for it. Source: https://valkey.io/commands/#cluster.
+
+Who owns what is configuration here (`resp.cluster.topology`), so the commands that would change it do not exist. The
+keys of a slot are read from the state in steps, with a pause after each one for everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import NOT_AN_INTEGER, CommandError
+from engine.layouts import LAYOUTS
+from engine.limits import SLOTS
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Map, Reply
+from engine.values.slots import partition_of, slot
+from ingest.clock import now_ms
+from resp.catalog.server_registry import server_command
+from resp.cluster.topology import Health
+from resp.commands.containers import help_of
+from resp.wire.server_replies import Verbatim
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.cluster.topology import ClusterMap, Node, Seen
+    from resp.writes.write_pipeline import Lane
+
+_DISABLED: Final = "ERR This instance has cluster support disabled"
+_KEYS_A_STEP: Final = 2000
+_READ: Final = ("loading", "stale")
+_ADMIN: Final = ("admin", "stale")
+_ADMIN_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+_about_nodes = partial(
+    server_command, group="cluster", flags=_READ, categories=("slow",), immediate=True, container=True
+)
+_about_slots = partial(server_command, group="cluster", flags=("stale",), categories=("slow",), container=True)
+_admin = partial(
+    server_command, group="cluster", flags=_ADMIN, categories=_ADMIN_CATEGORIES, immediate=True, container=True
+)
+
+
+def _map(session: Session) -> ClusterMap:
+    """The cluster map; CommandError in standalone mode."""
+    if not session.server.clustered:
+        raise CommandError(_DISABLED)
+    return session.server.cluster
+
+
+# ---------------------------------------------------------------------- who is there
+
+
+@_about_nodes("CLUSTER SLOTS", since="3.0.0", complexity="O(nodes)")
+def cluster_slots(session: Session, args: list[bytes]) -> Reply:
+    """The ranges of slots with the node that owns each: address, port and id."""
+    return [
+        [first, last, [*_endpoint(node), node.node_id.encode(), Map()]] for first, last, node in _map(session).ranges()
+    ]
+
+
+@_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
+def cluster_shards(session: Session, args: list[bytes]) -> Reply:
+    """The nodes with their ranges of slots; a shard is one node."""
+    return [_shard(node, session.server.bus.seen(node)) for node in _map(session).nodes]
+
+
+@_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
+def cluster_nodes(session: Session, args: list[bytes]) -> Reply:
+    """The nodes as text, a line each."""
+    return Verbatim(_map(session).nodes_text(session.server.bus.seen).encode())
+
+
+@_about_nodes("CLUSTER INFO", since="3.0.0")
+def cluster_info(session: Session, args: list[bytes]) -> Reply:
+    """The state of the cluster as text: `ok` when every slot has an owner that answers."""
+    cluster, bus = _map(session), session.server.bus
+    return Verbatim(cluster.info_text(bus.seen, bus.messages_sent, bus.messages_received).encode())
+
+
+@_about_nodes("CLUSTER MYID", since="3.0.0")
+def cluster_myid(session: Session, args: list[bytes]) -> Reply:
+    """The id of this node."""
+    return _map(session).me.node_id.encode()
+
+
+@_about_nodes("CLUSTER MYSHARDID", since="7.2.0")
+def cluster_myshardid(session: Session, args: list[bytes]) -> Reply:
+    """The id of this node's shard."""
+    return _map(session).me.shard_id.encode()
+
+
+@_about_slots("CLUSTER LINKS", since="7.0.0", immediate=True)
+def cluster_links(session: Session, args: list[bytes]) -> Reply:
+    """The connections to other workers, and from them."""
+    _map(session)
+    server = session.server
+    there = [
+        _link(b"to", node_id, link.up_since_ms, link.waiting_bytes)
+        for node_id, link in server.bus.links.items()
+        if link.is_up
+    ]
+    here = [
+        _link(b"from", each.peer.decode(), now_ms() - int((monotonic() - each.created) * 1000), each.output_bytes)
+        for each in server.sessions.values()
+        if each.peer
+    ]
+    return [*there, *here]
+
+
+@_admin("CLUSTER REPLICAS node-id", since="5.0.0")
+def cluster_replicas(session: Session, args: list[bytes]) -> Reply:
+    """The replicas of a node: it has none."""
+    _node(session, args[0])
+    return []
+
+
+@_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
+def cluster_count_failure_reports(session: Session, args: list[bytes]) -> Reply:
+    """How many other workers report that a node does not answer them."""
+    return session.server.bus.reports(_node(session, args[0]))
+
+
+@_about_nodes("CLUSTER HELP", since="5.0.0")
+def cluster_help(session: Session, args: list[bytes]) -> Reply:
+    """Print this help; refused in standalone mode as everything here."""
+    _map(session)
+    return help_of(b"CLUSTER")
+
+
+# ---------------------------------------------------------------------- what is in a slot
+
+
+@_about_slots("CLUSTER KEYSLOT key", since="3.0.0", complexity="O(bytes of the key)", immediate=True)
+def cluster_keyslot(session: Session, args: list[bytes]) -> Reply:
+    """The slot of a key, in standalone mode as well."""
+    return slot(args[0])
+
+
+@_about_slots("CLUSTER COUNTKEYSINSLOT slot", since="3.0.0", complexity="O(keys in the slot)")
+async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
+    """How many keys this node has in a slot. Counts them: O(keys in the slot)."""
+    _map(session)
+    number = _integer(args[0])
+    if not 0 <= number < SLOTS:
+        raise CommandError("ERR Invalid slot")
+    count = 0
+    async for names in _slot_names(session, number):
+        count += len(names)
+    return count
+
+
+@_about_slots(
+    "CLUSTER GETKEYSINSLOT slot count",
+    since="3.0.0",
+    complexity="O(count, and keys that are due on the way)",
+)
+async def cluster_getkeysinslot(session: Session, args: list[bytes]) -> Reply:
+    """Up to `count` keys that this node has in a slot, by the length of their names and their bytes."""
+    _map(session)
+    number, count = _integer(args[0]), _integer(args[1])
+    if not 0 <= number < SLOTS or count < 0:
+        raise CommandError("ERR Invalid slot or number of keys")
+    found: list[bytes] = []
+    async for names in _slot_names(session, number):
+        found += names
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+async def _slot_names(session: Session, number: int) -> AsyncIterator[list[bytes]]:
+    """The keys of a slot that are alive, some at a time; none when the slot is another worker's.
+
+    No scan is open while others run: an open one would keep the store from closing.
+    """
+    lane = session.server.lanes.get(partition_of(number, session.server.partitions))
+    start: bytes | None = b""
+    while lane is not None and start is not None:
+        with lane.seat.reading():
+            names, start = _step(lane, number, start)
+        yield names
+        await asyncio.sleep(0)
+
+
+def _step(lane: Lane, number: int, start: bytes) -> tuple[list[bytes], bytes | None]:
+    """The names of the next keys of the slot, and the metadata key to go on at; None at the slot's end.
+
+    Metadata keys sort by database and slot first, so a slot is one range of them.
+    """
+    machine = lane.machine
+    layout = LAYOUTS[machine.home.layout](lane.partition)
+    first, end = layout.metadata_key(0, number, b""), layout.metadata_key(0, number + 1, b"")
+    names: list[bytes] = []
+    for at, (key, value) in enumerate(lane.seat.worker.store.scan(layout.metadata_cf, start or first, end)):
+        if at == _KEYS_A_STEP:
+            return names, key
+        expire_ms = layout.parse_metadata(value).expire_ms
+        if not 0 < expire_ms <= machine.clock_ms:
+            names.append(layout.parse_metadata_key(key)[2])
+    return names, None
+
+
+# ---------------------------------------------------------------------- what a client says of itself
+
+
+@server_command(
+    "READONLY", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
+)
+def readonly(session: Session, args: list[bytes]) -> Reply:
+    """Say that stale reads will do; there are no replicas to read from, so nothing changes."""
+    _map(session)
+    return OK
+
+
+@server_command(
+    "READWRITE", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
+)
+def readwrite(session: Session, args: list[bytes]) -> Reply:
+    """Take READONLY back."""
+    _map(session)
+    return OK
+
+
+@server_command("ASKING", group="cluster", since="3.0.0", flags=("fast",), categories=("fast", "connection"))
+def asking(session: Session, args: list[bytes]) -> Reply:
+    """Say that the next command follows an ASK; no slot is ever on its way here, so nothing changes."""
+    _map(session)
+    return OK
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _endpoint(node: Node) -> list[Reply]:
+    return [node.host.encode(), node.port]
+
+
+def _link(direction: bytes, node_id: str, created_ms: int, waiting_bytes: int) -> Map:
+    return Map(
+        [
+            (b"direction", direction),
+            (b"node", node_id.encode()),
+            (b"create-time", created_ms),
+            (b"events", b"rw" if waiting_bytes else b"r"),
+            (b"send-buffer-allocated", waiting_bytes),
+            (b"send-buffer-used", waiting_bytes),
+        ]
+    )
+
+
+def _shard(node: Node, seen: Seen) -> Map:
+    host = node.host.encode()
+    health = b"fail" if seen.health is Health.FAILED else b"loading" if seen.loading else b"online"
+    described = Map(
+        [
+            (b"id", node.node_id.encode()),
+            (b"port", node.port),
+            (b"ip", host),
+            (b"endpoint", host),
+            (b"role", b"master"),
+            (b"replication-offset", seen.offset),
+            (b"health", health),
+        ]
+    )
+    slots = [bound for range_ in node.ranges for bound in range_]
+    return Map([(b"slots", slots), (b"nodes", [described]), (b"id", node.shard_id.encode())])
+
+
+def _node(session: Session, node_id: bytes) -> Node:
+    node = _map(session).find(node_id.decode(errors="surrogateescape"))
+    if node is None:
+        raise CommandError(f"ERR Unknown node {node_id.decode(errors='surrogateescape')}")
+    return node
+
+
+def _integer(arg: bytes) -> int:
+    number = parse_int(arg)
+    if number is None:
+        raise CommandError(NOT_AN_INTEGER)
+    return number

@@ -1,0 +1,145 @@
+"""What clients ask of any Redis and slotlog has not: scripts, functions, modules, replicas.
+
+A question after them has an answer, there are none; an attempt to make one is refused.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Map, Reply
+from resp.catalog.server_registry import server_command
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_SCRIPTING: Final = ("slow", "scripting")
+_SCRIPTING_WRITE: Final = ("write", "slow", "scripting")
+_ADMIN: Final = ("admin", "slow", "dangerous")
+
+_function = partial(server_command, group="scripting", since="7.0.0", immediate=True, container=True)
+_script = partial(
+    server_command, group="scripting", since="2.6.0", categories=_SCRIPTING, immediate=True, container=True
+)
+_replication = partial(
+    server_command,
+    group="server",
+    flags=("admin", "noscript", "stale", "no_async_loading"),
+    categories=_ADMIN,
+    immediate=True,
+)
+
+_NOT_BUSY: Final = "NOTBUSY No scripts in execution right now."
+_PORT_MAX: Final = 65535
+
+
+def _check_mode(args: list[bytes], refusal: str) -> None:
+    """Refuse anything but one word, ASYNC or SYNC."""
+    if len(args) > 1 or (args and args[0].upper() not in {b"ASYNC", b"SYNC"}):
+        raise CommandError(refusal)
+
+
+# ---------------------------------------------------------------------- functions
+
+
+@_function("FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]", flags=("noscript",), categories=_SCRIPTING)
+def function_list(session: Session, args: list[bytes]) -> Reply:
+    """The libraries of functions: there are none."""
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if word.upper() == b"LIBRARYNAME":
+            if not rest:
+                raise CommandError("ERR library name argument was not given")
+            rest.pop(0)
+        elif word.upper() != b"WITHCODE":
+            raise CommandError(f"ERR Unknown argument {word.decode(errors='surrogateescape')}")
+    return []
+
+
+@_function("FUNCTION FLUSH [ASYNC|SYNC]", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
+def function_flush(session: Session, args: list[bytes]) -> Reply:
+    """Remove all libraries: there are none."""
+    if len(args) > 1:
+        raise CommandError("ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.")
+    _check_mode(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+    return OK
+
+
+@_function("FUNCTION STATS", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
+def function_stats(session: Session, args: list[bytes]) -> Reply:
+    """What runs, and the engines: nothing, and none."""
+    return Map([(b"running_script", None), (b"engines", Map())])
+
+
+@_function("FUNCTION KILL", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
+def function_kill(session: Session, args: list[bytes]) -> Reply:
+    """End the function that runs: none does."""
+    raise CommandError(_NOT_BUSY)
+
+
+@_function("FUNCTION DELETE library-name", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
+def function_delete(session: Session, args: list[bytes]) -> Reply:
+    """Remove a library: there is none."""
+    raise CommandError("ERR Library not found")
+
+
+# ---------------------------------------------------------------------- scripts
+
+
+@_script("SCRIPT EXISTS sha1 [sha1 ...]", complexity="O(scripts named)", flags=("noscript", "stale"))
+def script_exists(session: Session, args: list[bytes]) -> Reply:
+    """Which of these scripts are known: none is."""
+    return [0] * len(args)
+
+
+@_script("SCRIPT FLUSH [ASYNC|SYNC]", flags=("noscript", "stale"))
+def script_flush(session: Session, args: list[bytes]) -> Reply:
+    """Forget all scripts: there are none."""
+    _check_mode(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+    return OK
+
+
+@_script("SCRIPT KILL", flags=("noscript", "allow_busy"))
+def script_kill(session: Session, args: list[bytes]) -> Reply:
+    """End the script that runs: none does."""
+    raise CommandError(_NOT_BUSY)
+
+
+@server_command(
+    "MODULE LIST",
+    group="server",
+    since="4.0.0",
+    flags=("admin", "noscript"),
+    categories=_ADMIN,
+    immediate=True,
+    container=True,
+)
+def module_list(session: Session, args: list[bytes]) -> Reply:
+    """The modules: there are none."""
+    return []
+
+
+# ---------------------------------------------------------------------- replicas
+
+
+@_replication("REPLICAOF host port", since="5.0.0")
+def replicaof(session: Session, args: list[bytes]) -> Reply:
+    """`NO ONE` is what every worker is already; anything else is refused: nothing is copied from server to server."""
+    if session.server.clustered:
+        raise CommandError("ERR REPLICAOF not allowed in cluster mode.")
+    if [arg.upper() for arg in args] == [b"NO", b"ONE"]:
+        return OK
+    port = parse_int(args[1])
+    if port is None or not 0 <= port <= _PORT_MAX:
+        raise CommandError("ERR Invalid master port")
+    raise CommandError("ERR slotlog copies nothing from another server: start a second process on the same log")
+
+
+@_replication("SLAVEOF host port", since="1.0.0")
+def slaveof(session: Session, args: list[bytes]) -> Reply:
+    """See REPLICAOF."""
+    return replicaof(session, args)

@@ -1,0 +1,77 @@
+"""CONFIG: read and change the server's parameters. Source: https://valkey.io/commands/config-get/ and beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from engine.values.replies import OK, Map, Reply
+from resp.catalog.server_registry import server_command
+from resp.settings.config import config_set
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_FLAGS: Final = ("admin", "noscript", "loading", "stale")
+_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+
+@server_command(
+    "CONFIG GET parameter [parameter ...]",
+    group="server",
+    since="2.0.0",
+    complexity="O(parameters)",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    immediate=True,
+    container=True,
+)
+def config_get(session: Session, args: list[bytes]) -> Reply:
+    """The parameters that these names or glob patterns fit, with their values."""
+    found = session.server.config.matching(args)
+    return Map([(name.encode(), value.encode(errors="surrogateescape")) for name, value in found])
+
+
+@server_command(
+    "CONFIG SET parameter value [parameter value ...]",
+    group="server",
+    since="2.0.0",
+    complexity="O(parameters named)",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    container=True,
+)
+def config_set_(session: Session, args: list[bytes]) -> Reply:
+    """Change parameters, all of them or none, until the process ends."""
+    config_set(session.server.config, args)
+    return OK
+
+
+@server_command(
+    "CONFIG RESETSTAT",
+    group="server",
+    since="2.0.0",
+    complexity="O(commands)",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    container=True,
+)
+def config_resetstat(session: Session, args: list[bytes]) -> Reply:
+    """Begin the counters of INFO anew."""
+    session.server.stats.reset()
+    session.server.plans.reset()
+    return OK
+
+
+@server_command(
+    "CONFIG REWRITE",
+    group="server",
+    since="2.8.0",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    immediate=True,
+    container=True,
+)
+def config_rewrite(session: Session, args: list[bytes]) -> Reply:
+    """Refused: what must outlive the process belongs into its settings, which it does not write."""
+    raise CommandError("ERR The server is running without a config file")

@@ -1,0 +1,172 @@
+"""Commands about the connection itself. Source: https://redis.io/docs/latest/commands/?group=connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from engine.errors import NOT_AN_INTEGER, CommandError
+from engine.limits import DATABASES
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Map, Reply, Status
+from resp.catalog.server_registry import server_command
+from resp.clients.multi import unwatch
+from resp.commands.auth import log_in
+from resp.commands.client import check_printable
+from resp.reports.info import REDIS_VERSION
+from resp.wire.server_replies import NO_REPLY
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_INT_END: Final = 2**31
+_CONNECTION: Final = ("connection", "fast")
+_PONG: Final = Status(b"PONG")
+_NOPROTO: Final = CommandError("NOPROTO unsupported protocol version")
+
+
+@server_command(
+    "PING [message]", group="connection", since="1.0.0", flags=("fast",), categories=_CONNECTION, immediate=True
+)
+def ping(session: Session, args: list[bytes]) -> Reply:
+    """Answer PONG, or the message."""
+    if len(args) > 1:
+        raise CommandError("ERR wrong number of arguments for 'ping' command")
+    if session.protocol == 2 and session.is_subscriber:
+        return [b"pong", args[0] if args else b""]
+    return args[0] if args else _PONG
+
+
+@server_command(
+    "ECHO message",
+    group="connection",
+    since="1.0.0",
+    flags=("loading", "stale", "fast"),
+    categories=_CONNECTION,
+    immediate=True,
+)
+def echo(session: Session, args: list[bytes]) -> Reply:
+    """Answer the message."""
+    return args[0]
+
+
+@server_command(
+    "QUIT [argument ...]",
+    group="connection",
+    since="1.0.0",
+    flags=("allow_busy", "noscript", "loading", "stale", "fast", "no_auth"),
+    categories=_CONNECTION,
+    queued=False,
+)
+def quit_(session: Session, args: list[bytes]) -> Reply:
+    """Answer OK and close the connection."""
+    session.answer(OK)
+    session.close("QUIT")
+    return NO_REPLY
+
+
+@server_command(
+    "RESET",
+    group="connection",
+    since="6.2.0",
+    flags=("noscript", "loading", "stale", "fast", "no_auth", "allow_busy"),
+    categories=_CONNECTION,
+    queued=False,
+)
+def reset(session: Session, args: list[bytes]) -> Reply:
+    """Make the connection what it was when it was new."""
+    server = session.server
+    unwatch(session)
+    session.transaction = None
+    session.db = 0
+    session.name = b""
+    session.reply_mode = "on"
+    session.no_evict = session.no_touch = False
+    server.pubsub.forget(session)
+    server.monitors.forget(session)
+    session.user = server.acl.default_user
+    session.authenticated = session.user.needs_no_password
+    session.muted = False
+    session.use_protocol(2)
+    return Status(b"RESET")
+
+
+@server_command(
+    "SELECT index",
+    group="connection",
+    since="1.0.0",
+    flags=("loading", "stale", "fast"),
+    categories=_CONNECTION,
+    immediate=True,
+    as_event=lambda args: ([b"SELECT", *args], lambda reply: reply),
+)
+def select(session: Session, args: list[bytes]) -> Reply:
+    """Use another logical database from here on; standalone only."""
+    index = parse_int(args[0])
+    if index is None:
+        raise CommandError(NOT_AN_INTEGER)
+    if not -_INT_END <= index < _INT_END:
+        raise CommandError(f"ERR value is out of range, value must between {-_INT_END} and {_INT_END - 1}")
+    if session.server.clustered and index != 0:
+        raise CommandError("ERR SELECT is not allowed in cluster mode")
+    if not 0 <= index < DATABASES:
+        raise CommandError("ERR DB index is out of range")
+    session.db = index
+    return OK
+
+
+@server_command(
+    "HELLO [protover [AUTH username password] [SETNAME clientname]]",
+    group="connection",
+    since="6.0.0",
+    flags=("noscript", "loading", "stale", "fast", "no_auth", "allow_busy"),
+    categories=_CONNECTION,
+)
+def hello(session: Session, args: list[bytes]) -> Reply:
+    """Agree on RESP2 or RESP3, authenticate and take a name in one step; answer who the server is."""
+    protocol = _read_protocol(args[0]) if args else None
+    options, user = args[1:], None
+    name: bytes | None = None
+    while options:
+        word = options[0].upper()
+        if word == b"AUTH" and len(options) > 2:
+            user = options[1], options[2]
+            options = options[3:]
+        elif word == b"SETNAME" and len(options) > 1:
+            check_printable(options[1], "Client names")
+            name, options = options[1], options[2:]
+        else:
+            raise CommandError(f"ERR Syntax error in HELLO option '{options[0].decode(errors='surrogateescape')}'")
+    if user is not None:
+        log_in(session, *user)
+    if not session.authenticated:
+        raise CommandError(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
+            "<user> <pass> option can be used to authenticate the client and select the RESP protocol version at the "
+            "same time"
+        )
+    if name is not None:
+        session.name = name
+    if protocol is not None:
+        session.use_protocol(protocol)
+    return Map(
+        [
+            (b"server", b"redis"),
+            (b"version", REDIS_VERSION.encode()),
+            (b"proto", session.protocol),
+            (b"id", session.id),
+            (b"mode", b"cluster" if session.server.clustered else b"standalone"),
+            (b"role", b"master"),
+            (b"modules", []),
+        ]
+    )
+
+
+def _read_protocol(text: bytes) -> Literal[2, 3]:
+    number = parse_int(text)
+    if number is None:
+        raise CommandError("ERR Protocol version is not an integer or out of range")
+    if number == 2:
+        return 2
+    if number == 3:
+        return 3
+    raise _NOPROTO

@@ -1,0 +1,141 @@
+"""DEBUG: what tests ask a server for. Off unless the setting `redis.debug_commands` is on, as Redis has it.
+
+It is one command, not a container: that is how Redis describes it, and what its error texts say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.commands.registry import SPECS
+from engine.errors import CommandError
+from engine.layouts import LAYOUTS
+from engine.proof.digest import Digest, combine, digest
+from engine.values.numbers import parse_double, parse_int
+from engine.values.replies import OK, Reply, Status
+from ingest.applying.gate import AbandonedError
+from resp.catalog.server_registry import server_command
+from resp.writes.items import Awaited
+from resp.writes.stopping import CLOSED
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.writes.write_pipeline import Lane
+
+_NOT_ALLOWED: Final = (
+    'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    "connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+_HELP: Final = """DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:
+DIGEST
+    The digest of all live keys of this worker's partitions.
+ERROR <string>
+    Answer with this error.
+RELOAD
+    Replay the log into another directory and compare the two states.
+SET-ACTIVE-EXPIRE <0|1>
+    Whether the clock of an idle partition is moved when keys of it are due.
+SLEEP <seconds>
+    Let this connection wait.
+HELP
+    Print this help."""
+
+
+@server_command(
+    "DEBUG subcommand [arg ...]",
+    group="server",
+    since="1.0.0",
+    complexity="depends on the subcommand: DIGEST O(all records), RELOAD O(the whole log)",
+    flags=("admin", "noscript", "loading", "stale"),
+    categories=("admin", "slow", "dangerous"),
+)
+def debug(session: Session, args: list[bytes]) -> Reply:
+    """Digest, replay and the like, for tests; see DEBUG HELP."""
+    allowed = session.server.config["enable-debug-command"]
+    if not (allowed == "yes" or (allowed == "local" and session.is_loopback)):
+        raise CommandError(_NOT_ALLOWED)
+    name, rest = args[0].upper(), args[1:]
+    words, handler = _SUBCOMMANDS.get(name, (-1, _help))
+    if len(rest) != words:
+        shown = args[0].decode(errors="surrogateescape")
+        raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown}'. Try DEBUG HELP.")
+    return handler(session, rest)
+
+
+def _help(session: Session, args: list[bytes]) -> Reply:
+    return [Status(line.encode()) for line in _HELP.splitlines()]
+
+
+async def _digest(session: Session, args: list[bytes]) -> Reply:
+    """Of each partition at one moment: it answers nobody else meanwhile."""
+    gates = [(lane, lane.seat.worker.gate) for lane in session.server.lanes.values()]
+    try:
+        digests = [await gate.call(partial(gate.hold, partial(_digest_of, lane))) for lane, gate in gates]
+    except AbandonedError:
+        raise CommandError(CLOSED.message) from None
+    return Status(str(combine(digests)).encode())
+
+
+def _digest_of(lane: Lane) -> Digest:
+    layout = LAYOUTS[lane.machine.home.layout](lane.partition)
+    with lane.seat.reading():
+        return digest(lane.seat.worker.store, layout, lane.machine.clock_ms)
+
+
+def _error(session: Session, args: list[bytes]) -> Reply:
+    raise CommandError(args[0].decode(errors="surrogateescape").replace("\r", " ").replace("\n", " "))
+
+
+async def _sleep(session: Session, args: list[bytes]) -> Reply:
+    """Redis holds up everybody; here only this connection waits. Text that is no number is 0, as there."""
+    seconds = parse_double(args[0])
+    await asyncio.sleep(max(0.0, seconds or 0.0))
+    return OK
+
+
+def _set_active_expire(session: Session, args: list[bytes]) -> Reply:
+    session.server.active_expire = bool(parse_int(args[0]) or 0)
+    return OK
+
+
+_RELOAD_MS_MAX: Final = 600_000
+_EXISTS: Final = SPECS[b"EXISTS"]
+
+
+async def _reload(session: Session, args: list[bytes]) -> Reply:
+    """Clients' writes, and the ticks of idle partitions, wait meanwhile: both states must stand at one offset.
+
+    What was on its way before is waited for: a read that stands behind it is answered when it is applied.
+    """
+    server = session.server
+    ticking, server.active_expire = server.active_expire, False
+    server.pause.begin(_RELOAD_MS_MAX, writes_only=True)
+    try:
+        behind = [Awaited(_EXISTS.name, [b""], 0, spec=_EXISTS) for _ in server.lanes]
+        for lane, read in zip(server.lanes.values(), behind, strict=True):
+            lane.submit(read)
+        for read in behind:
+            await read.done
+        difference = await server.host.reload_and_compare()
+    finally:
+        server.pause.end()
+        server.active_expire = ticking
+    if difference:
+        raise CommandError(f"ERR the replayed state differs: {difference}")
+    return OK
+
+
+_SUBCOMMANDS: Final[
+    Mapping[bytes, tuple[int, Callable[[Session, list[bytes]], Reply | Coroutine[Any, Any, Reply]]]]
+] = {
+    b"DIGEST": (0, _digest),
+    b"ERROR": (1, _error),
+    b"HELP": (0, _help),
+    b"RELOAD": (0, _reload),
+    b"SET-ACTIVE-EXPIRE": (1, _set_active_expire),
+    b"SLEEP": (1, _sleep),
+}
+"""Name -> how many arguments it takes, and what it does."""

@@ -1,0 +1,104 @@
+"""LATENCY: when the server stood still, and how long commands take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from engine.values.replies import Map, Reply
+from resp.catalog.plans import Plan
+from resp.catalog.server_registry import CONTAINERS, server_command
+from resp.reports.latency import graph, histogram
+from resp.wire.server_replies import Verbatim
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.server import Server
+
+_FLAGS: Final = ("admin", "noscript", "loading", "stale")
+_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+
+@server_command("LATENCY LATEST", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True)
+def latency_latest(session: Session, args: list[bytes]) -> Reply:
+    """Return for each kind of event: name, Unix time and ms of the newest sample, the longest, their sum and count."""
+    return [
+        [name.encode(), *series.samples[-1], series.max_ms, series.sum_ms, series.count]
+        for name, series in session.server.latency.events.items()
+    ]
+
+
+@server_command(
+    "LATENCY HISTORY event", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True
+)
+def latency_history(session: Session, args: list[bytes]) -> Reply:
+    """Return the samples of one kind of event as Unix time and ms, oldest first."""
+    series = session.server.latency.events.get(_text(args[0]))
+    return [] if series is None else [list(sample) for sample in series.samples]
+
+
+@server_command(
+    "LATENCY GRAPH event", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True
+)
+def latency_graph(session: Session, args: list[bytes]) -> Reply:
+    """Return the samples of one kind of event as a picture in characters."""
+    event = _text(args[0])
+    series = session.server.latency.events.get(event)
+    if series is None:
+        raise CommandError(f"ERR No samples available for event '{event}'")
+    return Verbatim(graph(event, series).encode(errors="surrogateescape"))
+
+
+@server_command("LATENCY DOCTOR", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True)
+def latency_doctor(session: Session, args: list[bytes]) -> Reply:
+    """Return the samples in words."""
+    return Verbatim(session.server.latency.report().encode())
+
+
+@server_command(
+    "LATENCY RESET [event ...]",
+    group="server",
+    since="2.8.13",
+    complexity="O(events named)",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    container=True,
+)
+def latency_reset(session: Session, args: list[bytes]) -> Reply:
+    """Forget the samples of these kinds of event, all if none is named; return how many kinds had any."""
+    return session.server.latency.reset([_text(name) for name in args])
+
+
+@server_command(
+    "LATENCY HISTOGRAM [command ...]",
+    group="server",
+    since="7.0.0",
+    complexity="O(commands named)",
+    flags=_FLAGS,
+    categories=_CATEGORIES,
+    container=True,
+)
+def latency_histogram(session: Session, args: list[bytes]) -> Reply:
+    """Return for each command that ran, or for those named: how many calls took at most so many µs."""
+    plans = _named_plans(session.server, args) if args else list(session.server.plans.by_name.values())
+    return Map([(plan.shown.encode(), _calls(plan)) for plan in plans if plan.buckets])
+
+
+def _named_plans(server: Server, names: list[bytes]) -> list[Plan]:
+    """The commands of these names; of a container, its subcommands. Unknown names are passed over."""
+    plans = server.plans.by_name
+    found: list[Plan] = []
+    for name in map(bytes.upper, names):
+        if name in CONTAINERS:
+            found += [plans[spec.name] for spec in CONTAINERS[name]]
+        elif name in plans:
+            found.append(plans[name])
+    return found
+
+
+def _calls(plan: Plan) -> Map:
+    return Map([(b"calls", sum(plan.buckets.values())), (b"histogram_usec", Map(histogram(plan.buckets)))])
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="surrogateescape")

@@ -1,0 +1,202 @@
+"""SUBSCRIBE and its kin, PUBLISH, and PUBSUB, which looks at the subscriptions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from engine.values.glob import matcher
+from engine.values.replies import Reply
+from resp.catalog.server_registry import server_command
+from resp.messages.pubsub import Listeners
+from resp.wire.server_replies import Push
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_LISTEN: Final = ("pubsub", "noscript", "loading", "stale")
+_PUBLISH: Final = ("pubsub", "loading", "stale", "fast")
+_LOOK: Final = ("pubsub", "loading", "stale")
+_SLOW: Final = ("pubsub", "slow")
+_FAST: Final = ("pubsub", "fast")
+
+_listening = partial(server_command, group="pubsub", flags=_LISTEN, categories=_SLOW)
+
+
+def _all_arguments(args: list[bytes]) -> list[bytes]:
+    """Shard channels belong to slots as keys do."""
+    return args
+
+
+def _first_argument(args: list[bytes]) -> list[bytes]:
+    """As `_all_arguments`, without the message."""
+    return args[:1]
+
+
+@_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)")
+def subscribe(session: Session, args: list[bytes]) -> Reply:
+    """Listen to channels."""
+    return _join(session, session.server.pubsub.channels, args)
+
+
+@_listening("PSUBSCRIBE pattern [pattern ...]", since="2.0.0", complexity="O(patterns named)")
+def psubscribe(session: Session, args: list[bytes]) -> Reply:
+    """Listen to every channel whose name matches one of the patterns."""
+    return _join(session, session.server.pubsub.patterns, args)
+
+
+@_listening(
+    "SSUBSCRIBE shardchannel [shardchannel ...]",
+    since="7.0.0",
+    complexity="O(channels named)",
+    keys=_all_arguments,
+)
+def ssubscribe(session: Session, args: list[bytes]) -> Reply:
+    """Listen to shard channels, which belong to slots as keys do."""
+    if session.in_exec:
+        raise CommandError("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
+    return _join(session, session.server.pubsub.shard_channels, args)
+
+
+@_listening("UNSUBSCRIBE [channel ...]", since="2.0.0", complexity="O(channels named)")
+def unsubscribe(session: Session, args: list[bytes]) -> Reply:
+    """Stop listening to channels; to all of them when none is named."""
+    return _leave(session, session.server.pubsub.channels, args)
+
+
+@_listening("PUNSUBSCRIBE [pattern ...]", since="2.0.0", complexity="O(patterns named)")
+def punsubscribe(session: Session, args: list[bytes]) -> Reply:
+    """Stop listening to patterns; to all of them when none is named."""
+    return _leave(session, session.server.pubsub.patterns, args)
+
+
+@_listening("SUNSUBSCRIBE [shardchannel ...]", since="7.0.0", complexity="O(channels named)", keys=_all_arguments)
+def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
+    """Stop listening to shard channels; to all of them when none is named."""
+    return _leave(session, session.server.pubsub.shard_channels, args)
+
+
+@server_command(
+    "PUBLISH channel message",
+    group="pubsub",
+    since="2.0.0",
+    complexity="O(subscribers of the channel + patterns of all clients)",
+    flags=_PUBLISH,
+    categories=_FAST,
+)
+def publish(session: Session, args: list[bytes]) -> Reply:
+    """Send a message to all workers' listeners of a channel, and say how many copies went to this worker's."""
+    server = session.server
+    if server.clustered and (unknown := server.cluster.unknown):
+        raise CommandError(
+            f"ERR PUBLISH would not reach every worker: partition {unknown[0]} is not in SLOTLOG_REDIS__PEERS"
+        )
+    server.bus.publish(args[0], args[1])
+    return server.pubsub.publish(args[0], args[1])
+
+
+@server_command(
+    "SPUBLISH shardchannel message",
+    group="pubsub",
+    since="7.0.0",
+    complexity="O(subscribers of the channel)",
+    flags=_PUBLISH,
+    categories=_FAST,
+    keys=_first_argument,
+)
+def spublish(session: Session, args: list[bytes]) -> Reply:
+    """Send a message to the listeners of a shard channel, and say how many they are."""
+    return session.server.pubsub.publish_to_shard(args[0], args[1])
+
+
+@server_command(
+    "PUBSUB CHANNELS [pattern]",
+    group="pubsub",
+    since="2.8.0",
+    complexity="O(channels)",
+    flags=_LOOK,
+    categories=_SLOW,
+    container=True,
+)
+def pubsub_channels(session: Session, args: list[bytes]) -> Reply:
+    """Return the channels that somebody listens to, or those of them that match a pattern."""
+    return _names(session.server.pubsub.channels, args, "CHANNELS")
+
+
+@server_command("PUBSUB NUMPAT", group="pubsub", since="2.8.0", flags=_LOOK, categories=_SLOW, container=True)
+def pubsub_numpat(session: Session, args: list[bytes]) -> Reply:
+    """Return how many patterns somebody listens to."""
+    return len(session.server.pubsub.patterns.by_name)
+
+
+@server_command(
+    "PUBSUB NUMSUB [channel ...]",
+    group="pubsub",
+    since="2.8.0",
+    complexity="O(channels named)",
+    flags=_LOOK,
+    categories=_SLOW,
+    container=True,
+)
+def pubsub_numsub(session: Session, args: list[bytes]) -> Reply:
+    """Return how many clients listen to each channel; patterns are not counted."""
+    return _counts(session.server.pubsub.channels, args)
+
+
+@server_command(
+    "PUBSUB SHARDCHANNELS [pattern]",
+    group="pubsub",
+    since="7.0.0",
+    complexity="O(channels)",
+    flags=_LOOK,
+    categories=_SLOW,
+    container=True,
+)
+def pubsub_shardchannels(session: Session, args: list[bytes]) -> Reply:
+    """Return the shard channels that somebody listens to, or those of them that match a pattern."""
+    return _names(session.server.pubsub.shard_channels, args, "SHARDCHANNELS")
+
+
+@server_command(
+    "PUBSUB SHARDNUMSUB [shardchannel ...]",
+    group="pubsub",
+    since="7.0.0",
+    complexity="O(channels named)",
+    flags=_LOOK,
+    categories=_SLOW,
+    container=True,
+)
+def pubsub_shardnumsub(session: Session, args: list[bytes]) -> Reply:
+    """Return how many clients listen to each shard channel."""
+    return _counts(session.server.pubsub.shard_channels, args)
+
+
+def _join(session: Session, listeners: Listeners, names: list[bytes]) -> Reply:
+    return _told(session, [listeners.add(session, name) for name in names])
+
+
+def _leave(session: Session, listeners: Listeners, names: list[bytes]) -> Reply:
+    if not names:
+        return _told(session, listeners.remove_all(session))
+    return _told(session, [listeners.remove(session, name) for name in names])
+
+
+def _told(session: Session, replies: list[Push]) -> Reply:
+    """One command, several replies: all but the last go out by themselves."""
+    session.refresh()
+    for reply in replies[:-1]:
+        session.answer(reply)
+    return replies[-1]
+
+
+def _names(listeners: Listeners, args: list[bytes], subcommand: str) -> list[bytes]:
+    if len(args) > 1:
+        raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try PUBSUB HELP.")
+    if not args:
+        return list(listeners.by_name)
+    return list(filter(matcher(args[0]), listeners.by_name))
+
+
+def _counts(listeners: Listeners, names: list[bytes]) -> list[bytes | int]:
+    return [part for name in names for part in (name, len(listeners.by_name.get(name, ())))]

@@ -1,0 +1,265 @@
+"""Commands about the process: INFO, TIME, persistence, replication, memory. Source: https://valkey.io/commands/#server.
+
+The log is what persists: an acknowledged write is durable in it, so there is nothing to save and nothing to rewrite.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.values.numbers import parse_int
+from engine.values.replies import OK, Map, Reply, Status
+from ingest.clock import now_ms, now_us
+from resp.catalog.server_registry import server_command
+from resp.reports.info import applied_offsets, info_text, key_counts
+from resp.resources.memory import memory_use
+from resp.wire.server_replies import NO_REPLY, Verbatim
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+
+_ADMIN: Final = ("admin", "slow", "dangerous")
+_SAVE_FLAGS: Final = ("admin", "noscript", "no_async_loading")
+_SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE", b"FAILOVER", b"ABORT"})
+
+
+# ---------------------------------------------------------------------- INFO, TIME
+
+
+@server_command(
+    "INFO [section ...]",
+    group="server",
+    since="1.0.0",
+    complexity="O(sections)",
+    flags=("loading", "stale"),
+    categories=("slow", "dangerous"),
+)
+def info(session: Session, args: list[bytes]) -> Reply:
+    """What there is to know of the server: the named sections, `all` of them, or the `default` ones."""
+    return Verbatim(info_text(session.server, args).encode())
+
+
+@server_command(
+    "TIME", group="server", since="2.6.0", flags=("loading", "stale", "fast"), categories=("fast",), immediate=True
+)
+def time_(session: Session, args: list[bytes]) -> Reply:
+    """The wall clock: seconds of Unix time, and the microseconds of the current one."""
+    seconds, microseconds = divmod(now_us(), 1_000_000)
+    return [b"%d" % seconds, b"%d" % microseconds]
+
+
+@server_command(
+    "LOLWUT [VERSION version] [arg ...]",
+    group="server",
+    since="5.0.0",
+    flags=("readonly", "fast"),
+    categories=("read", "fast"),
+    immediate=True,
+)
+def lolwut(session: Session, args: list[bytes]) -> Reply:
+    """A slot, a log, and which version of slotlog this is."""
+    drawing = "  ___________\n (_|_|_|_|_|_)  every ring is an event\n"
+    return Verbatim(f"{drawing}\nslotlog ver. {session.server.host.version}\n".encode())
+
+
+# ---------------------------------------------------------------------- persistence
+
+
+@server_command(
+    "LASTSAVE",
+    group="server",
+    since="1.0.0",
+    flags=("loading", "stale", "fast"),
+    categories=("admin", "fast", "dangerous"),
+)
+def lastsave(session: Session, args: list[bytes]) -> Reply:
+    """Until when everything is saved, in seconds of Unix time: now, as every acknowledged write is in the log."""
+    return now_ms() // 1000
+
+
+@server_command("SAVE", group="server", since="1.0.0", flags=(*_SAVE_FLAGS, "no_multi"), categories=_ADMIN)
+def save(session: Session, args: list[bytes]) -> Reply:
+    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
+    session.server.stats.changes_since_save = 0
+    return OK
+
+
+@server_command("BGSAVE [SCHEDULE|CANCEL]", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
+def bgsave(session: Session, args: list[bytes]) -> Reply:
+    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
+    word = args[0].upper() if len(args) == 1 else b""
+    if word == b"CANCEL":
+        raise CommandError("ERR Background save is currently not in progress or scheduled")
+    if args and word != b"SCHEDULE":
+        raise CommandError(SYNTAX)
+    session.server.stats.changes_since_save = 0
+    return Status(b"Background saving started")
+
+
+@server_command("BGREWRITEAOF", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
+def bgrewriteaof(session: Session, args: list[bytes]) -> Reply:
+    """Nothing to do: the log is never rewritten."""
+    return Status(b"Background append only file rewriting started")
+
+
+@server_command(
+    "SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] [ABORT]",
+    group="server",
+    since="1.0.0",
+    flags=("admin", "noscript", "loading", "stale", "no_multi", "allow_busy"),
+    categories=_ADMIN,
+)
+def shutdown(session: Session, args: list[bytes]) -> Reply:
+    """End the process in good order, as SIGTERM does. The words make no difference; none of them loses a write."""
+    words = [arg.upper() for arg in args]
+    if not _SHUTDOWN_WORDS.issuperset(words) or {b"SAVE", b"NOSAVE"}.issubset(words):
+        raise CommandError(SYNTAX)
+    if b"ABORT" in words:
+        raise CommandError("ERR No shutdown in progress." if len(words) == 1 else SYNTAX)
+    session.server.host.stop()
+    return NO_REPLY
+
+
+# ---------------------------------------------------------------------- replication
+
+
+@server_command(
+    "ROLE",
+    group="server",
+    since="2.8.12",
+    flags=("noscript", "loading", "stale", "fast"),
+    categories=("admin", "fast", "dangerous"),
+)
+def role(session: Session, args: list[bytes]) -> Reply:
+    """A master without replicas; the offset is how many offsets of the log are applied, all partitions together."""
+    return [b"master", applied_offsets(session.server), []]
+
+
+@server_command(
+    "WAIT numreplicas timeout",
+    group="generic",
+    since="3.0.0",
+    flags=("blocking",),
+    categories=("slow", "blocking", "connection"),
+)
+async def wait(session: Session, args: list[bytes]) -> Reply:
+    """How many replicas have the connection's writes: 0, there are none. Asked for more it takes the whole timeout.
+
+    A timeout of 0 would mean for ever, and no replica will ever come: it answers at once. So it does inside EXEC.
+    """
+    replicas = _integer(args[0])
+    timeout_ms = _timeout_ms(args[1])
+    if replicas > 0 and not session.in_exec:
+        await _wait(session, timeout_ms)
+    return 0
+
+
+@server_command(
+    "WAITAOF numlocal numreplicas timeout",
+    group="generic",
+    since="7.2.0",
+    flags=("blocking",),
+    categories=("slow", "blocking", "connection"),
+)
+async def waitaof(session: Session, args: list[bytes]) -> Reply:
+    """Where the connection's writes are durable: in the log (1), and on no replica (0). See WAIT for the timeout."""
+    local = _integer(args[0])
+    if not 0 <= local <= 1:
+        raise CommandError("ERR value is out of range, value must between 0 and 1")
+    replicas = parse_int(args[1])
+    if replicas is None or replicas < 0:
+        raise CommandError("ERR value is out of range, must be positive")
+    timeout_ms = _timeout_ms(args[2])
+    if replicas > 0 and not session.in_exec:
+        await _wait(session, timeout_ms)
+    return [1, 0]
+
+
+# ---------------------------------------------------------------------- memory
+
+
+@server_command("MEMORY DOCTOR", group="server", since="4.0.0", categories=("slow",), immediate=True, container=True)
+def memory_doctor(session: Session, args: list[bytes]) -> Reply:
+    """What there is to say of the process' memory."""
+    use = memory_use()
+    text = (
+        f"The process holds {use.rss_bytes} bytes, {use.peak_bytes} at most so far. Keys and values are on disk; "
+        "what is in memory is RocksDB's cache and memtables, whose sizes are settings, and what clients have sent.\n"
+    )
+    return Verbatim(text.encode())
+
+
+@server_command(
+    "MEMORY MALLOC-STATS",
+    group="server",
+    since="4.0.0",
+    flags=("loading",),
+    categories=("slow",),
+    immediate=True,
+    container=True,
+)
+def memory_malloc_stats(session: Session, args: list[bytes]) -> Reply:
+    """Redis shows its allocator's statistics; there are none here."""
+    return b"Stats not supported for the current allocator"
+
+
+@server_command("MEMORY PURGE", group="server", since="4.0.0", flags=("loading",), categories=("slow",), container=True)
+def memory_purge(session: Session, args: list[bytes]) -> Reply:
+    """Collect garbage, and give free memory back to the kernel."""
+    gc.collect()
+    session.server.heap.give_back()
+    return OK
+
+
+@server_command("MEMORY STATS", group="server", since="4.0.0", categories=("slow",), container=True)
+def memory_stats(session: Session, args: list[bytes]) -> Reply:
+    """The process' memory in bytes, as far as it is known; a key counts as a metadata record, due ones included."""
+    use = memory_use()
+    keys = sum(key_counts(session.server).values())
+    used = max(0, use.rss_bytes - use.startup_bytes)
+    return Map(
+        [
+            (b"peak.allocated", use.peak_bytes),
+            (b"total.allocated", use.rss_bytes),
+            (b"startup.allocated", use.startup_bytes),
+            (b"replication.backlog", 0),
+            (b"clients.slaves", 0),
+            (b"clients.normal", sum(client.output_bytes for client in session.server.sessions.values())),
+            (b"overhead.total", use.startup_bytes),
+            (b"keys.count", keys),
+            (b"keys.bytes-per-key", used // keys if keys else 0),
+            (b"dataset.bytes", used),
+            (b"dataset.percentage", 100.0 * used / use.rss_bytes),
+            (b"peak.percentage", 100.0 * use.rss_bytes / use.peak_bytes),
+        ]
+    )
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+async def _wait(session: Session, timeout_ms: int) -> None:
+    """Let the time go by; it does not count as the command's own."""
+    began = perf_counter()
+    await asyncio.sleep(timeout_ms / 1000)
+    session.waited_seconds += perf_counter() - began
+
+
+def _integer(arg: bytes) -> int:
+    number = parse_int(arg)
+    if number is None:
+        raise CommandError(NOT_AN_INTEGER)
+    return number
+
+
+def _timeout_ms(arg: bytes) -> int:
+    timeout_ms = parse_int(arg)
+    if timeout_ms is None:
+        raise CommandError("ERR timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise CommandError("ERR timeout is negative")
+    return timeout_ms

@@ -1,0 +1,139 @@
+"""SLOTLOG: what a log can do and Redis cannot: positions, waiting for one, writes that are safe to send again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from engine.commands.registry import keys_of
+from engine.errors import CommandError, EventError
+from engine.limits import ID_BYTES_MAX
+from engine.values.numbers import parse_int
+from engine.values.replies import NIL_ARRAY, Map, Reply
+from ingest.errors import LogMismatchError, LogUnavailableError
+from resp.catalog.plans import Kind
+from resp.catalog.server_registry import server_command
+from resp.clients.pending_reply import Cell
+from resp.wire.server_replies import NO_REPLY
+from resp.writes.entries import event_entry
+
+if TYPE_CHECKING:
+    from resp.clients.session import Session
+    from resp.writes.write_pipeline import Lane
+
+_FIRST_OF_COMMAND: Final = 1
+
+
+@server_command(
+    "SLOTLOG POSITION",
+    group="slotlog",
+    since="slotlog 1",
+    flags=("loading", "fast"),
+    categories=("fast", "connection"),
+    container=True,
+)
+def position(session: Session, args: list[bytes]) -> Reply:
+    """Partition and offset of the last write of this connection; nil if there was none."""
+    return NIL_ARRAY if session.last_position is None else list(session.last_position)
+
+
+@server_command(
+    "SLOTLOG WAITFOR partition offset timeout-ms",
+    group="slotlog",
+    since="slotlog 1",
+    flags=("blocking", "loading"),
+    categories=("slow", "connection", "blocking"),
+    container=True,
+)
+async def waitfor(session: Session, args: list[bytes]) -> Reply:
+    """Wait until this worker has applied that offset: 1 when it has, 0 when the time is over. 0 waits for ever."""
+    numbers = [parse_int(arg) for arg in args]
+    if any(number is None or number < 0 for number in numbers):
+        raise CommandError("ERR value is not an integer or out of range")
+    partition, offset, timeout_ms = (number or 0 for number in numbers)
+    lane = session.server.lanes.get(partition)
+    if lane is None:
+        raise CommandError(f"ERR partition {partition} is not applied by this worker")
+    if session.in_exec:  # which waits for nothing
+        committed = lane.seat.committed
+        return int(committed is not None and committed.next_offset > offset)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000 if timeout_ms else None):
+            await lane.reached(offset)
+    except TimeoutError:
+        return 0
+    return 1
+
+
+@server_command(
+    "SLOTLOG STATUS",
+    group="slotlog",
+    since="slotlog 1",
+    flags=("loading",),
+    categories=("slow", "admin"),
+    container=True,
+)
+async def status(session: Session, args: list[bytes]) -> Reply:
+    """Each partition of this worker: condition, next offset, clock, and how far it is behind its log."""
+    return [await _status_of(session, lane) for lane in session.server.lanes.values()]
+
+
+async def _status_of(session: Session, lane: Lane) -> Reply:
+    committed = lane.seat.committed
+    next_offset = committed.next_offset if committed is not None else 0
+    try:
+        lag: int | None = max(0, await session.server.log.end_offset(lane.partition) - next_offset)
+    except (LogUnavailableError, LogMismatchError):  # then nobody knows
+        lag = None
+    return Map(
+        [
+            (b"partition", lane.partition),
+            (b"condition", str(lane.seat.condition).encode()),
+            (b"reason", lane.seat.reason.encode(errors="surrogateescape")),
+            (b"next_offset", next_offset),
+            (b"clock_ms", committed.clock_ms if committed is not None else 0),
+            (b"lag", lag),
+            (b"pending", lane.pending_events),
+        ]
+    )
+
+
+def _keys_of_inner(args: list[bytes]) -> list[bytes]:
+    try:
+        return keys_of(args[1], args[2:])
+    except EventError:
+        return []
+
+
+@server_command(
+    "SLOTLOG ONCE id command [arg ...]",
+    group="slotlog",
+    since="slotlog 1",
+    complexity="depends on the command",
+    flags=("write", "no_multi"),
+    categories=("slow", "write"),
+    immediate=True,
+    container=True,
+    keys=_keys_of_inner,
+)
+def once(session: Session, args: list[bytes]) -> Reply:
+    """Run a write once: sent again with the same id, within a day, it changes nothing and has the first reply."""
+    event_id, *command = args
+    server = session.server
+    plan = server.plans.find(command)
+    if not 0 < len(event_id) <= ID_BYTES_MAX:
+        raise CommandError(f"ERR the id must have 1 to {ID_BYTES_MAX} bytes")
+    if plan is None or plan.kind is not Kind.WRITE or plan.spec is None:
+        raise CommandError("ERR SLOTLOG ONCE takes a command that writes")
+    inner = command[_FIRST_OF_COMMAND:]
+    if not plan.arguments_min <= len(inner) <= plan.arguments_max:
+        raise CommandError(f"ERR wrong number of arguments for '{plan.shown}' command")
+    keys = plan.spec.keys(inner)
+    if not keys and server.clustered:
+        raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
+    lane = server.lane_of(keys)
+    entry = event_entry(lane.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
+    cell = Cell(session, plan, plan.name, inner, entry, event_id=event_id, command=command)
+    session.expect(cell)
+    lane.submit(cell)
+    return NO_REPLY

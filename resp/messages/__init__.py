@@ -1,0 +1,1 @@
+"""Messages to clients: Pub/Sub, keyspace notifications, MONITOR."""

@@ -1,0 +1,126 @@
+"""MONITOR: clients that see every command as it comes in.
+
+    +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
+
+Passwords are never shown. Arguments are values of the data or say where they are, so only a user who may read every key
+sees them; any other sees the command's name alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from engine.limits import DATABASES
+from engine.values.numbers import parse_int
+from engine.values.replies import Status
+from ingest.clock import now_us
+from resp.acl import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from resp.catalog.plans import Plan
+    from resp.clients.exec_steps import Step
+    from resp.clients.session import Session
+
+HIDDEN: Final = b"(hidden)"
+"""What stands for the arguments that a user may not see."""
+
+NO_KEYS_WHILE_MONITORING: Final = "ERR Replica can't interact with the keyspace"
+"""What a monitoring client is told that reads, writes or publishes: Redis counts it among the replicas."""
+
+_SHOWN_LATE: Final = frozenset({b"EXEC", b"RESET", b"SELECT"})
+_PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH"})
+_ON_KEYS: Final = frozenset({"readonly", "write"})
+
+_UNSAFE: Final = re.compile(rb"[^ !#-\[\]-~]")
+_NAMED: Final = {ord(b"\n"): b"\\n", ord(b"\r"): b"\\r", ord(b"\t"): b"\\t", 7: b"\\a", 8: b"\\b"}
+_ESCAPES: Final = {
+    bytes([code]): b"\\" + bytes([code]) if code in b'"\\' else _NAMED.get(code, b"\\x%02x" % code)
+    for code in range(256)
+}
+
+
+class Monitors:
+    """The clients that sent MONITOR.
+
+    Attributes:
+        any: whether there is one; nothing here is called while there is none.
+    """
+
+    def __init__(self) -> None:
+        self.any = False
+        self._sessions: dict[Session, None] = {}
+
+    def add(self, session: Session) -> None:
+        """Show this client every command from now on."""
+        session.monitoring = True
+        self._sessions[session] = None
+        self.any = True
+
+    def forget(self, session: Session) -> None:
+        """Show it nothing more."""
+        session.monitoring = False
+        self._sessions.pop(session, None)
+        self.any = bool(self._sessions)
+
+    def feed(self, session: Session, db: int, command: list[bytes]) -> None:
+        """Show everybody that `session` has sent `command`."""
+        now_s, us = divmod(now_us(), 1_000_000)
+        prefix = b"%d.%06d [%d %b] " % (now_s, us, db, session.address)
+        whole = Status(prefix + b" ".join(map(quoted, redacted(command))))
+        name_only = Status(prefix + b" ".join(map(quoted, without_values(command))))
+        for monitor in list(self._sessions):
+            monitor.send(whole if sees_values(monitor) else name_only)
+
+    def feed_all(self, session: Session, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
+        """Show everybody the commands of a transaction that has run, and then what has made it run."""
+        for step in steps:
+            if step.plan.name == b"SELECT":
+                db = read_db(step.args[0], db)
+            if is_shown(step.plan):
+                self.feed(session, db, step.command)
+        self.feed(session, db, command)
+
+
+def read_db(text: bytes, db: int) -> int:
+    """The database that SELECT has chosen with `text`; `db` if it was refused."""
+    number = parse_int(text)
+    return number if number is not None and 0 <= number < DATABASES else db
+
+
+def is_shown(plan: Plan) -> bool:
+    """Whether MONITOR shows the command; what administers the server it does not."""
+    return plan.server is None or "admin" not in plan.server.flags
+
+
+def is_shown_late(plan: Plan) -> bool:
+    """Whether it is shown behind what it does: EXEC behind its commands, RESET to those who still monitor.
+
+    SELECT is shown in the database that it has chosen.
+    """
+    return plan.name in _SHOWN_LATE
+
+
+def allowed_while_monitoring(plan: Plan) -> bool:
+    """Whether a monitoring client may send this command."""
+    if plan.server is None:
+        return plan.spec is None
+    return plan.name not in _PUBLISHING and _ON_KEYS.isdisjoint(plan.server.flags)
+
+
+def sees_values(session: Session) -> bool:
+    """Whether the client's user may read every key of every database, and so see what others send."""
+    user = session.user
+    return user.unrestricted or (user.root.all_keys and user.root.databases is None)
+
+
+def without_values(command: list[bytes]) -> list[bytes]:
+    """The command's name, and that there are arguments."""
+    return [command[0], HIDDEN] if len(command) > 1 else command
+
+
+def quoted(text: bytes) -> bytes:
+    """The bytes in quotes, with escapes for whatever is not printable ASCII, as Redis shows them."""
+    return b'"' + _UNSAFE.sub(lambda found: _ESCAPES[found[0]], text) + b'"'

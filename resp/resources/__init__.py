@@ -1,0 +1,1 @@
+"""What the process has for its clients: memory, file descriptors, and the bound on what they hold."""

@@ -1,0 +1,61 @@
+"""`maxmemory`: while the process holds more than that, commands that may need more are refused.
+
+As in Redis with the policy `noeviction`, the only one here: nothing that the log holds may go by itself. What counts is
+what INFO calls `used_memory`, the whole process with RocksDB's caches; it is looked at ten times a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+from resp.catalog.descriptions import DENY_OOM
+from resp.resources.memory import memory_use
+
+if TYPE_CHECKING:
+    from resp.catalog.plans import Plan
+    from resp.clients.session import Session
+    from resp.server import Server
+
+OUT_OF_MEMORY: Final = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
+
+_END_A_QUEUE: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
+
+
+class Shortage:
+    """Whether a server holds more memory than it may.
+
+    Attributes:
+        is_on: it did when it was looked at last.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.is_on = False
+        self._server = server
+        server.config.on_change("maxmemory", self._compare)
+
+    def look(self) -> None:
+        """Compare what the process holds with what it may."""
+        self._compare(self._server.config["maxmemory"])
+
+    def _compare(self, limit: int) -> None:
+        is_on = limit > 0 and memory_use().rss_bytes > limit
+        if is_on != self.is_on:
+            self.is_on = is_on
+            self._server.refresh()
+
+    def refuses(self, session: Session, plan: Plan) -> bool:
+        """Whether the command cannot run: it may need more memory; what is to be queued takes some, whatever it is."""
+        if not self.is_on:
+            return False
+        queue = session.transaction
+        if queue is None or plan.name in _END_A_QUEUE:
+            steps = queue.steps if queue is not None and plan.name == b"EXEC" else ()
+            return any(map(_grows, (plan, *(step.plan for step in steps))))
+        return True
+
+
+def _grows(plan: Plan) -> bool:
+    if plan.server is not None:
+        return "denyoom" in plan.server.flags
+    return plan.shown in DENY_OOM

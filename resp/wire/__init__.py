@@ -1,0 +1,1 @@
+"""RESP on a socket: bytes to commands, replies to bytes, TLS."""

@@ -1,0 +1,34 @@
+"""Replies that only the RESP server has, beside those of `engine.values.replies`.
+
+    Verbatim -> verbatim string (bulk string in RESP2)      Push -> push (array in RESP2)
+    True, False -> boolean (:1 and :0 in RESP2)             NO_REPLY -> nothing: the handler has sent, or will send
+
+Unlike the engine's replies they are never stored, so `engine.values.replies.pack` does not know them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class Verbatim(bytes):
+    """Text for people, such as INFO's: RESP3 marks it as `txt`, so that a client does not cut it up."""
+
+    __slots__ = ()
+
+
+class Push(list[Any]):
+    """What the client did not ask for just now, such as a Pub/Sub message. Its first element says what it is."""
+
+    __slots__ = ()
+
+
+class _NoReply:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NO_REPLY"
+
+
+NO_REPLY: Final = _NoReply()
+"""What a handler returns that answers by itself. Encodes to nothing."""

@@ -1,0 +1,43 @@
+"""A client's write as a record of the log: what `ingest.events.decode` reads from it is what the lane applies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from engine.errors import CommandError, EventError
+from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from engine.values.slots import slot
+from ingest.events import encode
+from ingest.log import Entry
+
+TOO_LARGE: Final = CommandError(f"ERR an event may have {RECORD_BYTES_MAX} bytes; nothing was written")
+"""Also what a command is answered whose arguments are longer than that together, whatever it would do."""
+
+_TOO_MANY: Final = CommandError(f"ERR an event may have {ARGUMENTS_MAX} arguments; nothing was written")
+
+
+def event_entry(
+    partition: int,
+    name: bytes,
+    args: list[Any],
+    keys: list[bytes],
+    *,
+    db: int = 0,
+    event_id: bytes | None = None,
+    watch_id: bytes | None = None,
+) -> Entry:
+    """The record of one event, of an EXEC with `args` as a list of commands.
+
+    Raises:
+        CommandError: no log takes it, or no worker would apply it.
+    """
+    count = len(args) + (sum(map(len, args)) if name == b"EXEC" else 0)
+    if count > ARGUMENTS_MAX:
+        raise _TOO_MANY
+    try:
+        value = encode(name, args, id=event_id, db=db, session=watch_id)
+    except EventError as error:
+        raise CommandError(f"ERR {error.reason}") from error
+    if len(value) > RECORD_BYTES_MAX:
+        raise TOO_LARGE
+    return Entry(partition, slot(keys[0]).to_bytes(2, "big") if keys else None, value)

@@ -1,0 +1,135 @@
+"""A lane's group on the machine: runs of writes, the reads between them, and the reply of each."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import structlog
+
+from engine.apply.machine import Machine
+from engine.apply.records import Applied, Record
+from engine.errors import CommandError, EventError
+from engine.values.replies import Reply
+from ingest.applying.owned_partition import Seat
+from ingest.clock import ReadClock
+from ingest.log import Position
+from resp.writes.items import Item
+
+BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
+
+PART_SECONDS: Final = 0.01
+"""A group is cut after this time of its own, and answered so far; while it was suspended the time stands still."""
+
+_PART_BYTES: Final = 1024 * 1024  # likewise, of the values that its reads have given: they are held twice meanwhile
+_RUN_EVENTS_MAX: Final = 256
+
+Answers = list[tuple[Item, Reply]]
+"""Items and their replies, in order."""
+
+logger = structlog.get_logger(__name__)
+
+
+class UnusualError(Exception):
+    """A batch that the quick way does not take: dead letters, or more than one commit may hold."""
+
+
+class Part(NamedTuple):
+    """The beginning of a group, or all of it, evaluated and not committed.
+
+    Attributes:
+        answers: of its items, in order.
+        done: what each run of writes did.
+        written: how many of its items were writes.
+    """
+
+    answers: Answers
+    done: list[Applied]
+    written: int
+
+
+def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_clock: ReadClock) -> Part:
+    """Evaluate at least one item of a group whose first write is the partition's next record; as many as a turn allows.
+
+    Raises:
+        UnusualError, Exception: as `Machine.apply`; roll back.
+    """
+    machine = seat.worker.machine
+    if positions and seat.worker.is_held(positions[-1].offset, positions[-1].time_ms):
+        raise UnusualError
+    answers: Answers = []
+    if len(items) == len(positions) <= _RUN_EVENTS_MAX:  # writes only, and one run of them: as usual
+        return Part(answers, [_apply_run(machine, items, positions, answers)], len(items))
+    done: list[Applied] = []
+    running_seconds = seat.worker.gate.slices.running_seconds
+    ends = running_seconds() + PART_SECONDS
+    at = written = size = 0
+    while at < len(items):
+        item = items[at]
+        if item.entry is None:
+            reply = evaluated(seat, item, read_clock)
+            answers.append((item, reply))
+            if type(reply) is bytes:
+                size += len(reply)
+            at += 1
+        else:
+            end = _end_of_run(items, at, len(positions) - written)
+            run = positions[written : written + end - at]
+            done.append(_apply_run(machine, items[at:end], run, answers))
+            written += end - at
+            at = end
+        if size > _PART_BYTES or (at < len(items) and running_seconds() > ends):
+            break
+    return Part(answers, done, written)
+
+
+def _end_of_run(items: list[Item], at: int, writes: int) -> int:
+    """Where the writes end that begin at `at` and are applied at once; `writes` is how many there are from there on."""
+    limit = min(len(items), at + _RUN_EVENTS_MAX)
+    if len(items) - at == writes:  # writes only, as usual
+        return limit
+    return next((end for end in range(at, limit) if items[end].entry is None), limit)
+
+
+def _apply_run(machine: Machine, items: list[Item], positions: list[Position], answers: Answers) -> Applied:
+    """Apply a run of writes, and add the outcome of each to `answers`."""
+    records: list[Record] = []
+    for item, (_, offset, time_ms) in zip(items, positions, strict=True):
+        item.offset = offset
+        records.append((offset, time_ms, item.name, item.args, item.db, item.event_id, item.watch_id))
+    first, last = records[0][0], records[-1][0]
+    applied = machine.apply(records, first, range(first, last + 1))
+    applied.first_time_ms = records[0][1]
+    if applied.dead_letters or applied.records != len(records):
+        raise UnusualError
+    if applied.skipped:
+        answers += [(item, outcome(applied, record[0])) for item, record in zip(items, records, strict=True)]
+    else:
+        answers += zip(items, applied.outcomes.values(), strict=True)
+    return applied
+
+
+def outcome(applied: Applied, offset: int) -> Reply:
+    """The reply to the write at `offset`; a dead letter or a skipped record is an error."""
+    if offset in applied.outcomes:
+        return applied.outcomes[offset]
+    reasons = [reason for letter, reason in applied.dead_letters if letter == offset]
+    reason = reasons[0].removeprefix("ERR ") if reasons else "an operator decided to skip this write"
+    return CommandError(f"ERR {reason}")
+
+
+def evaluated(seat: Seat, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
+    """The reply of a read that waited; `by_wall`, with what is due by the read clock gone, whatever the command."""
+    spec = item.spec
+    assert spec is not None
+    if not item.is_wanted:
+        return None
+    at_ms = max(seat.worker.machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
+    try:
+        return seat.evaluate(spec, item.args, item.db, at_ms=at_ms)
+    except CommandError as error:
+        return error
+    except EventError as error:
+        return CommandError(f"ERR {error.reason}")
+    except Exception:  # a read changes nothing: it fails alone, and the writes around it go on
+        logger.exception("read_failed", command=item.name)
+        return BROKEN

@@ -1,0 +1,50 @@
+"""What a client hears whose command is not done when a worker begins or ends, or its partition is closed.
+
+Of one that comes too early or too late nothing was done, and it may be tried again. Clients of a cluster wait a moment
+after CLUSTERDOWN, ask again who owns what, and send the command once more: redis-py, go-redis and ioredis do so. Of a
+standalone server they know LOADING so; in a cluster redis-py raises it. Redis has CLUSTERDOWN there too: a node that
+loads does not hold its cluster for sound yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CommandError
+
+if TYPE_CHECKING:
+    from resp.server import Server
+
+CLOSED: Final = CommandError("ERR the partition was closed")
+_AT_WORK_SECONDS: Final = 4.0
+_LOADING: Final = "LOADING "
+
+
+def stopping(partitions: int) -> CommandError:
+    """The error of a worker of a topic with so many partitions."""
+    code = "CLUSTERDOWN" if partitions > 1 else "LOADING"
+    return CommandError(f"{code} slotlog is shutting down; nothing was written")
+
+
+def about_keys(refusal: CommandError, partitions: int) -> CommandError:
+    """The error of a command with keys, where a lane refuses it so."""
+    if partitions > 1 and refusal.message.startswith(_LOADING):
+        return CommandError(f"CLUSTERDOWN {refusal.message.removeprefix(_LOADING)}")
+    return refusal
+
+
+def in_the_log(reason: str) -> CommandError:
+    """The error of a write that is durable and was not applied yet."""
+    return CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}")
+
+
+async def finish(server: Server) -> None:
+    """Wait until what clients have written, and reads that are suspended, are answered; for some seconds at most."""
+    lanes, sessions = server.lanes.values(), server.sessions.values()
+    until = monotonic() + _AT_WORK_SECONDS
+    while any(lane.pending_events for lane in lanes) or any(each.inbox.is_suspended for each in sessions):
+        if monotonic() > until:
+            return
+        await asyncio.sleep(0.005)

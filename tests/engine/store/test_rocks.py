@@ -1,0 +1,287 @@
+"""The store in RocksDB where it is more than the Store protocol: opening, damage, crashes, write stalls."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CorruptionError, StoreBusyError
+from engine.store.rocks import RocksStore, SharedMemory, database_options
+from engine.store.store import EXPIRY_CF, Changes
+from tests.engine.harness import FAMILIES, family
+
+RECORDS = {b"%05d" % n: b"value of %d, " % n * 8 for n in range(2000)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store of a test lies."""
+    return tmp_path / "0"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[RocksStore]:
+    """An open store."""
+    store = RocksStore(path, FAMILIES)
+    yield store
+    store.close()
+
+
+def write(store: RocksStore, values: dict[bytes, bytes | None], *names: str) -> None:
+    """Write `values` as one batch to each of the column families."""
+    changes = Changes()
+    for name in names or ("data",):
+        changes.of(name).update(values)
+    store.write(changes)
+
+
+def test_a_second_writer_is_refused(path: Path, store: RocksStore) -> None:
+    """A directory that is open is not opened again; the message says what to do, and the first writer is unharmed."""
+    with pytest.raises(BlockingIOError, match=r"0 is open in another process; stop it first, or read"):
+        RocksStore(path, FAMILIES)
+    write(store, {b"a": b"1"})
+
+    assert {b"a": b"1"} == family(store, "data")
+
+
+def test_another_process_is_refused(path: Path, store: RocksStore) -> None:
+    """A second process gets the same refusal as a second opening in this one."""
+    program = f"""
+from pathlib import Path
+from engine.store.rocks import RocksStore
+try:
+    RocksStore(Path({str(path)!r}), {FAMILIES!r})
+except BlockingIOError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert f"{path} is open in another process; stop it first, or read beside it with `slotlog query`\n" == done.stdout
+
+
+def test_reading_beside_a_writer(path: Path, store: RocksStore) -> None:
+    """A read-only opening sees what the writer had written, flushed or not, as of its opening; it cannot write."""
+    write(store, {b"a": b"1"})
+    reader = RocksStore(path, FAMILIES, read_only=True)
+    write(store, {b"b": b"2"})
+
+    assert {b"a": b"1"} == family(reader, "data")
+    with pytest.raises(Exception, match=r"read.only"):
+        write(reader, {b"c": b"3"})
+    reader.close()
+    assert {b"a": b"1", b"b": b"2"} == family(store, "data")
+
+
+def test_reading_makes_no_directory(path: Path) -> None:
+    """A read-only opening of what is not there fails and leaves nothing behind."""
+    with pytest.raises(FileNotFoundError, match="0 cannot be opened: no state is there"):
+        RocksStore(path, FAMILIES, read_only=True)
+
+    assert not path.exists()
+
+
+def test_words_of_the_path_are_not_taken_for_the_error(tmp_path: Path) -> None:
+    """A failure to open is judged by RocksDB's words, not by a path that happens to contain them."""
+    path = tmp_path / "LOCK corruption"
+    RocksStore(path, (*FAMILIES, "unknown")).close()
+
+    with pytest.raises(OSError, match=r"cannot be opened: .*Column families not opened: unknown") as caught:
+        RocksStore(path, FAMILIES)
+    assert OSError is type(caught.value)
+
+
+def test_a_scan_of_the_expiry_index_crosses_no_tombstones_behind_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends at the first entry behind its end, be it a deleted one; RocksDB's own statistics tell what it skipped."""
+    options = database_options(SharedMemory())
+    options.enable_statistics()
+    monkeypatch.setattr("engine.store.rocks.database_options", lambda _: options)
+    store = RocksStore(path, FAMILIES)
+    for value in (b"", None):
+        write(store, dict.fromkeys(RECORDS, value), EXPIRY_CF)
+    found = list(store.scan(EXPIRY_CF, b"", b"00003"))
+    store.close()
+    skipped = re.search(r"rocksdb\.number\.iter\.skip COUNT : (\d+)", options.get_statistics() or "")
+
+    assert [] == found
+    assert skipped is not None
+    assert int(skipped[1]) < 20
+
+
+def sst_of_data(path: Path) -> Path:
+    """The one SST file that `RECORDS` make."""
+    (file,) = (file for file in path.glob("*.sst") if file.stat().st_size > 4096)
+    return file
+
+
+def damage(file: Path, at: int) -> None:
+    """Flip some bits of some bytes."""
+    content = bytearray(file.read_bytes())
+    for index in range(at, at + 8):
+        content[index] ^= 0x55
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_of_a_damaged_file_raises(path: Path, reverse: bool) -> None:
+    """A scan that meets a damaged block raises, instead of ending early as if nothing more were there."""
+    store = RocksStore(path, FAMILIES)
+    write(store, {**RECORDS})
+    store.close()
+    file = sst_of_data(path)
+    damage(file, file.stat().st_size // 3)
+    store = RocksStore(path, FAMILIES)
+    seen: list[tuple[bytes, bytes]] = []
+
+    with pytest.raises(CorruptionError, match=r"damaged data: .*checksum mismatch"):
+        seen.extend(store.scan("data", b"", None, reverse=reverse))
+    assert 0 < len(seen) < len(RECORDS)
+    store.close()
+
+
+def test_a_read_of_a_damaged_block_raises(path: Path) -> None:
+    """A point read in a damaged block raises, instead of saying that the key is absent; other blocks can be read."""
+    store = RocksStore(path, FAMILIES)
+    write(store, {**RECORDS})
+    store.close()
+    file = sst_of_data(path)
+    damage(file, file.stat().st_size // 3)
+    store = RocksStore(path, FAMILIES)
+    get = store.getter("data")
+    outcomes = []
+    for key, value in RECORDS.items():
+        try:
+            outcomes.append(get(key) == value)
+        except Exception as error:  # noqa: BLE001 - rocksdict raises nothing more special
+            outcomes.append("checksum mismatch" in str(error))
+
+    assert [True] * len(RECORDS) == outcomes
+    store.close()
+
+
+@pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*"])
+@pytest.mark.damaging
+def test_a_damaged_directory_is_named(path: Path, pattern: str) -> None:
+    """A directory whose own files are damaged is not opened, and the message names the way out."""
+    store = RocksStore(path, FAMILIES)
+    write(store, {**RECORDS})
+    store.close()
+    (file,) = path.glob(pattern)
+    damage(file, 0)
+
+    with pytest.raises(CorruptionError, match=r"0 is damaged .*; rebuild it with `slotlog replay`"):
+        RocksStore(path, FAMILIES)
+
+
+def test_a_torn_wal_leaves_whole_batches(path: Path, tmp_path: Path, store: RocksStore) -> None:
+    """Wherever the write-ahead log is cut, every column family holds the same batches: the first ones, none in part."""
+    for n in range(40):
+        write(store, {b"%02d" % n: b"x" * (n * 5 % 37)}, *FAMILIES, "system")
+    kept = set()
+    (wal,) = path.glob("*.log")
+    for cut in range(0, wal.stat().st_size, 97):
+        torn = tmp_path / f"torn-{cut}"
+        shutil.copytree(path, torn)
+        (copy,) = torn.glob("*.log")
+        with copy.open("r+b") as file:
+            file.truncate(cut)
+        reopened = RocksStore(torn, FAMILIES)
+        batches = [b"%02d" % n for n in range(len(family(reopened, "system")))]
+        assert [batches] * len(FAMILIES) == [list(family(reopened, name)) for name in FAMILIES]
+        kept.add(len(batches))
+        reopened.close()
+        shutil.rmtree(torn)
+
+    assert len(kept) > 20
+
+
+@pytest.mark.parametrize("wal", [True, False])
+def test_what_a_killed_process_leaves(path: Path, wal: bool) -> None:
+    """With the WAL a killed process loses nothing; without it, nothing after `flush_all`."""
+    program = f"""
+import os
+from pathlib import Path
+from engine.store.store import EXPIRY_CF, Changes
+from engine.store.rocks import RocksStore
+store = RocksStore(Path({str(path)!r}), {FAMILIES!r}, wal={wal})
+for n in range(100):
+    changes = Changes()
+    for name in ("data", "system"):
+        changes.of(name)[b"%03d" % n] = b""
+    store.write(changes)
+    if n == 49:
+        store.flush_all()
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    store = RocksStore(path, FAMILIES)
+
+    assert [100 if wal else 50] * 2 == [len(family(store, name)) for name in ("data", "system")]
+    store.close()
+
+
+def test_a_write_stall_is_a_busy_store(store: RocksStore) -> None:
+    """A write that RocksDB would hold back fails before it writes anything, and passes when there is room."""
+    data = store._families["data"]
+    never = {"level0_file_num_compaction_trigger": "100"}
+    data.set_options({**never, "level0_slowdown_writes_trigger": "2", "level0_stop_writes_trigger": "2"})
+    for n in range(2):
+        write(store, {b"%d" % n: b"x"})
+        data.flush()
+
+    with pytest.raises(StoreBusyError, match="behind with its compactions; try again"):
+        write(store, {b"2": b"x"})
+    assert [b"0", b"1"] == list(family(store, "data"))
+    data.compact_range(None, None)
+    write(store, {b"2": b"x"})
+    assert [b"0", b"1", b"2"] == list(family(store, "data"))
+
+
+def test_disk_bytes_by_column_family(store: RocksStore) -> None:
+    """Sizes on disk are told by column family, and count what was flushed."""
+    write(store, {**RECORDS})
+    assert 0 == store.disk_bytes()["data"]
+    store.flush_all()
+
+    assert {"system", "expiry", "graveyard", "dedup", "local", *FAMILIES} == store.disk_bytes().keys()
+    assert 4096 < store.disk_bytes()["data"]
+    assert 0 == store.disk_bytes()["metadata"]
+
+
+def test_partitions_share_one_cache(tmp_path: Path) -> None:
+    """Stores opened with the same memory use one block cache and one budget of write buffers."""
+    memory = SharedMemory(cache_bytes=8 << 20, memtable_bytes=8 << 20)
+    stores = [RocksStore(tmp_path / str(n), FAMILIES, memory) for n in range(2)]
+    write(stores[0], {**RECORDS})
+    stores[0].flush_all()
+    before = stores[1]._families["data"].property_int_value("rocksdb.block-cache-usage") or 0
+    list(stores[0].scan("data", b"", None))
+
+    assert before < (stores[1]._families["data"].property_int_value("rocksdb.block-cache-usage") or 0)
+    for store in stores:
+        store.close()
+
+
+def test_a_point_read_takes_no_whole_filter(tmp_path: Path) -> None:
+    """Opening a file of very many small records and reading one of them brings only small blocks into the cache.
+
+    A filter of one piece would soon be larger than a shard of the cache, and read from disk at each read.
+    """
+    store = RocksStore(tmp_path, FAMILIES)
+    write(store, {b"%08d" % n: b"" for n in range(200_000)})
+    store.flush_all()
+    store._families["data"].compact_range(None, None)  # the filters of level 0 are held in any case
+    store.close()
+    memory = SharedMemory(cache_bytes=64 << 20)
+    store = RocksStore(tmp_path, FAMILIES, memory)
+
+    assert b"" == store.getter("data")(b"%08d" % 123_456)
+    assert memory.cache.get_usage() < 100_000
+    store.close()

@@ -1,0 +1,216 @@
+"""Who owns which partition: what the logs carry of it, and what a worker makes of that."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from ingest.applying import ownership
+from ingest.applying.ownership import ALIVE_SECONDS, Ownership
+from ingest.log.embedded.claims import SUFFIX, LocalClaims
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.kafka.claims import KafkaClaims
+from tests.ingest.conftest import MakeKafkaLog
+
+
+class ToldLog:
+    """As much of a log as an `Ownership` asks: what it is told, it tells."""
+
+    partitions = 3
+
+    def __init__(self) -> None:
+        self.heard: Mapping[int, Sequence[str]] | None = {}
+
+    async def claims(self, _owner: str, _partitions: Sequence[int]) -> Mapping[int, Sequence[str]] | None:
+        """What the test says."""
+        return self.heard
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """As `time.monotonic`."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of `ingest.applying.ownership`."""
+    made = Clock()
+    monkeypatch.setattr(ownership, "monotonic", made)
+    return made
+
+
+def watching(log: ToldLog) -> Ownership:
+    """The first of three partitions is ours."""
+    told: Any = log
+    return Ownership(told, "me", [0])
+
+
+async def test_a_second_owner_is_noticed(clock: Clock) -> None:
+    """Another one that claims our partition is known, named in warnings and in the log, until it is silent."""
+    log = ToldLog()
+    mine = watching(log)
+    with capture_logs() as said:
+        log.heard = {0: ["me"]}
+        await mine.look()
+        alone = mine.owners(0), mine.warnings()
+        log.heard = {0: ["other"]}
+        await mine.look()
+        twice = mine.owners(0), mine.warnings()
+        log.heard = {0: ["me"]}
+        clock.now += ALIVE_SECONDS + 1
+        await mine.look()
+
+    warning = "partition 0 has another owner too, other: reads may be old there and here"
+    assert ((1, []), (2, [warning]), 1) == (alone, twice, mine.owners(0))
+    assert ["owned_twice", "owned_once"] == [line["event"] for line in said]
+
+
+async def test_an_owner_that_takes_over_is_no_second_one(clock: Clock) -> None:
+    """A worker that is started again claims by another name: the one before counts no more, unless it speaks again."""
+    log = ToldLog()
+    mine = watching(log)
+    log.heard = {1: ["before"]}
+    await mine.look()
+    log.heard = {1: ["after"]}
+    await mine.look()
+    taken = mine.others(1)
+    log.heard = {1: ["before"]}
+    await mine.look()
+
+    assert (["after"], ["after", "before"]) == (taken, mine.others(1))
+
+
+async def test_partitions_without_an_owner_are_known(clock: Clock) -> None:
+    """Partitions that nobody claims are known as such once there was time enough to hear of an owner."""
+    log = ToldLog()
+    mine = watching(log)
+    log.heard = {1: ["other"]}
+    with capture_logs() as said:
+        await mine.look()
+        early = mine.unowned()
+        clock.now += ALIVE_SECONDS
+        await mine.look()
+        late = mine.unowned()
+        log.heard = {}
+        for _ in range(2):
+            clock.now += ALIVE_SECONDS - 1
+            await mine.look()
+        later = mine.unowned()
+
+    assert (None, [2], [1, 2]) == (early, late, later)
+    assert [[2], [1, 2]] == [line["partitions"] for line in said if line["event"] == "owned_by_nobody"]
+    assert ["nobody owns the partitions [1, 2]: nothing is applied there"] == mine.warnings()
+
+
+async def test_what_cannot_be_told_is_not_known(clock: Clock) -> None:
+    """While the log does not tell, nobody is said to be without an owner; what it tells then needs its time again."""
+    log = ToldLog()
+    mine = watching(log)
+    await mine.look()
+    clock.now += ALIVE_SECONDS
+    await mine.look()
+    known = mine.unowned()
+    log.heard = None
+    clock.now += ALIVE_SECONDS + 1
+    await mine.look()
+    away = mine.unowned()
+    log.heard = {}
+    await mine.look()
+
+    assert ([1, 2], None, None) == (known, away, mine.unowned())
+
+
+def test_claims_beside_a_file(tmp_path: Path) -> None:
+    """Workers on one file know of each other at once, until one of them lets go."""
+    first, second = LocalClaims(tmp_path / "log"), LocalClaims(tmp_path / "log")
+    early = first.claim("one", [0, 1])
+    late = second.claim("two", [1, 2])
+    both = first.claim("one", [0, 1])
+    second.close()
+    alone = first.claim("one", [0, 1])
+    first.close()
+
+    assert ({}, {0: ["one"], 1: ["one"]}, {1: ["two"], 2: ["two"]}, {}) == (early, late, both, alone)
+    assert [] == list((tmp_path / f"log{SUFFIX}").iterdir())
+
+
+def test_a_dead_workers_claim_goes(tmp_path: Path) -> None:
+    """A file that nobody has locked is of a worker that was killed: it is no claim, and is removed."""
+    folder = tmp_path / f"log{SUFFIX}"
+    folder.mkdir()
+    (folder / "dead.json").write_text('{"owner": "dead", "partitions": [0]}')
+    mine = LocalClaims(tmp_path / "log")
+    found = mine.claim("me", [0])
+    names = [path.name for path in folder.iterdir()]
+    mine.close()
+
+    assert ({}, False) == (found, "dead.json" in names)
+
+
+def test_a_claim_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    """Somebody has cleaned up beside the log: the next look has the claim there again."""
+    first, second = LocalClaims(tmp_path / "log"), LocalClaims(tmp_path / "log")
+    first.claim("one", [0])
+    for path in (tmp_path / f"log{SUFFIX}").iterdir():
+        path.unlink()
+    first.claim("one", [0])
+    found = second.claim("two", [0])
+    first.close()
+    second.close()
+
+    assert {0: ["one"]} == found
+
+
+async def test_a_log_that_cannot_carry_claims_says_so(tmp_path: Path) -> None:
+    """Where the folder cannot be made the claims are unknown, and a line in the log has the reason."""
+    log = LocalLog(tmp_path / "log", topic="t", partitions=1)
+    await log.start()
+    (tmp_path / f"log{SUFFIX}").write_text("a file")
+    with capture_logs() as said:
+        told = await log.claims("me", [0])
+    await log.close()
+
+    assert (None, ["claims_failed"]) == (told, [line["event"] for line in said])
+
+
+def test_old_claims_are_not_heard() -> None:
+    """Of what is committed only what has changed since the last look counts, and what no worker wrote never."""
+    claims = KafkaClaims()
+    rounds = [{0: "dead 7", 1: "b 1", 2: ""}, {0: "dead 7", 1: "b 2", 2: "tool"}, {0: "new 1", 1: "b 2", 2: "c d 1"}]
+
+    assert [{}, {1: ["b"]}, {0: ["new"], 2: ["c d"]}] == [claims.heard(found) for found in rounds]
+
+
+def test_claims_are_numbered() -> None:
+    """Each commit has a claim of its own; none while nobody has said who owns."""
+    claims = KafkaClaims()
+    before = claims.next_text()
+    claims.own("me here")
+
+    assert ["", "me here 1", "me here 2"] == [before, claims.next_text(), claims.next_text()]
+
+
+async def test_claims_in_a_group(make_log: MakeKafkaLog, topic: str) -> None:
+    """Two workers that commit positions of one partition hear of each other; one that is gone is not heard again."""
+    first, second = make_log(group=f"owners-{topic}"), make_log(group=f"owners-{topic}")
+    for log, owner in ((first, "one"), (second, "two")):
+        await log.start()
+        assert await log.claims(owner, [0]) is None
+    for log, owner in itertools.islice(itertools.cycle([(first, "one"), (second, "two")]), 4):
+        await log.commit({0: 0})
+        await log.claims(owner, [0])
+    found = await first.claims("one", [0])
+    again = await first.claims("one", [0])
+
+    assert ({0: ["two"]}, {}) == (found, again)

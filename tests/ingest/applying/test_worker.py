@@ -1,0 +1,80 @@
+"""A worker by itself: what is left of a batch that could not be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.apply.records import Applied
+from engine.errors import StoreBusyError
+from engine.layouts.neokv import NeoKV
+from engine.store.memory import MemoryStore
+from engine.store.store import Changes
+from engine.tables.system import Home, Position
+from ingest.applying.worker import Worker
+from ingest.events import encode
+from ingest.log import Entry
+from ingest.log.embedded.embedded_log import LocalLog
+from ingest.reporting.observer import NullObserver
+
+
+class BusyOnce(MemoryStore):
+    """Refuses the first write."""
+
+    refused = False
+
+    def write(self, changes: Changes) -> None:
+        """Nothing is written the first time."""
+        if not self.refused:
+            self.refused = True
+            raise StoreBusyError("behind")
+        super().write(changes)
+
+
+async def test_a_gap_that_cannot_be_written_is_not_passed(tmp_path: Path) -> None:
+    """Offsets without a record, whose end could not be committed, are still to come: nothing is left uncommitted."""
+    store = BusyOnce(NeoKV.column_families)
+    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, NullObserver())
+    worker.open()
+
+    with pytest.raises(StoreBusyError):
+        await worker.apply([], 0, 3)
+    assert (0, True) == (worker.machine.next_offset, worker.machine.is_settled)
+    await worker.apply([], 0, 3)
+    assert (3, 3) == (worker.machine.next_offset, worker.machine.position.next_offset)
+
+
+class Told(NullObserver):
+    """Keeps the position at each commit."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self.positions: list[Position] = []
+
+    def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """A batch is committed."""
+        assert self.worker is not None
+        self.positions.append(self.worker.machine.position)
+
+
+async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a batch ends early for its size, the state keeps the fingerprint of the last record that it applied."""
+    monkeypatch.setattr("engine.apply.machine.OVERLAY_BYTES_MAX", 100)
+    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    await log.append([Entry(0, None, encode("SET", [f"k{n}", "v" * 200])) for n in range(3)])
+    told = Told()
+    store = MemoryStore(NeoKV.column_families)
+    worker = told.worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, told)
+    worker.open()
+    records = (await log.reader({0: 0}).fetch(1000, 10))[0]
+    await worker.apply(records, 0, 3)
+
+    assert [(each + 1, log.fingerprint(0, records[each])) for each in range(3)] == [
+        (position.next_offset, position.fingerprint) for position in told.positions
+    ]
+    await log.close()

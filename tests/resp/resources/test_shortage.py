@@ -1,0 +1,75 @@
+"""`maxmemory`: what is refused while the process holds more than it may."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.real.oracle import ErrorReply, SimpleString
+from tests.resp.harness import Live, pipeline, serving, until
+from tests.wire.client import Client
+
+OK: Final = SimpleString(b"OK")
+QUEUED: Final = SimpleString(b"QUEUED")
+FULL: Final = ErrorReply(b"OOM command not allowed when used memory > 'maxmemory'.")
+ABORTED: Final = ErrorReply(b"EXECABORT Transaction discarded because of previous errors.")
+
+
+async def limited(live: Live, limit: str = "1") -> Client:
+    """A client, after it has set the limit."""
+    client = await live.client()
+    await client.call("CONFIG", "SET", "maxmemory", limit)
+    return client
+
+
+async def test_what_needs_memory_is_refused(tmp_path: Path) -> None:
+    """As in Redis: writes that may grow something are; reads and what frees memory are not; no event is written."""
+    async with serving(tmp_path) as live:
+        await live.ask("SET", "a", "1")
+        client = await limited(live)
+        got = await pipeline(
+            client, "SET a 2", "LPUSH l x", "BLMOVE l m LEFT LEFT 1", "GET a", "SETNX b 1", "DEL a", "PING"
+        )
+
+        assert [FULL, FULL, FULL, b"1", FULL, 1, SimpleString(b"PONG")] == got
+        assert [b"SET", b"DEL"] == [name for name, _ in await live.events()]
+
+
+async def test_transactions(tmp_path: Path) -> None:
+    """Nothing is queued meanwhile, which aborts; a queue that was there before and grows something is refused."""
+    async with serving(tmp_path) as live:
+        queued, reads = await live.client(), await live.client()
+        await pipeline(queued, "MULTI", "SET a 1")
+        await pipeline(reads, "MULTI", "GET a")
+        client = await limited(live)
+        alone = await pipeline(client, "MULTI", "GET a", "EXEC")
+
+        assert [OK, FULL, ABORTED] == alone
+        assert ErrorReply(b"EXECABORT Transaction discarded because of: " + FULL.text) == await queued.call("EXEC")
+        assert [None] == await reads.call("EXEC")
+
+
+async def test_there_is_room_again(tmp_path: Path) -> None:
+    """A higher limit, or none, takes effect with the reply; the one that is above what is held was never one."""
+    async with serving(tmp_path) as live:
+        client = await limited(live, "100gb")
+        got = await pipeline(
+            client, "SET a 1", "CONFIG SET maxmemory 1", "SET a 2", "CONFIG SET maxmemory 0", "SET a 3"
+        )
+
+    assert [OK, OK, FULL, OK, OK] == got
+
+
+async def test_memory_is_looked_at_by_time(tmp_path: Path) -> None:
+    """What the process holds is compared ten times a second, not by each command."""
+    async with serving(tmp_path) as live:
+        client = await limited(live)
+        live.server.shortage.is_on = False
+        await until(lambda: live.server.shortage.is_on)
+
+        assert [FULL, b"1"] == [
+            await client.call("SET", "a", "1"),
+            dict(line.split(b":", 1) for line in (await client.call("INFO", "memory")).split(b"\r\n") if b":" in line)[
+                b"maxmemory"
+            ],
+        ]

@@ -1,0 +1,91 @@
+"""A server that ends while a command is suspended: nobody waits for it, and nothing else of its client begins."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ingest.applying.slices import Slices
+from tests.real.oracle import ErrorReply
+from tests.resp.clients.test_long_commands import Steps
+from tests.resp.harness import PATIENCE_SECONDS, serving, until
+from tests.resp.pausing import PausingStore
+
+STOPPING: Final = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
+READ: Final = ["SMEMBERS", "a"]
+
+
+@pytest.mark.parametrize("commands", [[READ], [READ] * 3, [["SORT_RO", "a"], READ]])
+async def test_reads_end_at_once(tmp_path: Path, commands: list[list[str]]) -> None:
+    """A suspended read is not evaluated to its end, and those behind it do not begin: their clients may ask again."""
+    steps = Steps()
+    slices = Slices()
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+        client = await live.client()
+        await client.call("SADD", "a", *range(10))
+        steps.on = True
+        client.send(*commands)
+        await until(lambda: live.server.lanes[0].is_held)
+        await live.server.close()
+        steps.on = False
+        assert await client.reply() == STOPPING
+        for _ in commands[1:]:
+            with suppress(ConnectionResetError):
+                assert await client.reply() == STOPPING
+
+
+async def test_a_transaction_of_reads(tmp_path: Path) -> None:
+    """Of an EXEC that only reads no further command runs."""
+    steps = Steps()
+    slices = Slices()
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+        client = await live.client()
+        await client.call("SADD", "a", *range(10))
+        steps.on = True
+        client.send(["MULTI"], READ, READ, ["EXEC"])
+        await until(lambda: live.server.lanes[0].is_held)
+        await live.server.close()
+        steps.on = False
+        assert [STOPPING] * 2 == [await client.reply() for _ in range(4)][3]
+
+
+async def test_a_read_behind_a_write(tmp_path: Path) -> None:
+    """A read that waits for a suspended write is not evaluated any more; the write's outcome is not known."""
+    steps = Steps()
+    slices = Slices()
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+        client = await live.client()
+        await client.call("SADD", "a", *range(10))
+        steps.on = True
+        client.send(["SUNIONSTORE", "d", "a"], READ)
+        await until(lambda: live.server.lanes[0].is_held)
+        await live.server.close()
+        steps.on = False
+        write, read = [await client.reply() for _ in range(2)]
+        assert write.text.startswith(b"UNKNOWNOUTCOME the write is in the log and not applied yet")
+        assert type(read) is ErrorReply
+
+
+async def test_reads_that_end_soon(tmp_path: Path) -> None:
+    """Before it closes connections, a server waits for reads that are suspended: they are answered."""
+    steps = Steps()
+    slices = Slices()
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+        client = await live.client()
+        await client.call("SADD", "a", *range(10))
+        steps.on = True
+        client.send(READ)
+        await until(lambda: live.server.lanes[0].is_held)
+        draining = asyncio.create_task(live.server.drain())
+        await until(lambda: live.server.lanes[0].closing)
+        assert not draining.done()
+        steps.on = False
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await draining
+        await live.server.close()
+        steps.on = False
+        assert len(await client.reply()) == 10
