@@ -66,3 +66,7 @@ RESTORED_BYTES_MAX: Final = 64 * 1024 * 1024
 REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 
 SLOTS: Final = 16384
+
+# Measured on RocksDB: one bit of 64 MiB changes in 38 us, and all of them are read in 0.28 s. With 1 KiB reading takes
+# 0.45 s; with 16 KiB nothing gets faster, and each bit writes four times the bytes.
+FRAGMENT_BYTES: Final = 4096

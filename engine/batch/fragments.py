@@ -14,11 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from engine.batch.key import Key, Records
+from engine.limits import FRAGMENT_BYTES
 from engine.values.encoding import pack_u64, parse_u64
-
-# Measured on RocksDB: one bit of 64 MiB changes in 38 us, and all of them are read in 0.28 s. With 1 KiB reading takes
-# 0.45 s; with 16 KiB nothing gets faster, and each bit writes four times the bytes.
-FRAGMENT_BYTES: Final = 4096
 
 # Up to here a value is set and read whole more often than changed a bit at a time: a SET of 100 KiB takes 115 us, in
 # fragments 300 and leaves the old ones behind; a bit of 100 KiB costs at most 225 us, in fragments 30.

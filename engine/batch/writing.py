@@ -12,7 +12,7 @@ from engine.model import NONE, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import Range, delete_range
 from engine.tables.expiry_index import move_entry
-from engine.tables.graveyard import pack_grave
+from engine.tables.graveyard import Grave, pack_grave
 
 _ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
 
@@ -90,7 +90,7 @@ def bury_subkeys(key: Key, now_ms: int, changes: Changes) -> None:
     for subkeys in key.families():
         write_subkeys(subkeys, changes.of(subkeys.column_family))
     if key.size:
-        grave, content = pack_grave(now_ms, key)
+        grave, content = pack_grave(Grave(now_ms, key.version, key.type, key.size, key.metadata_key))
         changes.of(GRAVEYARD_CF)[grave] = content
     key.version = 0
     key.ranks = key.times = None

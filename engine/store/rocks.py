@@ -34,11 +34,11 @@ from rocksdict import (
 
 from engine.errors import StoreBusyError
 from engine.store.beside import open_beside
+from engine.store.compaction_pieces import pieces
 from engine.store.directory import prepare_directory
 from engine.store.failures import damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
-from engine.tables.compaction_notes import pieces
 
 _MIB: Final = 1024 * 1024
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)

@@ -8,9 +8,9 @@ the same batch, so that a crash loses neither; it is of this directory alone, an
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
 from engine.store.store import LOCAL_CF, Changes, Store
@@ -18,9 +18,6 @@ from engine.values.encoding import prefix_end
 
 NOTE: Final = b"compact/"
 """What the notes begin with."""
-
-PIECE_BYTES: Final = 64 * 1024 * 1024
-"""What is compacted at a time: about a second's work, which nobody interrupts."""
 
 RANGES_MAX: Final = 64
 """Of one column family, at a time: more of them are taken together, each with its neighbours."""
@@ -95,22 +92,6 @@ def parse_note(key: bytes, end: bytes) -> Range:
         message = f"the note {key.hex()} names no range; rebuild the state with `slotlog replay`"
         raise CorruptionError(message)
     return Range(name.decode(), start, end)
-
-
-def pieces(files: list[dict[str, Any]], start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """The pieces in which a range is compacted: first key, last key, bytes of the files that begin there.
-
-    `files` are those of all column families, as rocksdict does not say which is of which: so there are more pieces, and
-    smaller ones, than would do.
-    """
-    within = [file for file in files if file["start_key"] < end and file["end_key"] >= start]
-    first, piece_bytes = start, 0
-    for file_start, size in sorted((file["start_key"], file["size"]) for file in within):
-        if piece_bytes and piece_bytes + size > PIECE_BYTES and file_start > first:
-            yield first, file_start, piece_bytes
-            first, piece_bytes = file_start, 0
-        piece_bytes += size
-    yield first, end, piece_bytes
 
 
 def _key(column_family: str, start: bytes) -> bytes:

@@ -11,22 +11,32 @@ the hash with it follows from the fields.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from engine.errors import CorruptionError
 from engine.store.store import EXPIRY_CF, LOCAL_CF, Store
 from engine.values.encoding import U64, pack_u64, parse_u64
-
-if TYPE_CHECKING:
-    from engine.batch.key import FieldTimes
-    from engine.model import Times
 
 EXPIRY_CURSOR: Final = b"cursor/expiry"
 _KEY: Final = b""
 _FIELD: Final = b"\1"
 
 
-def place_of(expire_ms: int, times: FieldTimes | Times | None) -> int:
+class Deaths(Protocol):
+    """When a hash dies by itself, 0 for never, and when the first of its fields does, both in ms."""
+
+    @property
+    def own_expire_ms(self) -> int:
+        """Of the key."""
+        ...
+
+    @property
+    def soonest_ms(self) -> int:
+        """Of a field."""
+        ...
+
+
+def place_of(expire_ms: int, times: Deaths | None) -> int:
     """Where a key with this `expire_ms` and these `times` of its fields is listed: a time in ms, 0 when it is not.
 
     Below zero it is the time at which its soonest field dies: the two kinds of entry differ at one time as well.

@@ -10,9 +10,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from typing import Final, NamedTuple
 
-from engine.batch.fragments import FRAGMENT_BYTES
-from engine.batch.key import Key
 from engine.errors import CorruptionError
+from engine.limits import FRAGMENT_BYTES
 from engine.model import STRING
 
 CURSOR: Final = b"cursor/graveyard"
@@ -37,9 +36,9 @@ class Grave(NamedTuple):
         return -(-self.size // FRAGMENT_BYTES) if self.type == STRING else self.size
 
 
-def pack_grave(died_ms: int, key: Key) -> tuple[bytes, bytes]:
-    """The record of a collection that dies now, while `key` still describes it."""
-    return _GRAVE.pack(died_ms, key.version), _CONTENT.pack(key.type, key.size) + key.metadata_key
+def pack_grave(grave: Grave) -> tuple[bytes, bytes]:
+    """The record of a collection that died."""
+    return _GRAVE.pack(grave.died_ms, grave.version), _CONTENT.pack(grave.type, grave.size) + grave.metadata_key
 
 
 def parse_grave(record: bytes, content: bytes) -> Grave:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.batch.fragments import FRAGMENT_BYTES
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.limits import FRAGMENT_BYTES
 from engine.types import strings
 
 _BITS: Final = 8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from engine.batch.fragments import FRAGMENT_BYTES, Stretch, length, stretches
+from engine.batch.fragments import Stretch, length, stretches
 from engine.batch.key import Key
+from engine.limits import FRAGMENT_BYTES
 
 _BITS: Final = 8
 

@@ -19,8 +19,8 @@ from heapq import heappush, heappushpop, nlargest
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.batch.fragments import FRAGMENT_BYTES
 from engine.layouts.layout import Layout
+from engine.limits import FRAGMENT_BYTES
 from engine.model import STRING, TYPE_NAMES, ZSET, Metadata
 from engine.store.store import Store
 from engine.values.encoding import U64, prefix_end

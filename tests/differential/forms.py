@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Final
 from unittest.mock import patch
 
+from engine import limits
 from engine.batch import fragments, rank_counts, staging, transaction
 from engine.types import draws, scans, set_algebra, zsets
 from tests import left_behind
@@ -23,7 +24,7 @@ LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
     (rank_counts, "GROUP_MAX", 4),
     (zsets, "_WALKED_MAX", 0),
     (transaction, "_CACHED_BYTES_MAX", 512),
-    (fragments, "FRAGMENT_BYTES", 32),
+    (limits, "FRAGMENT_BYTES", 32),
     (fragments, "INLINE_BYTES_MAX", 512),  # no number is longer, so that none is ever in fragments
     (staging, "STAGED_BYTES", 400),
     (scans, "_AT_ONCE", 2),

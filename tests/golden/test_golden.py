@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from engine import limits
 from engine.batch import fragments, rank_counts
 from engine.layouts import neokv
 from ingest.applying.consumer import Consumer
@@ -82,7 +83,7 @@ def test_a_log_is_recorded_once(capsys: pytest.CaptureFixture[str]) -> None:
         ("small", lambda: patch.multiple(neokv, **_LITTLE_ENDIAN)),
         ("small", lambda: patch.object(neokv, "_LIST_FLAGS", neokv._LIST_FLAGS | 0x20)),
         ("large", lambda: patch.object(rank_counts, "BLOCK_MAX", rank_counts.BLOCK_MAX - 1)),
-        ("large", lambda: patch.object(fragments, "FRAGMENT_BYTES", fragments.FRAGMENT_BYTES // 2)),
+        ("large", lambda: patch.object(fragments, "FRAGMENT_BYTES", limits.FRAGMENT_BYTES // 2)),
     ],
     ids=["the order of bytes in a prefix", "a flag", "the members of a block", "the bytes of a fragment"],
 )

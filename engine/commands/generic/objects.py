@@ -8,13 +8,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from engine.batch.fragments import FRAGMENT_BYTES
 from engine.batch.key import Key, Subkeys
 from engine.batch.object_encoding import object_encoding
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.limits import FRAGMENT_BYTES
 from engine.model import STRING
 from engine.values.encoding import parse_u64
 from engine.values.numbers import parse_int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch.fragments import FRAGMENT_BYTES, INLINE_BYTES_MAX
-from engine.limits import STRING_BYTES_MAX
+from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.audit.field_times import check_times
 from engine.proof.audit.ranks import Ranks

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.key import Key
 from engine.errors import CorruptionError
 from engine.layouts.neokv import NeoKV
 from engine.model import HASH, ZSET
@@ -145,11 +144,10 @@ def test_a_new_collection_does_not_see_the_old_one(store: MemoryStore, machine: 
 
 def test_a_damaged_grave_is_corrupt() -> None:
     """A graveyard entry of another length is named, whether its key or its content is cut."""
-    key = Key(0, b"h", record_key(b"h"))
-    key.type, key.version, key.size = HASH, 7, 3
-    record, content = pack_grave(NOW_MS, key)
+    grave = Grave(NOW_MS, 7, HASH, 3, record_key(b"h"))
+    record, content = pack_grave(grave)
 
-    assert Grave(NOW_MS, 7, HASH, 3, record_key(b"h")) == parse_grave(record, content)
+    assert grave == parse_grave(record, content)
     for cut in ((record[:-1], content), (record + b"x", content), (record, content[:8])):
         with pytest.raises(CorruptionError, match=r"graveyard entry [0-9a-f]+ cannot be read"):
             parse_grave(*cut)

@@ -193,7 +193,7 @@ def test_a_compaction_lets_a_large_log_go(path: Path) -> None:
 
 def test_a_large_range_is_compacted_in_pieces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the boundaries of files; who says after a piece that it is enough is asked no more, and the rest is there."""
-    monkeypatch.setattr("engine.tables.compaction_notes.PIECE_BYTES", 10_000)
+    monkeypatch.setattr("engine.store.compaction_pieces.PIECE_BYTES", 10_000)
     store = RocksStore(path, FAMILIES)
     draws = Random(1)
     for first in range(4):

@@ -6,6 +6,7 @@ import pytest
 
 from engine.batch import staging
 from engine.cleaning.reclaim import Reclaimer
+from engine.store.compaction_pieces import pieces
 from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, Changes, Store
 from engine.tables import compaction_notes
@@ -112,7 +113,7 @@ def test_a_range_is_compacted_in_pieces(
     found: list[dict[str, object]], expected: list[tuple[bytes, bytes, int]]
 ) -> None:
     """Each of at most 64 MiB or one file, without a gap between them, and of files within the range alone."""
-    assert expected == list(compaction_notes.pieces(found, b"c", b"p"))
+    assert expected == list(pieces(found, b"c", b"p"))
 
 
 @pytest.mark.parametrize("flush", ["FLUSHDB", "FLUSHALL"])

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.fragments import FRAGMENT_BYTES, INLINE_BYTES_MAX
+from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.limits import FRAGMENT_BYTES
 from engine.store.store import GRAVEYARD_CF
 from tests.engine.commands.watched import WatchedStore
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, family, new_store, open_machine, send

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.batch.fragments import FRAGMENT_BYTES, INLINE_BYTES_MAX
+from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.errors import REPLY_TOO_LARGE, CommandError
 from engine.layouts.neokv import NeoKV
-from engine.limits import REPLY_BYTES_MAX
+from engine.limits import FRAGMENT_BYTES, REPLY_BYTES_MAX
 from engine.model import STRING
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF
