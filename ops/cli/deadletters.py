@@ -13,8 +13,8 @@ from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, pri
 from ops.config import ConfigError, Settings
 
 if TYPE_CHECKING:
-    from ingest.dead_letters.finding import Found, Summary, Wanted, Went
-    from ingest.dead_letters.stores import DeadLetter
+    from ingest.dead_letters.found import Found, Summary, Wanted, Went
+    from ingest.dead_letters.letter import DeadLetter
     from ops.dead_letters.resend import Outcome
 
 _DATE_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999
@@ -173,7 +173,7 @@ def _settings(data: Any, log: str | None, topic: str | None, partitions: int | N
 
 
 def _wanted(partition: int | None, offset: str | None, settings: Settings) -> Wanted:
-    from ingest.dead_letters.finding import Wanted
+    from ingest.dead_letters.found import Wanted
 
     if partition is not None and partition >= settings.partitions:
         raise typer.BadParameter(f"--partition {partition}: the log has the partitions 0 to {settings.partitions - 1}")
@@ -202,7 +202,7 @@ async def _summaries(settings: Settings, wanted: Wanted | None, limit: int) -> l
 
 
 async def _one(settings: Settings, partition: int, offset: int) -> Found:
-    from ingest.dead_letters.finding import Wanted
+    from ingest.dead_letters.found import Wanted
     from ops.dead_letters.resend import opened
 
     async with opened(settings) as (_, letters):

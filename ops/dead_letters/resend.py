@@ -23,8 +23,10 @@ from engine.apply.machine import Machine
 from engine.errors import EventError, PartitionStoppedError
 from engine.store.memory import MemoryStore
 from ingest.clock import now_ms
-from ingest.dead_letters.finding import Again, Found, Letters, Wanted, Went, open_letters
-from ingest.dead_letters.stores import TRUNCATED, DeadLetter, open_dead_letters
+from ingest.dead_letters.finding import open_letters
+from ingest.dead_letters.found import Again, Found, Letters, Wanted, Went
+from ingest.dead_letters.letter import TRUNCATED, DeadLetter
+from ingest.dead_letters.stores import open_dead_letters
 from ingest.errors import CrossSlotError, RecordTooLargeError
 from ingest.events import decode
 from ingest.log import Entry, Log, open_log

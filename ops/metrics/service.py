@@ -16,7 +16,7 @@ from engine.errors import CommandError
 from engine.store.rocks import RocksStore, SharedMemory
 from ingest.applying.owned_partition import Seat
 from ingest.applying.ownership import Ownership
-from ingest.dead_letters.stores import DeadLetters
+from ingest.dead_letters.letter import DeadLetters
 from ingest.log import Log
 from ingest.reporting.distribution import APPLY_SECONDS, Distribution
 from ingest.reporting.observer import Cleaned, Condition

@@ -26,7 +26,7 @@ from engine.tables.system import RULES
 from ingest.applying.ownership import Ownership
 from ingest.applying.worker import Worker
 from ingest.clock import WALL, now_ms
-from ingest.dead_letters.stores import DeadLetters
+from ingest.dead_letters.letter import DeadLetters
 from ingest.log import Log
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.reporting.observer import Condition

@@ -15,7 +15,7 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.owned_partition import Seat
 from ingest.applying.ownership import Ownership
 from ingest.clock import WALL
-from ingest.dead_letters.stores import DeadLetters
+from ingest.dead_letters.letter import DeadLetters
 from ingest.log import Log
 from ingest.reporting.observer import Condition
 from ingest.reporting.wording import counted

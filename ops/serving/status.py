@@ -19,7 +19,7 @@ from engine.errors import CorruptionError
 from engine.store.rocks import RocksStore
 from ingest.applying.owned_partition import Seat
 from ingest.clock import now_ms
-from ingest.dead_letters.finding import Letters, Summary
+from ingest.dead_letters.found import Letters, Summary
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import parse_address
 from ops.metrics.counts import PartitionCounts

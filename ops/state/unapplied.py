@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.apply.records import Applied
-from ingest.dead_letters.stores import LocalDeadLetters
+from ingest.dead_letters.embedded_store import LocalDeadLetters
 from ingest.log import Log
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.reporting.observer import NullObserver

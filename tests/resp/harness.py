@@ -22,7 +22,7 @@ from ingest.applying.consumer import Consumer, Guard
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.dead_letters.stores import DeadLetters
+from ingest.dead_letters.letter import DeadLetters
 from ingest.events import decode, encode
 from ingest.log import Entry, LogRecord, Position, Reader
 from ingest.log.embedded.embedded_log import LocalLog

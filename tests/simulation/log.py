@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
-from ingest.dead_letters.stores import DeadLetter
+from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.appends import Appends
 from ingest.log.identity import Mark, check_range, check_record, mark_of

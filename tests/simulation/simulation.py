@@ -18,7 +18,7 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.ticker import Ticker
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.dead_letters.stores import DeadLetter
+from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
 from ingest.events import encode
 from ingest.reporting.observer import Cleaned, Condition, NullObserver

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.dead_letters.finding import Again, LocalLetters, Wanted
-from ingest.dead_letters.stores import DeadLetter, LocalDeadLetters
+from ingest.dead_letters.embedded_finding import LocalLetters
+from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.found import Again, Wanted
+from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogDamagedError
 from ingest.log import Entry
 from ingest.log.embedded.embedded_log import LocalLog

@@ -13,7 +13,8 @@ from structlog.testing import CapturingLogger
 
 from engine.limits import TIME_MS_MAX
 from ingest.dead_letters.kafka_store import SUFFIX
-from ingest.dead_letters.stores import DeadLetter, DeadLetters, open_dead_letters
+from ingest.dead_letters.letter import DeadLetter, DeadLetters
+from ingest.dead_letters.stores import open_dead_letters
 from ingest.log import Log
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.log.log import ENTRY_BYTES_MAX

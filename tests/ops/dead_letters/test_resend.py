@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from ingest.dead_letters.finding import Again, Wanted, Went, open_letters
+from ingest.dead_letters.finding import open_letters
+from ingest.dead_letters.found import Again, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.events import decode, encode
@@ -132,7 +133,7 @@ def test_sent_twice_is_applied_once(place: Place, tmp_path: Path, monkeypatch: p
     place.store(letter(place, 0, 1, encode("INCR", [KEYS[1][0]])))
     with monkeypatch.context() as patched:
         patched.setattr(KafkaDeadLetters, "store", fail)
-        patched.setattr("ingest.dead_letters.finding._MARK", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
+        patched.setattr("ingest.dead_letters.embedded_finding._MARK", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
         failed = run("deadletters", "redrive", "--all", *place.options)
     there = len(place.records(1)) - 1
     again = redriven(place, "--all")

@@ -10,9 +10,9 @@ import pytest
 
 from ingest.clock import now_ms
 from ingest.dead_letters import kafka_store
-from ingest.dead_letters.finding import Wanted, Went
+from ingest.dead_letters.found import Wanted, Went
 from ingest.dead_letters.kafka_finding import KafkaLetters
-from ingest.dead_letters.stores import DeadLetter
+from ingest.dead_letters.letter import DeadLetter
 from ingest.log import Entry, Headers, LogRecord
 from ops.config import load_settings
 from ops.dead_letters.resend import opened

@@ -15,7 +15,7 @@ from engine.batch import staging
 from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from ingest.dead_letters.stores import DeadLetter
+from ingest.dead_letters.letter import DeadLetter
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import FAMILIES, PlayedLog, blocked, event, pipeline, replies, serving, until
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ingest.dead_letters.finding import LocalLetters, Wanted
-from ingest.dead_letters.stores import LocalDeadLetters
+from ingest.dead_letters.embedded_finding import LocalLetters
+from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.found import Wanted
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError
 from ingest.log.embedded import upgrade
 from ingest.log.embedded.chain import sum_of

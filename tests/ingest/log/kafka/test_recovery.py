@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError,
 from aiokafka.protocol.fetch import FetchRequest
 
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
-from ingest.dead_letters.stores import DeadLetter
+from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, KafkaSettings
 from ingest.log.kafka.clients import told

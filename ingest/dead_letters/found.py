@@ -1,0 +1,108 @@
+"""Dead letters that were found again, and the protocol of where they are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from ingest.dead_letters.letter import DeadLetter
+from ingest.log.embedded.chain import OFFSET_MASK
+from ingest.log.log import Entry
+
+PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The letters of one page have this many bytes at most, unless there is one alone."""
+
+
+class Wanted(NamedTuple):
+    """Which letters: of one partition or (None) of all, with an offset from `first_offset` to `last_offset`."""
+
+    partition: int | None = None
+    first_offset: int = 0
+    last_offset: int = OFFSET_MASK
+
+    def has(self, partition: int, offset: int) -> bool:
+        """Whether the letter of this position is one of them."""
+        return self.partition in {None, partition} and self.first_offset <= offset <= self.last_offset
+
+
+class Went(NamedTuple):
+    """Where a letter was sent again to."""
+
+    partition: int
+    offset: int
+
+
+class Summary(NamedTuple):
+    """A letter without its content; `size` is the bytes of key and value, `redriven` where it went, if it was sent."""
+
+    topic: str
+    partition: int
+    offset: int
+    time_ms: int
+    reason: str
+    size: int
+    redriven: Went | None
+
+
+class Found(NamedTuple):
+    """A letter, and where it was sent again to, if it was."""
+
+    letter: DeadLetter
+    redriven: Went | None
+
+    @property
+    def summary(self) -> Summary:
+        """It without its content."""
+        letter = self.letter
+        size = len(letter.key or b"") + len(letter.value or b"")
+        return Summary(
+            letter.topic, letter.partition, letter.offset, letter.time_ms, letter.reason, size, self.redriven
+        )
+
+
+class Again(NamedTuple):
+    """A letter and the record that it is sent again as."""
+
+    letter: DeadLetter
+    entry: Entry
+
+
+class Letters(Protocol):
+    """The dead letters of one log, which is started, as are they."""
+
+    async def newest(self, letters_max: int) -> list[Summary]:
+        """The latest letters by the time of their records, latest first.
+
+        Raises:
+            LogUnavailableError: they cannot be read.
+        """
+        ...
+
+    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
+        """Letters in the order of their positions, as many as fit into `PAGE_BYTES_MAX`; empty when there are no more.
+
+        Args:
+            wanted: which.
+            after: (partition, offset) of the last one of the page before.
+            letters_max: how many.
+
+        Raises:
+            LogUnavailableError: they cannot be read.
+        """
+        ...
+
+    async def send(self, batch: Sequence[Again]) -> list[Went | None]:
+        """Append letters in this order, and mark them; None for one that somebody else has sent meanwhile.
+
+        Raises:
+            LogUnavailableError: none was appended, or (AppendUncertainError) some may have been, and none is marked.
+        """
+        ...
+
+    async def mark(self, sent: Sequence[tuple[DeadLetter, Went]]) -> None:
+        """Mark letters that are in the log again without a mark.
+
+        Raises:
+            LogUnavailableError: they may not be marked.
+        """
+        ...

@@ -1,0 +1,67 @@
+"""A dead letter, and the protocol of the place where dead letters go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from ingest.log.log import Headers
+
+TRUNCATED: Final = "slotlog.truncated"
+"""The header that says of a letter that it was cut."""
+
+
+class DeadLetter(NamedTuple):
+    """A record that cannot be applied.
+
+    Attributes:
+        topic, partition, offset, time_ms: where and when it stands in its log.
+        reason: why it cannot be applied.
+        key, value, headers: what it was, byte for byte (header names that are not UTF-8: escaped).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    time_ms: int
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class DeadLetters(Protocol):
+    """Where dead letters go."""
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Settings of the place with which a start would be refused, each with what to do, as `watch` found them."""
+        ...
+
+    async def start(self) -> None:
+        """Make the place ready.
+
+        Raises:
+            LogUnavailableError, LogMismatchError: it cannot be.
+        """
+        ...
+
+    async def store(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep `letters`; they are durable on return. Storing one again changes nothing that counts.
+
+        Raises:
+            LogUnavailableError: they may not be; store them again.
+        """
+        ...
+
+    async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
+        """The first letters, in the order of their positions (embedded) or of their arrival (Kafka)."""
+        ...
+
+    async def watch(self, seconds: float) -> None:
+        """Look every so many seconds whether letters are kept there for ever, until cancelled; see `concerns`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections of its own; not of the log."""
+        ...
