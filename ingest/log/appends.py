@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from ingest.errors import AppendUncertainError, WallClockMovedError
 from ingest.reporting.distribution import APPEND_SECONDS, Distribution
-
-if TYPE_CHECKING:
-    from ingest.log.log import Position
 
 STUCK_SECONDS: Final = 10.0
 """An append that is under way for so long counts as one that fails: to say so, Kafka takes half a minute."""
@@ -21,6 +18,9 @@ class _Placed(Protocol):
     def partition(self) -> int:
         """Where it goes."""
         ...
+
+
+Placed = TypeVar("Placed", bound=_Placed)
 
 
 class Appends:
@@ -40,7 +40,7 @@ class Appends:
         self._failing: dict[int, str] = {}
         self._running: dict[float, Iterable[_Placed]] = {}
 
-    async def measured(self, append: Awaitable[list[Position]], entries: Iterable[_Placed]) -> list[Position]:
+    async def measured(self, append: Awaitable[list[Placed]], entries: Iterable[_Placed]) -> list[Placed]:
         """The result of `append`, which is that of `entries`, counted."""
         began = perf_counter()
         started = monotonic()
@@ -57,7 +57,7 @@ class Appends:
         self.done(positions, perf_counter() - began)
         return positions
 
-    def done(self, positions: list[Position], seconds: float) -> None:
+    def done(self, positions: Sequence[_Placed], seconds: float) -> None:
         """Count an append that is durable."""
         self.records += len(positions)
         self.seconds.add(seconds)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from engine.store.rocks import RocksStore
 from ops.config import Settings, parse_address
+from ops.serving.running import Running
 from ops.state.replay import Until, replay
 from ops.version import VERSION
 from resp.settings.startup import RespSettings
-
-if TYPE_CHECKING:
-    from ops.serving.service import Service
 
 _SECRET_GROUPS = frozenset({"kafka", "redis"})
 
@@ -49,7 +46,7 @@ def resp_settings(settings: Settings) -> RespSettings:
 class ServiceHost:
     """An `resp.host.Host`: one service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Running) -> None:
         self._service = service
 
     @property

@@ -13,7 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from engine.errors import CorruptionError
 from engine.store.rocks import RocksStore
@@ -25,12 +25,10 @@ from ops.config import parse_address
 from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
 from ops.serving.recent import RecentQuantile
+from ops.serving.running import Running
 from ops.version import VERSION
 from resp.resources.memory import memory_use
 from resp.server import Server
-
-if TYPE_CHECKING:
-    from ops.serving.service import Service
 
 _LETTERS_SHOWN: Final = 20
 _LETTERS_SECONDS: Final = 30.0  # read again after this time also when none has come: `redrive` marks them
@@ -50,7 +48,7 @@ class Status:
         letters: the dead letters of its log.
     """
 
-    def __init__(self, service: Service, readiness: Callable[[], Awaitable[dict[str, Any]]], letters: Letters) -> None:
+    def __init__(self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], letters: Letters) -> None:
         self._service = service
         self._readiness = readiness
         self._letters = letters

@@ -1,0 +1,44 @@
+"""What the parts of a running service may ask of the whole."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ingest.applying.consumer import Consumer
+from ingest.log import Log
+from ops.config import Settings
+from ops.metrics import Metrics
+from resp.server import Server
+
+
+class Running(Protocol):
+    """A service, as its status and the RESP server's host see it."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+        ...
+
+    @property
+    def log(self) -> Log:
+        """Its log."""
+        ...
+
+    @property
+    def consumer(self) -> Consumer:
+        """What applies its partitions."""
+        ...
+
+    @property
+    def metrics(self) -> Metrics:
+        """Its metrics."""
+        ...
+
+    @property
+    def resp(self) -> Server | None:
+        """The server for Redis clients; None: it has none."""
+        ...
+
+    def stop(self) -> None:
+        """End it, as a signal does."""
+        ...
