@@ -21,7 +21,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks import big_keys, quix
-from benchmarks.beside import BESIDE_LARGE, BESIDE_SMOKE, BesideResult, run_beside
 from benchmarks.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.compare import Comparison
 from benchmarks.data import DataResult, run_data
@@ -31,6 +30,7 @@ from benchmarks.held_works import HELD_LARGE, HELD_SMOKE
 from benchmarks.measure import Result
 from benchmarks.metrics import CountResult, ScrapeResult, run_metrics
 from benchmarks.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
+from benchmarks.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
 from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
 from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
@@ -57,7 +57,7 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | BesideResult | CleaningResult | ClientResult | HeldResult
+_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | HeldResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -149,7 +149,7 @@ async def _print(
     if METRICS in names:
         results.append(run_metrics(size, resp_size))
     if RECLAIM_BESIDE in names and EMBEDDED in sources:
-        results.append(run_beside(BESIDE_SMOKE if size.events <= SMOKE.events else BESIDE_LARGE))
+        results.append(run_reclaiming(RECLAIMING_SMOKE if size.events <= SMOKE.events else RECLAIMING_LARGE))
     if CLEANING in names and ENGINE in sources:
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
     if CLIENT in names and EMBEDDED in sources:

@@ -138,9 +138,9 @@ class _State:
         """Reclaim and compact everything."""
         while self.reclaimer.reclaim(_BATCH).more:
             pass
-        for spent in self.reclaimer.ranges():
-            self.store.compact(*spent)
-            self.reclaimer.compacted(spent)
+        for deleted in self.reclaimer.ranges():
+            self.store.compact(*deleted)
+            self.reclaimer.compacted(deleted)
 
     def disk_bytes(self) -> int:
         """Tables and write-ahead logs, once RocksDB's threads are through."""

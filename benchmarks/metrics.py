@@ -30,7 +30,7 @@ from benchmarks.workloads import START_MS, Size, before, measured
 from engine.apply.records import Applied
 from engine.store.rocks import RocksStore
 from engine.values.slots import partition_of, slot
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
 from ingest.events import encode
 from ingest.log import LogRecord, open_log
@@ -138,7 +138,9 @@ async def _scrape(directory: Path, partitions: int) -> ScrapeResult:
     metrics = Metrics()
     opener = store_opener(settings, directory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
-    metrics.watch(Watched(settings, {each: Seat(worker) for each, worker in workers.items()}, log, None, _ready))
+    metrics.watch(
+        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, None, _ready)
+    )
     await log.start()
     try:
         for worker in workers.values():

@@ -17,12 +17,12 @@ from engine.commands.registry import Spec
 from engine.errors import CROSS_SLOT, CommandError, DueError
 from engine.values.replies import Reply
 from engine.values.slots import partition_of, slot
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
 from ingest.clock import ReadClock
 from ingest.log import Log
 from ingest.reporting.observer import Cleaned, Condition
-from ingest.reporting.rate_limited import Seldom
+from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
 from resp.blocking.blocked_clients import Blocked
 from resp.catalog.plans import Plan, Plans
@@ -32,7 +32,7 @@ from resp.clients.entrances import ENTRANCES
 from resp.clients.multi import unwatch
 from resp.clients.pause import Pause
 from resp.clients.session import Session
-from resp.cluster.all_partitions import Spread
+from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
 from resp.cluster.topology import map_of
 from resp.host import Host
@@ -50,7 +50,7 @@ from resp.settings.config import Config, start_values
 from resp.settings.startup import Address, RespSettings
 from resp.wire.tls import server_context
 from resp.writes.stopping import finish
-from resp.writes.write_pipeline import Lane
+from resp.writes.write_pipeline import WritePipeline
 
 _MICROSECOND: Final = 1e-6
 
@@ -67,7 +67,7 @@ class Server:
 
     Attributes:
         sessions: connected clients by id, in the order in which they came.
-        lanes: owned partitions.
+        pipelines: the write pipelines of the owned partitions.
         ready: sessions that have something to be sent, in the order in which it came up.
         slices: in which commands run; those of the partitions.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
@@ -86,7 +86,7 @@ class Server:
         self.clustered = settings.partitions > 1
         self.acl = Acl(settings.acl_file, settings.password)
         self.sessions: dict[int, Session] = {}
-        self.lanes: dict[int, Lane] = {}
+        self.pipelines: dict[int, WritePipeline] = {}
         self.ready: dict[Session, None] = {}
         self.slices = Slices()
         self.plans, self.stats = Plans(), Stats()
@@ -95,11 +95,10 @@ class Server:
         self.notifications = Notifications(self.pubsub)
         self.blocked = Blocked(self)
         self.pause, self.shortage = Pause(self), Shortage(self)
-        self.spread = Spread(self.lanes, self.partitions)
+        self.all_partitions = AllPartitions(self.pipelines, self.partitions)
         self.cluster = map_of(settings, 0)
-        self.bus, self.heap, self.refusals = Bus(self), Heap(), Seldom()
-        self.run_id = secrets.token_hex(20)
-        self.read_clock = ReadClock()
+        self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
+        self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
         self.port = self.tls_port = self._last_id = 0
         self.active_expire = self.tracks_latencies = True
@@ -113,11 +112,12 @@ class Server:
 
     # ------------------------------------------------------------------ life
 
-    def attach(self, seats: Mapping[int, Seat]) -> None:
+    def attach(self, owned_partitions: Mapping[int, OwnedPartition]) -> None:
         """Take over the writes of these partitions, before their consumer opens them."""
-        for partition, seat in seats.items():
-            self.lanes[partition] = seat.beside = Lane(partition, seat, self.log, self.flush, self.read_clock)
-            self.slices = seat.worker.gate.slices
+        for partition, owned in owned_partitions.items():
+            pipeline = WritePipeline(partition, owned, self.log, self.flush, self.read_clock)
+            self.pipelines[partition] = owned.local_appends = pipeline
+            self.slices = owned.worker.gate.slices
         self.slices.entrances |= ENTRANCES
 
     async def start(self) -> None:
@@ -145,9 +145,9 @@ class Server:
 
     async def open(self) -> None:
         """After the consumer has opened: answer LOADING until everything is applied that is in the log now."""
-        for lane in self.lanes.values():
-            lane.ready_offset = await self.log.end_offset(lane.partition)
-            self._loading[lane.partition] = None
+        for pipeline in self.pipelines.values():
+            pipeline.ready_offset = await self.log.end_offset(pipeline.partition)
+            self._loading[pipeline.partition] = None
         self.refresh()
 
     async def drain(self) -> None:
@@ -162,8 +162,8 @@ class Server:
         if self._cron is not None:
             self._cron.cancel()
         await self.bus.close()
-        for lane in self.lanes.values():
-            lane.close("slotlog is shutting down")
+        for pipeline in self.pipelines.values():
+            pipeline.close("slotlog is shutting down")
         for session in list(self.sessions.values()):
             session.close("the server stops")
         for listener in self._listeners:
@@ -173,8 +173,8 @@ class Server:
         """From now on there are no new clients, and no command takes the short way or is a write."""
         for listener in self._listeners:
             listener.close()
-        for lane in self.lanes.values():
-            lane.closing = True
+        for pipeline in self.pipelines.values():
+            pipeline.closing = True
         self.refresh()
 
     async def _listen(self, address: Address, **options: Any) -> int:
@@ -231,7 +231,7 @@ class Server:
             ready, self.ready = self.ready, {}
             for session in ready:
                 session.flush()
-        if self._crowd and not any(lane.crowded for lane in self.lanes.values()):
+        if self._crowd and not any(pipeline.crowded for pipeline in self.pipelines.values()):
             crowd, self._crowd = self._crowd, {}
             for session in crowd:
                 session.resume()
@@ -240,10 +240,10 @@ class Server:
         """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
         self.evaluate = None
         held = self.pause.is_on or self.monitors.any or self.shortage.is_on
-        if not (held or self.clustered) and len(self.lanes) == 1:
-            lane = self.lanes[0]
-            if lane.refusal(write=True) is None and lane.seat.condition is Condition.RUNNING:
-                self.evaluate = lane.machine.evaluate
+        if not (held or self.clustered) and len(self.pipelines) == 1:
+            pipeline = self.pipelines[0]
+            if pipeline.refusal(write=True) is None and pipeline.owned.condition is Condition.RUNNING:
+                self.evaluate = pipeline.machine.evaluate
         for session in self.sessions.values():
             session.refresh()
 
@@ -251,31 +251,31 @@ class Server:
         """Look at the wall clock."""
         self.wall_ms = self.read_clock.now_ms()
 
-    def is_crowded(self, session: Session, lane: Lane) -> bool:
-        """Whether too much waits in `lane`; then the session goes on when there is room."""
-        if lane.crowded:
+    def is_crowded(self, session: Session, pipeline: WritePipeline) -> bool:
+        """Whether too much waits in `pipeline`; then the session goes on when there is room."""
+        if pipeline.crowded:
             self._crowd[session] = None
             return True
         return False
 
     # ------------------------------------------------------------------ keys
 
-    def lane_of(self, keys: list[bytes]) -> Lane:
+    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
         """The partition of these keys.
 
         Raises:
             CommandError: CROSSSLOT, or MOVED to whoever has them.
         """
         if not self.clustered:
-            return self.lanes[0]
+            return self.pipelines[0]
         if not keys:
-            return next(iter(self.lanes.values()))
+            return next(iter(self.pipelines.values()))
         number = slot(keys[0])
         if any(slot(key) != number for key in keys):
             raise CommandError(CROSS_SLOT)
-        lane = self.lanes.get(partition_of(number, self.partitions))
-        if lane is not None:
-            return lane
+        pipeline = self.pipelines.get(partition_of(number, self.partitions))
+        if pipeline is not None:
+            return pipeline
         owner = self.cluster.owner_of(number)
         if owner is None:
             raise CommandError("CLUSTERDOWN Hash slot not served")
@@ -284,12 +284,12 @@ class Server:
     def read_anywhere(self, spec: Spec, args: list[bytes], db: int) -> Reply:
         """A read without waiting for a tick: by the wall clock where the log's is behind."""
         if self.clustered and spec.keyless:
-            return self.spread.read(spec, args, self.wall_ms)
-        lane = self.lane_of(spec.keys(args))
+            return self.all_partitions.read(spec, args, self.wall_ms)
+        pipeline = self.pipeline_of(spec.keys(args))
         try:
-            return lane.read(spec, args, db, self.wall_ms)
+            return pipeline.read(spec, args, db, self.wall_ms)
         except DueError:
-            return lane.read(spec, args, db, at_ms=self.wall_ms)
+            return pipeline.read(spec, args, db, at_ms=self.wall_ms)
 
     # ------------------------------------------------------------------ what was done
 
@@ -316,25 +316,25 @@ class Server:
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
         """A batch is committed: serve who waits for its keys, tell who listens."""
-        lane = self.lanes[partition]
-        lane.moved()
-        if partition in self._loading and lane.machine.next_offset >= lane.ready_offset:
+        pipeline = self.pipelines[partition]
+        pipeline.moved()
+        if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
             del self._loading[partition]
             self.refresh()
-        if lane.machine.has_changed or b"SWAPDB" in applied.commands:
+        if pipeline.machine.has_changed or b"SWAPDB" in applied.commands:
             self.stats.count_changes(applied)
         if b"SWAPDB" in applied.commands:
             self.blocked.look_again()
-        if applied.touched:
+        if applied.modified:
             self.stats.expired_keys += len(applied.expired)
             if self.notifications.flags:
                 self.notifications.on_applied(applied)
             if self.blocked.any:
-                self.blocked.on_touched(lane, applied.touched)
+                self.blocked.on_modified(pipeline, applied.modified)
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:
         """A partition goes on, or is set aside."""
-        if self.lanes:
+        if self.pipelines:
             self.witness()
             self.refresh()
             if condition is Condition.RUNNING:
@@ -362,10 +362,10 @@ class Server:
     def witness(self) -> None:
         """Let the machines say which keys they touch, while anybody needs that."""
         wanted = bool(self.notifications.flags) or self.blocked.any
-        for lane in self.lanes.values():
-            if lane.seat.worker.is_open:
-                lane.machine.witnessing = wanted
-                lane.machine.use_knobs(self.config.knobs)
+        for pipeline in self.pipelines.values():
+            if pipeline.owned.worker.is_open:
+                pipeline.machine.witnessing = wanted
+                pipeline.machine.use_knobs(self.config.knobs)
 
     # ------------------------------------------------------------------ inside
 

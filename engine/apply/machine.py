@@ -89,7 +89,7 @@ class Machine:
 
     @property
     def witnessing(self) -> bool:
-        """Whether `Applied.touched` is filled: for a server whose clients wait for keys. No part of the state."""
+        """Whether `Applied.modified` is filled: for a server whose clients wait for keys. No part of the state."""
         return self._witnessing
 
     @witnessing.setter

@@ -61,8 +61,8 @@ def run_observed(tx: Transaction, spec: Spec, args: list[bytes], offset: int, wi
                 names = spec.keys(args)
                 for db, name, before, after, due in effects:
                     if due == KEY:
-                        witness.expired.append((len(witness.touched), db, name))
+                        witness.expired.append((len(witness.modified), db, name))
                     elif due:
-                        witness.expired_fields.append((len(witness.touched), db, name, due == LAST_FIELD))
+                        witness.expired_fields.append((len(witness.modified), db, name, due == LAST_FIELD))
                     which = names.index(name) if name in names else -1
-                    witness.touched.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
+                    witness.modified.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))

@@ -11,7 +11,7 @@ from engine.values.replies import Reply
 Record = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
 """(offset, time_ms, name, args, db, event_id, session); name b"" and args [reason] for a record that cannot be read."""
 
-Touched = tuple[int, int, bytes, list[bytes], int, bytes, int, int, int]
+Modified = tuple[int, int, bytes, list[bytes], int, bytes, int, int, int]
 """(offset, db, command, its arguments, which of its keys, the key, type before, type after, log time): a key that was
 modified.
 
@@ -34,12 +34,12 @@ class Applied:
         rejected_commands: command name -> how many of them were rejected.
         rejections: the first few (offset, command, message), for logs; `rejected` counts all.
         commands: command name -> how many were applied, those of transactions included.
-        touched: the keys that were modified, in order, while the machine is `witnessing`; not those that FLUSHALL,
+        modified: the keys that commands changed, in order, while the machine is `witnessing`; not those that FLUSHALL,
             FLUSHDB and SWAPDB take away or bring.
-        expired: those of `touched` that were due by their own time to live and still stored, so that no sweep will meet
-            them (engine/cleaning/sweep.py): (place in `touched`, db, key). They were gone before the command ran: tell
+        expired: those of `modified` that were due by their own time to live and still stored, so that no sweep meets
+            them (engine/cleaning/sweep.py): (place in `modified`, db, key). They were gone before the command ran: tell
             it before its own event.
-        expired_fields: the same of hashes that had fields which were due: (place in `touched`, db, key, whether it was
+        expired_fields: the same of hashes that had fields which were due: (place in `modified`, db, key, whether it was
             dead with them).
     """
 
@@ -50,6 +50,7 @@ class Applied:
         "expired",
         "expired_fields",
         "first_time_ms",
+        "modified",
         "next_offset",
         "outcomes",
         "records",
@@ -57,7 +58,6 @@ class Applied:
         "rejected_commands",
         "rejections",
         "skipped",
-        "touched",
     )
 
     def __init__(self, next_offset: int) -> None:
@@ -72,7 +72,7 @@ class Applied:
         self.rejected_commands: dict[bytes, int] = {}
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
-        self.touched: list[Touched] = []
+        self.modified: list[Modified] = []
         self.expired: list[tuple[int, int, bytes]] = []
         self.expired_fields: list[tuple[int, int, bytes, bool]] = []
 

@@ -1,8 +1,8 @@
 """Which keys a command really modified: what breaks a WATCH, and what a server tells those who wait for a key.
 
 Modified is what Redis signals as modified: a key whose record or any subkey was written, even with what was there. It
-does not depend on what earlier commands of the same batch wrote. While a command is observed, an `Observer` stands in
-the place of the dict of keys, so that every key that the command looks at is noted before it can change; commands that
+does not depend on what earlier commands of the same batch wrote. While a command is observed, an `EffectObserver`
+replaces the dict of keys, so that every key that the command looks at is noted before it can change; commands that
 nobody observes pay nothing.
 """
 
@@ -41,7 +41,7 @@ class Noting(dict[bytes, bytes | None]):
         super().__setitem__(subkey, value)
 
 
-class Observer:
+class EffectObserver:
     """The keys of one database as `Transaction` asks its dict for them, and what became of those that were asked for.
 
     One object for all commands, as making the parts for each costs more than the rest (0.6 us).

@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.batch import fragments
 from engine.batch.cursors import Cursors
-from engine.batch.effects import Effect, Observer
+from engine.batch.effects import Effect, EffectObserver
 from engine.batch.families import Families
 from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.batch.key import Key, Subkeys
@@ -97,9 +97,9 @@ class Transaction:
         self._databases: dict[int, dict[bytes, Key]] = {}
         self.batch = Changes()
         self._flushed: set[int] = set()
-        self._observer = Observer()
+        self._observer = EffectObserver()
         self._observed = False
-        self._keys: dict[bytes, Key] | Observer
+        self._keys: dict[bytes, Key] | EffectObserver
         self.select(0)
         self._cached_keys_max = cached_keys_max
         self._touched: list[Key] = []

@@ -125,7 +125,7 @@ class Reclaimer:
         ranges, self._notes = noted(self._store)
         return ranges
 
-    def compacted(self, spent: Range) -> bool:
+    def compacted(self, deleted: Range) -> bool:
         """Forget that a range, one of those that `ranges` gave last, waits for its compaction: it is done.
 
         What was deleted of it since that call goes on waiting: also where it was all of it once more, by a flush.
@@ -137,7 +137,7 @@ class Reclaimer:
             Exception: the store's own.
         """
         again = self._notes & self._machine.notes
-        self._store.write(compacted(self._store, spent, self._notes - again))
+        self._store.write(compacted(self._store, deleted, self._notes - again))
         return not again
 
     # ------------------------------------------------------------------ inside

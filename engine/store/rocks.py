@@ -33,11 +33,11 @@ from rocksdict import (
 )
 
 from engine.errors import StoreBusyError
-from engine.store.beside import open_beside
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import prepare_directory
 from engine.store.failures import damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
+from engine.store.read_only import open_while_written
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
@@ -127,8 +127,8 @@ class RocksStore:
         )
         try:
             if read_only:
-                read_beside = partial(open_database, access_type=_READ_ONLY)
-                self._db = open_beside(read_beside, lambda: {log.name for log in path.glob("*.log")})
+                reader = partial(open_database, access_type=_READ_ONLY)
+                self._db = open_while_written(reader, lambda: {log.name for log in path.glob("*.log")})
             else:
                 self._db = open_database()
         except Exception as error:

@@ -37,10 +37,10 @@ class Range(NamedTuple):
     end: bytes
 
 
-def delete_range(changes: Changes, spent: Range) -> None:
+def delete_range(changes: Changes, deleted: Range) -> None:
     """Add to a batch that these records go, and that they are to be compacted."""
-    changes.ranges.append(spent)
-    changes.of(LOCAL_CF)[_key(spent.column_family, spent.start)] = spent.end
+    changes.ranges.append(deleted)
+    changes.of(LOCAL_CF)[_key(deleted.column_family, deleted.start)] = deleted.end
 
 
 def notes_in(changes: Changes) -> list[bytes]:
@@ -57,23 +57,23 @@ def noted(store: Store) -> tuple[list[Range], frozenset[bytes]]:
     notes: dict[str, list[Range]] = {}
     records = list(islice(store.scan(LOCAL_CF, NOTE, prefix_end(NOTE)), NOTES_MAX))
     for key, end in records:
-        spent = parse_note(key, end)
-        ranges = notes.setdefault(spent.column_family, [])
-        if ranges and spent.start <= ranges[-1].end:
-            ranges[-1] = ranges[-1]._replace(end=max(spent.end, ranges[-1].end))
+        deleted = parse_note(key, end)
+        ranges = notes.setdefault(deleted.column_family, [])
+        if ranges and deleted.start <= ranges[-1].end:
+            ranges[-1] = ranges[-1]._replace(end=max(deleted.end, ranges[-1].end))
         else:
-            ranges.append(spent)
+            ranges.append(deleted)
     ranges_max = RANGES_MAX if len(records) < NOTES_MAX else _RANGES_MAX_OF_MANY
-    found = [spent for ranges in notes.values() for spent in _together(ranges, ranges_max)]
+    found = [deleted for ranges in notes.values() for deleted in _together(ranges, ranges_max)]
     return found, frozenset(key for key, _ in records)
 
 
-def compacted(store: Store, spent: Range, known: Container[bytes]) -> Changes:
-    """The batch that takes away the notes of what is in `spent`, one of those that `noted` gave, as far as `known`.
+def compacted(store: Store, deleted: Range, known: Container[bytes]) -> Changes:
+    """The batch that takes away the notes of what is in `deleted`, one of those that `noted` gave, as far as `known`.
 
     What was noted since may have been deleted behind the compaction's back.
     """
-    name, start, end = spent
+    name, start, end = deleted
     changes = Changes()
     notes = changes.of(LOCAL_CF)
     inside = store.scan(LOCAL_CF, _key(name, start), _key(name, end))

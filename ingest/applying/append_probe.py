@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ticker import TICK
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log import Entry, Log
@@ -26,12 +26,12 @@ class AppendProbe:
 
     Args:
         log: started.
-        seats: the owned partitions.
+        partitions: the owned partitions.
     """
 
-    def __init__(self, log: Log, seats: Mapping[int, Seat]) -> None:
+    def __init__(self, log: Log, partitions: Mapping[int, OwnedPartition]) -> None:
         self._log = log
-        self._seats = seats
+        self._partitions = partitions
         self._next_at = 0.0
         self._probing: dict[int, asyncio.Task[None]] = {}
 
@@ -40,11 +40,11 @@ class AppendProbe:
         if monotonic() < self._next_at:
             return
         self._next_at = monotonic() + _PROBE_SECONDS
-        for partition, seat in self._seats.items():
-            if seat.condition is not Condition.RUNNING or not self._log.append_counts.failure_of(partition):
+        for partition, owned in self._partitions.items():
+            if owned.condition is not Condition.RUNNING or not self._log.append_counts.failure_of(partition):
                 continue
-            if seat.beside is not None:
-                seat.beside.tick_when_idle()
+            if owned.local_appends is not None:
+                owned.local_appends.tick_when_idle()
             elif partition not in self._probing:
                 self._probing[partition] = asyncio.create_task(self._append(partition))
 

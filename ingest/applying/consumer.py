@@ -21,8 +21,8 @@ from typing import Final
 import structlog
 
 from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
-from ingest.applying.local_appends import apply_beside
-from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, Seat, no_room
+from ingest.applying.local_appends import apply_fetched
+from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
 from ingest.applying.watch import Watch
 from ingest.applying.worker import Worker
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
@@ -64,7 +64,7 @@ class Consumer:
         identity_seconds: float = 60.0,
         has_room: HasRoom = no_room,
     ) -> None:
-        self.seats = {partition: Seat(worker) for partition, worker in workers.items()}
+        self.partitions = {partition: OwnedPartition(worker) for partition, worker in workers.items()}
         self._log = log
         self._observer = observer
         self._guard = guard
@@ -72,9 +72,9 @@ class Consumer:
         self._has_room = has_room
         self._stopped_outside: set[int] = set()
         self.alive_at = 0.0
-        self._watch = Watch(log, self.seats, observer, identity_seconds)
-        for partition, seat in self.seats.items():
-            seat.stop = partial(self.set_aside, partition)
+        self._watch = Watch(log, self.partitions, observer, identity_seconds)
+        for partition, owned in self.partitions.items():
+            owned.stop = partial(self.set_aside, partition)
 
     @property
     def log_heard_at(self) -> float:
@@ -98,16 +98,16 @@ class Consumer:
         except BaseException:
             self.close()
             raise
-        for partition, seat in self.seats.items():
-            if seat.worker.is_open:
-                seat.position = seat.worker.machine.position
+        for partition, owned in self.partitions.items():
+            if owned.worker.is_open:
+                owned.position = owned.worker.machine.position
                 self._set(partition, Condition.RUNNING, "")
 
     async def _open_each(self) -> None:
         unusable: list[OSError] = []
-        for partition, seat in self.seats.items():
+        for partition, owned in self.partitions.items():
             try:
-                seat.worker.open()
+                owned.worker.open()
             except BlockingIOError:  # another process has it
                 raise
             except (CorruptionError, OSError) as error:
@@ -116,16 +116,16 @@ class Consumer:
                 self._set_aside(partition, Condition.STOPPED, str(error))
                 continue
             try:
-                await seat.worker.check()
+                await owned.worker.check()
             except LogDamagedError as error:
                 self._set_aside(partition, Condition.STOPPED, str(error))
-        if len(unusable) == len(self.seats):
+        if len(unusable) == len(self.partitions):
             raise unusable[0]
 
     def close(self) -> None:
         """Close every store."""
-        for partition, seat in self.seats.items():
-            self._close_worker(partition, seat)
+        for partition, owned in self.partitions.items():
+            self._close_worker(partition, owned)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Apply until `stop` is set, after `open`. Ends between two batches, with everything applied committed."""
@@ -156,11 +156,11 @@ class Consumer:
         """
         reader = self._reader()
         try:
-            while any(self.seats[p].worker.machine.next_offset < end for p, end in ends.items()):
+            while any(self.partitions[p].worker.machine.next_offset < end for p, end in ends.items()):
                 await self._turn(reader, ends)
-                for partition, seat in self.seats.items():
-                    if seat.condition is Condition.STOPPED:
-                        message = f"partition {partition} stopped: {seat.reason}"
+                for partition, owned in self.partitions.items():
+                    if owned.condition is Condition.STOPPED:
+                        message = f"partition {partition} stopped: {owned.reason}"
                         raise RuntimeError(message)
                 turned()
         finally:
@@ -168,11 +168,11 @@ class Consumer:
 
     def _reader(self) -> Reader:
         """A reader of all owned partitions; those that could not be opened are paused until they can."""
-        positions = {partition: seat.committed for partition, seat in self.seats.items()}
+        positions = {partition: owned.committed for partition, owned in self.partitions.items()}
         reader = self._log.reader({partition: at.next_offset if at else 0 for partition, at in positions.items()})
-        for partition, seat in self.seats.items():
-            seat.pass_by = reader.pass_by
-            if seat.condition is not Condition.RUNNING:
+        for partition, owned in self.partitions.items():
+            owned.pass_by = reader.pass_by
+            if owned.condition is not Condition.RUNNING:
                 reader.pause(partition)
         return reader
 
@@ -193,15 +193,15 @@ class Consumer:
         self._ask_guard(reader)
         self._stop_mismatched(reader)
         await self._try_again(reader)
-        running = [p for p, seat in self.seats.items() if seat.condition is Condition.RUNNING or seat.on_trial]
+        running = [p for p, owned in self.partitions.items() if owned.condition is Condition.RUNNING or owned.on_trial]
         for partition in running:
-            reader.pass_by(partition, self.seats[partition].worker.machine.next_offset)
+            reader.pass_by(partition, self.partitions[partition].worker.machine.next_offset)
         try:
             fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
         except LogRecordError as error:
-            seat = self.seats[error.partition]
-            seat.unreadable_offset = error.offset
-            if seat.beside is None and seat.worker.is_open and _pass_by_unreadable(seat):
+            owned = self.partitions[error.partition]
+            owned.unreadable_offset = error.offset
+            if owned.local_appends is None and owned.worker.is_open and _pass_by_unreadable(owned):
                 return  # as in a replay
             self._set_aside(error.partition, Condition.STOPPED, str(error))
             reader.pause(error.partition)
@@ -228,39 +228,40 @@ class Consumer:
             if ends is not None and to_position > ends.get(partition, 0):
                 to_position = ends.get(partition, 0)
                 records = [record for record in records if record[0] < to_position]
-            seat = self.seats[partition]
-            if records or to_position > seat.worker.machine.next_offset or (seat.beside and seat.beside.in_trouble):
+            owned = self.partitions[partition]
+            local, applied_to = owned.local_appends, owned.worker.machine.next_offset
+            if records or to_position > applied_to or (local is not None and local.in_trouble):
                 await self._apply(reader, partition, records, to_position)
 
     async def _apply(self, reader: Reader, partition: int, records: Sequence[LogRecord], end: int) -> None:
-        seat = self.seats[partition]
+        owned = self.partitions[partition]
         try:
-            if seat.beside is None:
-                start = seat.worker.machine.next_offset
-                await seat.worker.apply(records, start, end, partial(reader.headers, partition))
+            if owned.local_appends is None:
+                start = owned.worker.machine.next_offset
+                await owned.worker.apply(records, start, end, partial(reader.headers, partition))
             else:
-                await apply_beside(seat, seat.beside, records, end, partial(reader.headers, partition))
+                await apply_fetched(owned, owned.local_appends, records, end, partial(reader.headers, partition))
         except (LogUnavailableError, StoreBusyError, RecordHeldError) as error:
-            seat.holds_record = isinstance(error, RecordHeldError)
+            owned.holds_record = isinstance(error, RecordHeldError)
             self._set_aside(partition, Condition.WAITING, str(error))
         except CorruptionError as error:
-            if seat.worker.is_open:
-                seat.note_damage()
+            if owned.worker.is_open:
+                owned.note_damage()
             self._set_aside(partition, Condition.STOPPED, str(error))
         except Exception as error:
             if partition in self._stopped_outside:  # while this was under way: the reason is known
-                self._set_aside(partition, Condition.STOPPED, seat.reason)
+                self._set_aside(partition, Condition.STOPPED, owned.reason)
                 return
-            seat.stopped_by_record = isinstance(error, PartitionStoppedError)
-            reason = str(error) if seat.stopped_by_record else named_error(error)
-            if reason != seat.reason:
+            owned.stopped_by_record = isinstance(error, PartitionStoppedError)
+            reason = str(error) if owned.stopped_by_record else named_error(error)
+            if reason != owned.reason:
                 logger.exception("partition_failed", partition=partition, exc_info=error)
             self._set_aside(partition, Condition.STOPPED, reason)
         else:
             if partition in self._stopped_outside:
                 return
-            seat.retry_seconds = RETRY_SECONDS_MIN
-            seat.on_trial = seat.stopped_by_record = seat.holds_record = False
+            owned.retry_seconds = RETRY_SECONDS_MIN
+            owned.on_trial = owned.stopped_by_record = owned.holds_record = False
             self._set(partition, Condition.RUNNING, "")
             return
         reader.pause(partition)
@@ -268,11 +269,11 @@ class Consumer:
     async def _find_mismatch(self, reader: Reader, error: LogMismatchError) -> None:
         """A reader does not say which partition it could not read: ask each."""
         found = False
-        for partition, seat in self.seats.items():
-            if seat.condition is not Condition.RUNNING:
+        for partition, owned in self.partitions.items():
+            if owned.condition is not Condition.RUNNING:
                 continue
             try:
-                await seat.worker.check()
+                await owned.worker.check()
             except LogMismatchError as mismatch:
                 self._set_aside(partition, Condition.STOPPED, str(mismatch))
                 reader.pause(partition)
@@ -280,8 +281,8 @@ class Consumer:
             except LogUnavailableError:
                 found = True
         if not found:
-            for partition, seat in self.seats.items():
-                if seat.condition is Condition.RUNNING:
+            for partition, owned in self.partitions.items():
+                if owned.condition is Condition.RUNNING:
                     self._set_aside(partition, Condition.STOPPED, str(error))
                     reader.pause(partition)
 
@@ -294,10 +295,10 @@ class Consumer:
         reason = self._reason_to_wait()
         if not reason:
             return
-        for partition, seat in self.seats.items():
-            if seat.condition is Condition.RUNNING:
+        for partition, owned in self.partitions.items():
+            if owned.condition is Condition.RUNNING:
                 self._set_aside(partition, Condition.WAITING, reason)
-                seat.waits_for_room = True
+                owned.waits_for_room = True
                 reader.pause(partition)
 
     def _reason_to_wait(self) -> str:
@@ -310,33 +311,33 @@ class Consumer:
         """Stop what the watch found to be another log, here between two batches."""
         while self._watch.mismatches:
             partition, reason = self._watch.mismatches.popitem()
-            if self.seats[partition].condition is Condition.RUNNING:  # else the loop has found out by itself
+            if self.partitions[partition].condition is Condition.RUNNING:  # else the loop has found out by itself
                 self._set_aside(partition, Condition.STOPPED, reason)
                 reader.pause(partition)
 
     async def _try_again(self, reader: Reader) -> None:
-        for partition, seat in self.seats.items():
-            if seat.condition is Condition.RUNNING or seat.on_trial or monotonic() < seat.retry_at:
+        for partition, owned in self.partitions.items():
+            if owned.condition is Condition.RUNNING or owned.on_trial or monotonic() < owned.retry_at:
                 continue
             if partition in self._stopped_outside:  # while another one was tried: the next turn pauses it first
                 continue
             self.alive_at = monotonic()
-            if seat.is_still_damaged():
-                self._set_aside(partition, seat.condition, seat.reason)
+            if owned.is_still_damaged():
+                self._set_aside(partition, owned.condition, owned.reason)
                 continue
             reason = self._reason_to_wait()
-            if reason and (seat.worker.is_open or not self._may_wait_open(seat)):
-                self._set_aside(partition, seat.condition, reason)
-                seat.waits_for_room = seat.worker.is_open
+            if reason and (owned.worker.is_open or not self._may_wait_open(owned)):
+                self._set_aside(partition, owned.condition, reason)
+                owned.waits_for_room = owned.worker.is_open
                 continue
             try:
-                if not seat.worker.is_open:
-                    seat.worker.open()
-                _pass_by_unreadable(seat)
-                seat.worker.take_decision()
-                await seat.worker.check()
+                if not owned.worker.is_open:
+                    owned.worker.open()
+                _pass_by_unreadable(owned)
+                owned.worker.take_decision()
+                await owned.worker.check()
             except LogUnavailableError as error:
-                self._set_aside(partition, seat.condition, str(error))
+                self._set_aside(partition, owned.condition, str(error))
                 if not isinstance(error, LogDamagedError):
                     return  # the others would wait for the same log, one time-out after the other
             except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
@@ -345,55 +346,55 @@ class Consumer:
                 if partition in self._stopped_outside:  # by the cleaner meanwhile: it is closed again
                     continue
                 if reason:
-                    seat.retry_seconds = RETRY_SECONDS_MIN  # that it could be opened is a success
+                    owned.retry_seconds = RETRY_SECONDS_MIN  # that it could be opened is a success
                     self._set_aside(partition, Condition.WAITING, reason)
-                    seat.waits_for_room = True
+                    owned.waits_for_room = True
                     continue
-                reader.seek(partition, seat.worker.machine.next_offset)
+                reader.seek(partition, owned.worker.machine.next_offset)
                 reader.resume(partition)
-                seat.position = seat.worker.machine.position
-                if seat.stopped_by_record or seat.holds_record:
-                    seat.on_trial = True
+                owned.position = owned.worker.machine.position
+                if owned.stopped_by_record or owned.holds_record:
+                    owned.on_trial = True
                 else:
                     self._set(partition, Condition.RUNNING, "")
 
-    def _may_wait_open(self, seat: Seat) -> bool:
+    def _may_wait_open(self, owned: OwnedPartition) -> bool:
         """Whether a stopped partition may wait for room, to be read and cleaned: no operator has to skip in it."""
-        return not seat.stopped_by_record and seat.unreadable_offset is None and self._has_room(0)
+        return not owned.stopped_by_record and owned.unreadable_offset is None and self._has_room(0)
 
     def _set_aside(self, partition: int, condition: Condition, reason: str) -> None:
-        seat = self.seats[partition]
-        seat.on_trial = False
-        seat.retry_at = monotonic() + seat.retry_seconds
-        seat.retry_seconds = min(_RETRY_SECONDS_MAX[condition], seat.retry_seconds * 2)
-        if seat.worker.is_open:
-            seat.position = seat.worker.machine.position
+        owned = self.partitions[partition]
+        owned.on_trial = False
+        owned.retry_at = monotonic() + owned.retry_seconds
+        owned.retry_seconds = min(_RETRY_SECONDS_MAX[condition], owned.retry_seconds * 2)
+        if owned.worker.is_open:
+            owned.position = owned.worker.machine.position
         self._set(partition, condition, reason)  # first: who hears that its write failed may send the next one at once
-        if seat.beside is not None:
-            seat.beside.give_up(reason)
+        if owned.local_appends is not None:
+            owned.local_appends.give_up(reason)
         if condition is Condition.STOPPED:
-            self._close_worker(partition, seat)
+            self._close_worker(partition, owned)
 
     def _set(self, partition: int, condition: Condition, reason: str) -> None:
-        seat = self.seats[partition]
-        seat.waits_for_room = False
-        if (seat.condition, seat.reason) != (condition, reason):
-            seat.condition, seat.reason = condition, reason
+        owned = self.partitions[partition]
+        owned.waits_for_room = False
+        if (owned.condition, owned.reason) != (condition, reason):
+            owned.condition, owned.reason = condition, reason
             self._observer.condition(partition, condition, reason)
 
-    def _close_worker(self, partition: int, seat: Seat) -> None:
+    def _close_worker(self, partition: int, owned: OwnedPartition) -> None:
         """Close a store; one that cannot be closed well, as after a failed write, takes no other partition along."""
         try:
-            seat.worker.close()
+            owned.worker.close()
         except OSError as error:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
 
 
-def _pass_by_unreadable(seat: Seat) -> bool:
+def _pass_by_unreadable(owned: OwnedPartition) -> bool:
     """Go past records that the log cannot give, if an operator has decided so: they are never fetched to be skipped."""
-    machine, offset = seat.worker.machine, seat.unreadable_offset
+    machine, offset = owned.worker.machine, owned.unreadable_offset
     if offset is not None and offset == machine.next_offset < (end := machine.position.skips.end_from(offset)):
         machine.apply([], offset, to_position=end)
         machine.commit(None)
-        seat.unreadable_offset = None
-    return seat.unreadable_offset is None
+        owned.unreadable_offset = None
+    return owned.unreadable_offset is None

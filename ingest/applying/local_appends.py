@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.applying.owned_partition import Beside, Seat
+from ingest.applying.owned_partition import LocalAppends, OwnedPartition
 from ingest.applying.worker import HeadersOf
 from ingest.log import LogRecord
 
 
-async def apply_beside(
-    seat: Seat, beside: Beside, records: Sequence[LogRecord], end: int, headers_of: HeadersOf
+async def apply_fetched(
+    owned: OwnedPartition, local_appends: LocalAppends, records: Sequence[LogRecord], end: int, headers_of: HeadersOf
 ) -> None:
     """Apply what a fetch gave up to where own appends stand, let those be applied from memory, and so on.
 
     What was fetched was read before the appends that are sent from now on. So once those under way have settled, it is
     known which of the records are own ones.
     """
-    await beside.settled()
+    await local_appends.settled()
     while True:
-        await beside.idle()
-        if beside.in_trouble:
-            await beside.advance_carefully()
-            await beside.idle()
-        start, own = seat.worker.machine.next_offset, beside.first_offset
+        await local_appends.idle()
+        if local_appends.in_trouble:
+            await local_appends.advance_carefully()
+            await local_appends.idle()
+        start, own = owned.worker.machine.next_offset, local_appends.first_offset
         until = end if own is None else min(end, own)
         if start >= until:
             return
         mine = [record for record in records if start <= record[0] < until]
-        beside.hold()
+        local_appends.hold()
         try:
-            await seat.worker.apply(mine, start, until, headers_of)
+            await owned.worker.apply(mine, start, until, headers_of)
         finally:
-            beside.release()
+            local_appends.release()

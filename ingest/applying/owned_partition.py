@@ -28,8 +28,8 @@ def no_room(_size: int) -> bool:
     return False
 
 
-class Beside(Protocol):
-    """Who applies this process's own appends from memory, beside the consumer: the RESP server's lane."""
+class LocalAppends(Protocol):
+    """Who applies this process's own appends from memory, beside the consumer: the RESP server's write pipeline."""
 
     @property
     def first_offset(self) -> int | None:
@@ -84,7 +84,7 @@ def _is_another() -> bool:
 
 
 @dataclass(slots=True)
-class Seat:
+class OwnedPartition:
     """One owned partition.
 
     Attributes:
@@ -101,7 +101,7 @@ class Seat:
         waits_for_room: it waits, with its store open, because the guard says that the disk is full.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
-        beside: who applies own appends from memory; None when nobody does.
+        local_appends: who applies own appends from memory; None when nobody does.
         pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
         stop: lets the consumer set the partition aside, for a reason that has to do with its store.
         is_still_damaged: whether the store in which damage was met is still the one to be opened.
@@ -121,7 +121,7 @@ class Seat:
     waits_for_room: bool = False
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
-    beside: Beside | None = None
+    local_appends: LocalAppends | None = None
     pass_by: Callable[[int, int], None] = _nobody_reads
     stop: Callable[[str], None] = _nobody_applies
     is_still_damaged: Callable[[], bool] = _is_another

@@ -11,7 +11,7 @@ import structlog
 from engine.errors import CommandError
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import now_ms
 from ingest.errors import LogUnavailableError
 from ingest.events import encode
@@ -35,13 +35,13 @@ class Ticker:
 
     Args:
         log: started.
-        seats: the owned partitions.
+        partitions: the owned partitions.
     """
 
-    def __init__(self, log: Log, seats: Mapping[int, Seat]) -> None:
+    def __init__(self, log: Log, partitions: Mapping[int, OwnedPartition]) -> None:
         self._log = log
-        self._seats = seats
-        self._outlooks: dict[int, _Outlook] = {partition: _Outlook() for partition in seats}
+        self._partitions = partitions
+        self._outlooks: dict[int, _Outlook] = {partition: _Outlook() for partition in partitions}
 
     async def run(self, may_expire: Callable[[], bool]) -> None:
         """Tick until cancelled, while keys may die by themselves."""
@@ -52,25 +52,25 @@ class Ticker:
 
     async def look(self, wall_ms: int, may_expire: Callable[[], bool] = lambda: True) -> None:
         """Tick where something is due at `wall_ms`, while keys may die by themselves."""
-        for partition, seat in self._seats.items():
+        for partition, owned in self._partitions.items():
             try:
-                if seat.condition is Condition.RUNNING and self._outlooks[partition].is_due(seat, wall_ms):
-                    await self._tick(partition, seat, may_expire)
+                if owned.condition is Condition.RUNNING and self._outlooks[partition].is_due(owned, wall_ms):
+                    await self._tick(partition, owned, may_expire)
             except (LogUnavailableError, CommandError):
                 pass  # the consumer finds out as well, or stops the partition, and says so
             except Exception:
                 logger.exception("tick_failed", partition=partition)
 
-    async def _tick(self, partition: int, seat: Seat, may_expire: Callable[[], bool]) -> None:
+    async def _tick(self, partition: int, owned: OwnedPartition, may_expire: Callable[[], bool]) -> None:
         """What stands in the log and is not applied will move the clock by itself."""
         end = await self._log.end_offset(partition)
-        position = seat.committed
-        if position is None or position.next_offset < end or seat.condition is not Condition.RUNNING:
+        position = owned.committed
+        if position is None or position.next_offset < end or owned.condition is not Condition.RUNNING:
             return
         if not may_expire():  # any more: the log took its time to say where it ends
             return
-        if seat.beside is not None:
-            seat.beside.tick_when_idle()
+        if owned.local_appends is not None:
+            owned.local_appends.tick_when_idle()
         else:
             await self._log.append([Entry(partition, None, TICK)])
 
@@ -89,16 +89,16 @@ class _Outlook:
         self._looked_ms = 0
         self._is_due = False
 
-    def is_due(self, seat: Seat, wall_ms: int) -> bool:
+    def is_due(self, owned: OwnedPartition, wall_ms: int) -> bool:
         """Look, in an open partition."""
-        position = seat.worker.machine.position
+        position = owned.worker.machine.position
         if position.next_offset != self._offset:
             self._offset, self._looked_ms, self._is_due = position.next_offset, position.clock_ms, False
             if wall_ms - position.clock_ms > _CATCHING_UP_MS:
                 return False  # or back after a while without an event: then the next look tells
         if not self._is_due and wall_ms > self._looked_ms:
             start, end = pack_u64(self._looked_ms + 1), pack_u64(wall_ms + 1)
-            with seat.reading():
-                self._is_due = next(seat.worker.store.scan(EXPIRY_CF, start, end), None) is not None
+            with owned.reading():
+                self._is_due = next(owned.worker.store.scan(EXPIRY_CF, start, end), None) is not None
             self._looked_ms = wall_ms
         return self._is_due

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from ingest.applying.append_probe import AppendProbe
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log import Log
@@ -28,7 +28,7 @@ class Watch:
 
     Args:
         log: started.
-        seats: the owned partitions.
+        partitions: the owned partitions.
         observer: told of the lag.
         identity_seconds: how often the log is held against the state, to notice another one in its place.
 
@@ -37,15 +37,17 @@ class Watch:
         heard_at: when the log last answered, on the monotonic clock; 0 before it did.
     """
 
-    def __init__(self, log: Log, seats: Mapping[int, Seat], observer: Observer, identity_seconds: float) -> None:
+    def __init__(
+        self, log: Log, partitions: Mapping[int, OwnedPartition], observer: Observer, identity_seconds: float
+    ) -> None:
         self.mismatches: dict[int, str] = {}
         self.heard_at = 0.0
         self._ends: dict[int, int] = {}
         self._log = log
-        self._seats = seats
+        self._partitions = partitions
         self._observer = observer
         self._identity_seconds = identity_seconds
-        self._probe = AppendProbe(log, seats)
+        self._probe = AppendProbe(log, partitions)
         self._identity_at = monotonic() + identity_seconds
         self._commit_at = monotonic() + _COMMIT_SECONDS
         self._begin_at = 0.0
@@ -83,54 +85,56 @@ class Watch:
 
     async def commit(self) -> None:
         """Tell lag tools how far the partitions are."""
-        positions = {partition: seat.committed for partition, seat in self._seats.items() if seat.worker.is_open}
+        positions = {
+            partition: owned.committed for partition, owned in self._partitions.items() if owned.worker.is_open
+        }
         await self._log.commit(
             {partition: position.next_offset for partition, position in positions.items() if position is not None}
         )
 
     async def _report_lag(self) -> None:
-        for partition, seat in self._seats.items():
+        for partition, owned in self._partitions.items():
             end = await self._log.end_offset(partition)
             self.heard_at = monotonic()
             if end != self._ends.get(partition):  # what was seen behind it then has come since: nothing holds it up
                 self._ends[partition] = end
-                seat.held_up_since = 0.0
-            position = seat.committed
+                owned.held_up_since = 0.0
+            position = owned.committed
             if position is None:
                 continue
             events = max(0, end - position.next_offset)
             if not events:
-                seat.caught_up_ms = now_ms()
-                await self._look_beyond(partition, seat, end)
-            since_ms = max(position.clock_ms, seat.caught_up_ms)
+                owned.caught_up_ms = now_ms()
+                await self._look_beyond(partition, owned, end)
+            since_ms = max(position.clock_ms, owned.caught_up_ms)
             self._observer.lag(partition, events, max(0.0, (now_ms() - since_ms) / 1000) if events else 0.0)
 
-    async def _look_beyond(self, partition: int, seat: Seat, end: int) -> None:
+    async def _look_beyond(self, partition: int, owned: OwnedPartition, end: int) -> None:
         """Note since when records stand behind the end: somebody's transaction is open, and the log stands still."""
         if await self._log.high_watermark(partition) <= end:
-            seat.held_up_since = 0.0
-        elif not seat.held_up_since:
-            seat.held_up_since = monotonic()
+            owned.held_up_since = 0.0
+        elif not owned.held_up_since:
+            owned.held_up_since = monotonic()
 
     async def _report_begins(self) -> None:
         """Note where the log begins: a state does not miss what was cut off before it, but a replay does."""
-        for partition, seat in self._seats.items():
+        for partition, owned in self._partitions.items():
             begin = await self._log.begin_offset(partition)
-            if begin > (seat.begin_offset or 0):
+            if begin > (owned.begin_offset or 0):
                 logger.warning(
                     "log_cut",
                     partition=partition,
                     begin_offset=begin,
                     hint="the state cannot be built again from this log: keep copies of it",
                 )
-            seat.begin_offset = begin
+            owned.begin_offset = begin
 
     async def _check_identity(self) -> None:
-        for partition, seat in self._seats.items():
-            if seat.condition is not Condition.RUNNING:
+        for partition, owned in self._partitions.items():
+            if owned.condition is not Condition.RUNNING:
                 continue
             try:
-                await seat.worker.check()
+                await owned.worker.check()
             except LogUnavailableError:
                 return
             except LogMismatchError as error:

@@ -24,7 +24,7 @@ from engine.store.store import Store
 from engine.tables.system import Home, Retimes, retime_changes
 from ingest.applying.patience import patience
 from ingest.applying.slices import Slices
-from ingest.dead_letters.letter import DeadLetter, DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
 from ingest.errors import RecordHeldError
 from ingest.events import decode
 from ingest.log import Headers, Log, LogRecord

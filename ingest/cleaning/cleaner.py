@@ -31,7 +31,7 @@ from engine.errors import StoreBusyError, named_error
 from engine.store.failures import damaged
 from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
-from ingest.applying.owned_partition import HasRoom, Seat, no_room
+from ingest.applying.owned_partition import HasRoom, OwnedPartition, no_room
 from ingest.applying.ticker import Ticker
 from ingest.cleaning.chores import Allowance, Job
 from ingest.cleaning.compactor import Compactor
@@ -100,7 +100,7 @@ class Cleaner:
 
     Args:
         log: where ticks go; started.
-        seats: the owned partitions.
+        partitions: the owned partitions.
         observer: told of every slice that did something.
         set_aside: called when a partition's store cannot be gone on with.
         settings: how much, how often.
@@ -110,13 +110,13 @@ class Cleaner:
     def __init__(
         self,
         log: Log,
-        seats: Mapping[int, Seat],
+        partitions: Mapping[int, OwnedPartition],
         observer: Observer,
         set_aside: SetAside,
         settings: CleaningSettings | None = None,
         has_room: HasRoom = no_room,
     ) -> None:
-        self._seats = seats
+        self._partitions = partitions
         self._observer = observer
         self._set_aside = set_aside
         self._settings = settings or CleaningSettings()
@@ -124,11 +124,11 @@ class Cleaner:
         self._may_expire: MayExpire = _always
         self._has_room = has_room
         self._jobs: dict[int, Job] = {}
-        self._turns = deque(seats)
+        self._turns = deque(partitions)
         self._elements = Allowance(self._settings.elements_per_s, monotonic())
-        self._ticker = Ticker(log, seats)
+        self._ticker = Ticker(log, partitions)
         bytes_per_s = self._settings.compaction_bytes_per_s
-        self._compactor = Compactor(seats, self.job, observer, self.failed, bytes_per_s, has_room)
+        self._compactor = Compactor(partitions, self.job, observer, self.failed, bytes_per_s, has_room)
 
     def serve(self, tell: Tell, may_expire: MayExpire) -> None:
         """Before `run`: let a server hear what expires, and say whether anything may."""
@@ -205,15 +205,15 @@ class Cleaner:
         Raises:
             CorruptionError: how far it has come cannot be read.
         """
-        seat = self._seats[partition]
-        may_write = seat.condition is Condition.RUNNING or (seat.waits_for_room and self._has_room(0))
-        if not may_write or not seat.worker.is_open:
+        owned = self._partitions[partition]
+        may_write = owned.condition is Condition.RUNNING or (owned.waits_for_room and self._has_room(0))
+        if not may_write or not owned.worker.is_open:
             self._jobs.pop(partition, None)
             return None
-        machine = seat.worker.machine
+        machine = owned.worker.machine
         job = self._jobs.get(partition)
         if job is None or job.machine is not machine:
-            job = self._jobs[partition] = Job(machine, seat.worker.store)
+            job = self._jobs[partition] = Job(machine, owned.worker.store)
         return job if machine.is_settled and not machine.is_held else None
 
     def failed(self, partition: int, error: Exception) -> None:
@@ -225,7 +225,7 @@ class Cleaner:
         self._jobs.pop(partition, None)
         if is_damage(error):
             reason = str(damaged(error))
-            self._seats[partition].note_damage()
+            self._partitions[partition].note_damage()
         else:
             reason = f"cleaning failed: {named_error(error)}"
             logger.error("cleaning_failed", partition=partition, exc_info=error)

@@ -13,7 +13,7 @@ import structlog
 
 from engine.store.rocks import RocksStore
 from engine.tables.compaction_notes import Range
-from ingest.applying.owned_partition import HasRoom, Seat
+from ingest.applying.owned_partition import HasRoom, OwnedPartition
 from ingest.cleaning.chores import Job
 from ingest.reporting.observer import Cleaned, Observer
 
@@ -27,7 +27,7 @@ class Compactor:
     """Compacts what the reclaimers of a process have noted: one range at a time, of whichever partition.
 
     Args:
-        seats: the owned partitions.
+        partitions: the owned partitions.
         job_of: the cleaning of a partition that can be cleaned now.
         observer: told of every range.
         failed: takes a partition whose store cannot be gone on with, and why.
@@ -37,14 +37,14 @@ class Compactor:
 
     def __init__(
         self,
-        seats: Mapping[int, Seat],
+        partitions: Mapping[int, OwnedPartition],
         job_of: Callable[[int], Job | None],
         observer: Observer,
         failed: Callable[[int, Exception], None],
         bytes_per_s: int,
         has_room: HasRoom,
     ) -> None:
-        self._seats = seats
+        self._partitions = partitions
         self._job_of = job_of
         self._observer = observer
         self._failed = failed
@@ -57,7 +57,7 @@ class Compactor:
         self._stopping.clear()
         try:
             while True:
-                done = [await self._look(partition) for partition in self._seats]
+                done = [await self._look(partition) for partition in self._partitions]
                 if not any(done):
                     await asyncio.sleep(_LOOK_SECONDS)
         finally:
@@ -80,10 +80,10 @@ class Compactor:
             job.may_have_ranges = bool(waiting)
             job.ranges_waiting = len(waiting)
             job.compactions += 1
-            spent = waiting[job.compactions % len(waiting)] if waiting else None
-            if spent is None or not await self._compact(partition, job, spent):
+            deleted = waiting[job.compactions % len(waiting)] if waiting else None
+            if deleted is None or not await self._compact(partition, job, deleted):
                 return False
-            is_done = job.reclaimer.compacted(spent)
+            is_done = job.reclaimer.compacted(deleted)
         except Exception as error:  # noqa: BLE001 - the partition is stopped with it
             self._failed(partition, error)
             return False
@@ -91,23 +91,23 @@ class Compactor:
         self._observer.cleaned(partition, Cleaned(ranges=1, ranges_waiting=job.ranges_waiting))
         return is_done
 
-    async def _compact(self, partition: int, job: Job, spent: Range) -> bool:
+    async def _compact(self, partition: int, job: Job, deleted: Range) -> bool:
         """Whether it is done, and the store still the same."""
-        seat = self._seats[partition]
+        owned = self._partitions[partition]
         try:
             if isinstance(job.store, RocksStore) and not await asyncio.to_thread(
-                job.store.compact, *spent, partial(self._go_on, seat)
+                job.store.compact, *deleted, partial(self._go_on, owned)
             ):
                 return False
         except Exception as error:  # noqa: BLE001 - such as a full disk: the state is unharmed
             job.compact_at = monotonic() + _RETRY_SECONDS
-            logger.warning("compaction_failed", partition=partition, column_family=spent[0], error=str(error))
+            logger.warning("compaction_failed", partition=partition, column_family=deleted[0], error=str(error))
             return False
-        return seat.worker.is_open and seat.worker.store is job.store
+        return owned.worker.is_open and owned.worker.store is job.store
 
     def _wants_flush(self, partition: int, job: Job) -> bool:
         """Whether a partition that waits for room has deleted all that it can, and has room to write that to files."""
-        if not self._seats[partition].waits_for_room:
+        if not self._partitions[partition].waits_for_room:
             job.is_flushed = False
         elif not job.is_flushed and not job.is_behind and isinstance(job.store, RocksStore):
             return self._has_room(job.store.wal_bytes())
@@ -129,8 +129,8 @@ class Compactor:
             return False
         return True
 
-    def _go_on(self, seat: Seat, piece_bytes: int) -> bool:
+    def _go_on(self, owned: OwnedPartition, piece_bytes: int) -> bool:
         """In the thread, after each piece: wait as long as the limit wants."""
         if self._stopping.wait(piece_bytes / self._bytes_per_s if self._bytes_per_s else 0.0):
             return False
-        return not seat.waits_for_room or self._has_room(piece_bytes)
+        return not owned.waits_for_room or self._has_room(piece_bytes)

@@ -9,9 +9,9 @@ from math import inf
 from typing import Any, Final
 
 from ingest.clock import now_ms
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import stored_letter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
-from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogDamagedError
 from ingest.log.embedded.chain import sum_of
 from ingest.log.embedded.embedded_log import LocalLog
@@ -46,7 +46,7 @@ _MARKED: Final = (
 _MARK: Final = "INSERT OR IGNORE INTO redriven VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
-class LocalLetters:
+class LocalDeadLetterSearch:
     """Those in the embedded log's file.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgpack import packb, unpackb
 
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import LogDamagedError
 from ingest.log.embedded.chain import sum_of
 from ingest.log.embedded.embedded_log import LocalLog

@@ -9,25 +9,25 @@ A letter that was sent again is marked, never removed:
 
 from __future__ import annotations
 
-from ingest.dead_letters.embedded_finding import LocalLetters
-from ingest.dead_letters.found import Letters
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
+from ingest.dead_letters.embedded_finding import LocalDeadLetterSearch
+from ingest.dead_letters.found import DeadLetterSearch
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.log.log import Log
 
 
-def open_letters(log: Log, dead_letters: DeadLetters) -> Letters:
+def open_search(log: Log, dead_letters: DeadLetters) -> DeadLetterSearch:
     """The letters of `log`, whose place is `dead_letters`; both are started before the first question.
 
     Raises:
         TypeError: neither the embedded log nor Kafka.
     """
     if isinstance(log, LocalLog):
-        return LocalLetters(log)
-    from ingest.dead_letters.kafka_finding import KafkaLetters  # noqa: PLC0415
+        return LocalDeadLetterSearch(log)
+    from ingest.dead_letters.kafka_finding import KafkaDeadLetterSearch  # noqa: PLC0415
     from ingest.dead_letters.kafka_store import KafkaDeadLetters  # noqa: PLC0415 - aiokafka takes 0.1 s to import
     from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 
     if isinstance(log, KafkaLog) and isinstance(dead_letters, KafkaDeadLetters):
-        return KafkaLetters(log, dead_letters)
+        return KafkaDeadLetterSearch(log, dead_letters)
     raise TypeError(f"no dead letters of {log!r}")

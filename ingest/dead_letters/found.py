@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.log.embedded.chain import OFFSET_MASK
 from ingest.log.log import Entry
 
@@ -67,7 +67,7 @@ class Again(NamedTuple):
     entry: Entry
 
 
-class Letters(Protocol):
+class DeadLetterSearch(Protocol):
     """The dead letters of one log, which is started, as are they."""
 
     async def newest(self, letters_max: int) -> list[Summary]:
@@ -79,7 +79,7 @@ class Letters(Protocol):
         ...
 
     async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
-        """Letters in the order of their positions, as many as fit into `PAGE_BYTES_MAX`; empty when there are no more.
+        """Dead letters in the order of their positions, up to `PAGE_BYTES_MAX`; empty when there are no more.
 
         Args:
             wanted: which.

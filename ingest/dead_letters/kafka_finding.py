@@ -9,9 +9,9 @@ from heapq import nlargest, nsmallest
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
-from ingest.dead_letters.letter import DeadLetter
 from ingest.log.kafka.appender import Outgoing
 from ingest.log.kafka.kafka_log import KafkaLog
 from ingest.log.log import check_entries
@@ -35,7 +35,7 @@ class _At(NamedTuple):
     size: int
 
 
-class KafkaLetters:
+class KafkaDeadLetterSearch:
     """Those in the dead-letter topic.
 
     Its order is that of arrival. So for letters by their positions it is read from its begin, except for one alone:

@@ -16,7 +16,7 @@ from typing import Final
 
 from structlog import get_logger
 
-from ingest.dead_letters.letter import TRUNCATED, DeadLetter
+from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
 from ingest.errors import LogUnavailableError, RecordTooLargeError
 from ingest.log.kafka.appender import Outgoing
 from ingest.log.kafka.kafka_log import KafkaLog

@@ -11,8 +11,8 @@ for a position; in the topic the headers tell that two are the same.
 
 from __future__ import annotations
 
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.dead_letters.letter import DeadLetters
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.log.log import Log
 

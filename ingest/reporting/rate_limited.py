@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 
-class Seldom:
+class RateLimitedLog:
     """Says when the next line may be written, and how many were left out since the last one.
 
     Args:

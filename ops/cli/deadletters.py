@@ -13,8 +13,8 @@ from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, pri
 from ops.config import ConfigError, Settings
 
 if TYPE_CHECKING:
+    from ingest.dead_letters.dead_letter import DeadLetter
     from ingest.dead_letters.found import Found, Summary, Wanted, Went
-    from ingest.dead_letters.letter import DeadLetter
     from ops.dead_letters.resend import Outcome
 
 _DATE_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999

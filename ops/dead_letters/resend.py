@@ -23,9 +23,9 @@ from engine.apply.machine import Machine
 from engine.errors import EventError, PartitionStoppedError
 from engine.store.memory import MemoryStore
 from ingest.clock import now_ms
-from ingest.dead_letters.finding import open_letters
-from ingest.dead_letters.found import Again, Found, Letters, Wanted, Went
-from ingest.dead_letters.letter import TRUNCATED, DeadLetter
+from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
+from ingest.dead_letters.finding import open_search
+from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, Went
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.errors import CrossSlotError, RecordTooLargeError
 from ingest.events import decode
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[Log, Letters]]:
+async def opened(settings: Settings) -> AsyncIterator[tuple[Log, DeadLetterSearch]]:
     """The log of the settings and its dead letters, started; a log that is not there is not created.
 
     Raises:
@@ -96,14 +96,14 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Log, Letters]]:
         dead_letters = open_dead_letters(log)
         await dead_letters.start()
         try:
-            yield log, open_letters(log, dead_letters)
+            yield log, open_search(log, dead_letters)
         finally:
             await dead_letters.close()
     finally:
         await log.close()
 
 
-async def all_pages(letters: Letters, wanted: Wanted) -> AsyncIterator[list[Found]]:
+async def all_pages(letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[list[Found]]:
     """The wanted letters in the order of their positions, page by page."""
     after = (-1, -1)
     while page := await letters.page(wanted, after):
@@ -224,7 +224,7 @@ async def redrive(
                 await _do(batch, plans, settings, letters, say, dry_run=dry_run)
 
 
-async def _plans(settings: Settings, log: Log, letters: Letters, wanted: Wanted) -> AsyncIterator[_Plan]:
+async def _plans(settings: Settings, log: Log, letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[_Plan]:
     """All letters of the log: those that are not wanted tell what was never applied."""
     async for page in all_pages(letters, Wanted()):
         for letter, went in page:
@@ -279,7 +279,7 @@ async def _do(
     batch: list[Found],
     plans: dict[Place, _Plan],
     settings: Settings,
-    letters: Letters,
+    letters: DeadLetterSearch,
     say: Callable[[Outcome], None],
     *,
     dry_run: bool,

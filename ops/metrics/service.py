@@ -14,13 +14,13 @@ import structlog
 from engine.apply.records import Applied
 from engine.errors import CommandError
 from engine.store.rocks import RocksStore, SharedMemory
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.log import Log
 from ingest.reporting.distribution import APPLY_SECONDS, Distribution
 from ingest.reporting.observer import Cleaned, Condition
-from ingest.reporting.rate_limited import Seldom
+from ingest.reporting.rate_limited import RateLimitedLog
 from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
 from ops.metrics.counts import PartitionCounts, add_latency
@@ -53,7 +53,7 @@ class Watched:
 
     Attributes:
         settings: of the process.
-        seats: of the owned partitions.
+        partitions: of the owned partitions.
         log: that is applied.
         server: for Redis clients; None when there is none.
         readiness: what `/readyz` answers.
@@ -62,7 +62,7 @@ class Watched:
     """
 
     settings: Settings
-    seats: Mapping[int, Seat]
+    partitions: Mapping[int, OwnedPartition]
     log: Log
     server: Server | None
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
@@ -81,7 +81,7 @@ class Metrics:
         self.counts: dict[int, PartitionCounts] = {}
         self._watched: Watched | None = None
         self._memory: SharedMemory | None = None  # of the first store that was open; all share it
-        self._rejections = Seldom()
+        self._rejections = RateLimitedLog()
         self._batch = Distribution(BATCH_RECORDS)
         self._seconds = Distribution(APPLY_SECONDS)
         self._latency = Distribution(LATENCY_SECONDS)
@@ -91,7 +91,7 @@ class Metrics:
     def watch(self, watched: Watched) -> None:
         """Let scrapes read these."""
         self._watched = watched
-        for partition in watched.seats:
+        for partition in watched.partitions:
             self._of(partition)
 
     async def run(self) -> None:
@@ -150,7 +150,7 @@ class Metrics:
         counts = self._of(partition)
         counts.condition = condition
         if condition is Condition.STOPPED and self._watched is not None:  # the store is closed next, and forgets
-            counts.store_errors += store_errors(self._watched.seats[partition].worker)
+            counts.store_errors += store_errors(self._watched.partitions[partition].worker)
         log = logger.info if condition is Condition.RUNNING else logger.error
         log("partition", partition=partition, condition=str(condition), reason=reason)
 
@@ -168,16 +168,16 @@ class Metrics:
     # ------------------------------------------------------------------ inside
 
     async def _read(self, readings: Readings, watched: Watched, slices: Slices) -> None:
-        for partition, seat in watched.seats.items():
-            worker = seat.worker
+        for partition, owned in watched.partitions.items():
+            worker = owned.worker
             errors = self._of(partition).store_errors + store_errors(worker)
             readings.add("rocksdb_background_errors_total", errors, str(partition))
             failing = bool(watched.log.append_counts.failure_of(partition))
             readings.add("log_append_failing", failing, str(partition))
-            if seat.begin_offset is not None:
-                readings.add("log_begin_offset", seat.begin_offset, str(partition))
+            if owned.begin_offset is not None:
+                readings.add("log_begin_offset", owned.begin_offset, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile
-                with suppress(CommandError), seat.reading():  # it is stopped then, and its condition tells
+                with suppress(CommandError), owned.reading():  # it is stopped then, and its condition tells
                     read_partition(readings, partition, worker)
                 if self._memory is None and isinstance(worker.store, RocksStore):
                     self._memory = worker.store.memory
@@ -186,7 +186,7 @@ class Metrics:
             read_memory(readings, self._memory, watched.settings)
             await slices.pause()
         if watched.ownership is not None:
-            read_owners(readings, watched.ownership, watched.seats)
+            read_owners(readings, watched.ownership, watched.partitions)
         read_log(readings, watched.log, watched.dead_letters)
         read_process(readings, watched.settings)
         await slices.pause()

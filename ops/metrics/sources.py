@@ -26,7 +26,7 @@ from engine.tables.system import RULES
 from ingest.applying.ownership import Ownership
 from ingest.applying.worker import Worker
 from ingest.clock import WALL, now_ms
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.log import Log
 from ingest.log.embedded.embedded_log import LocalLog
 from ingest.reporting.observer import Condition
@@ -221,8 +221,8 @@ def read_clients(readings: Readings, server: Server) -> None:
     readings.add("resp_clients_cut_off_total", stats.evicted_clients, "all")
     readings.add_distribution("resp_request_seconds", stats.request_seconds)
     readings.add_distribution("resp_write_seconds", stats.write_seconds)
-    for partition, lane in server.lanes.items():
-        readings.add("resp_pending_writes", lane.pending_events, str(partition))
+    for partition, pipeline in server.pipelines.items():
+        readings.add("resp_pending_writes", pipeline.pending_events, str(partition))
     for plan in server.plans.by_name.values():
         if plan.calls or plan.rejected:
             values = {

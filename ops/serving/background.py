@@ -23,11 +23,11 @@ async def cleaning(
     settings: Settings, log: Log, consumer: Consumer, observer: Observer, resp: Server | None, has_room: HasRoom
 ) -> AsyncIterator[None]:
     """Clean what `consumer`, which is open, applies, and scrub its log, while the block runs."""
-    cleaner = Cleaner(log, consumer.seats, observer, consumer.set_aside, cleaning_settings(settings), has_room)
+    cleaner = Cleaner(log, consumer.partitions, observer, consumer.set_aside, cleaning_settings(settings), has_room)
     if resp is not None:
         cleaner.serve(resp.swept, lambda: resp.may_expire)
-        for seat in consumer.seats.values():
-            seat.worker.tell_swept = resp.swept
+        for owned in consumer.partitions.values():
+            owned.worker.tell_swept = resp.swept
     tasks = [asyncio.create_task(cleaner.run())]
     if isinstance(log, LocalLog) and (settings.dead_letters_max or settings.dead_letters_days):
         kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)

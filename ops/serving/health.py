@@ -12,10 +12,10 @@ from time import monotonic
 from typing import Any, Final
 
 from ingest.applying.consumer import Consumer
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
 from ingest.clock import WALL
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.log import Log
 from ingest.reporting.observer import Condition
 from ingest.reporting.wording import counted
@@ -99,7 +99,7 @@ class Health:
 
     def partitions(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
-        return [self._partition(partition, seat) for partition, seat in self._consumer.seats.items()]
+        return [self._partition(partition, owned) for partition, owned in self._consumer.partitions.items()]
 
     def catching_up(self) -> list[PartitionHealth]:
         """The partitions that are being opened or are behind: with time they will be ready, and nothing else helps."""
@@ -127,14 +127,14 @@ class Health:
     def _warnings(self) -> list[str]:
         """What is wrong with the log and keeps nobody from applying it."""
         cut = [
-            f"partition {partition} begins at offset {seat.begin_offset}: the state cannot be built again from it"
-            for partition, seat in self._consumer.seats.items()
-            if seat.begin_offset
+            f"partition {partition} begins at offset {owned.begin_offset}: the state cannot be built again from it"
+            for partition, owned in self._consumer.partitions.items()
+            if owned.begin_offset
         ]
         ahead = [
             f"the clock of partition {partition} is {ahead_ms / 1000:.0f} s ahead of the wall clock: keys die too early"
             f" and then none does; `slotlog clock set {partition}` sets it back"
-            for partition, ahead_ms in clocks_ahead(self._consumer.seats).items()
+            for partition, ahead_ms in clocks_ahead(self._consumer.partitions).items()
         ]
         owned = self.ownership.warnings() if self.ownership is not None else []
         return [*cut, *ahead, *owned, *self._concerns()]
@@ -149,21 +149,21 @@ class Health:
             self._disk = await asyncio.to_thread(self._probe, self._settings.data, self._settings.free_bytes_min)
         return self._disk
 
-    def _partition(self, partition: int, seat: Seat) -> PartitionHealth:
+    def _partition(self, partition: int, owned: OwnedPartition) -> PartitionHealth:
         lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
-        reason = seat.reason
+        reason = owned.reason
         if self.stopping:
             reason = "slotlog is shutting down"
-        elif seat.condition is Condition.RUNNING and lag is None:
+        elif owned.condition is Condition.RUNNING and lag is None:
             reason = "how far it is behind is not known yet"
-        elif seat.condition is Condition.RUNNING and lag is not None and lag > lag_max:
+        elif owned.condition is Condition.RUNNING and lag is not None and lag > lag_max:
             reason = f"{counted(lag, 'event')} behind the log, more than {lag_max}"
-        elif seat.held_up_since and (held_seconds := monotonic() - seat.held_up_since) > _HELD_UP_SECONDS:
+        elif owned.held_up_since and (held_seconds := monotonic() - owned.held_up_since) > _HELD_UP_SECONDS:
             reason = f"the log stands still: somebody's transaction has been open for {held_seconds:.0f} s"
         elif not reason and (failure := self._log.append_counts.failure_of(partition)):
             reason = f"the last append failed, so that nothing can be written: {failure}"
-        ready = seat.condition is Condition.RUNNING and not reason
-        return PartitionHealth(partition, str(seat.condition), ready, lag, reason)
+        ready = owned.condition is Condition.RUNNING and not reason
+        return PartitionHealth(partition, str(owned.condition), ready, lag, reason)
 
 
 def unwritable(data: Path, free_bytes_min: int) -> str:

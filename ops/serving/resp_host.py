@@ -66,7 +66,7 @@ class ServiceHost:
 
     def disk_bytes(self) -> int:
         """Of RocksDB's files and write-ahead logs."""
-        stores = [seat.worker.store for seat in self._service.consumer.seats.values() if seat.worker.is_open]
+        stores = [owned.worker.store for owned in self._service.consumer.partitions.values() if owned.worker.is_open]
         return sum(
             sum(store.disk_bytes().values()) + store.wal_bytes() for store in stores if isinstance(store, RocksStore)
         )

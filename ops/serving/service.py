@@ -16,7 +16,7 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.ownership import Ownership
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
-from ingest.dead_letters.finding import open_letters
+from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.errors import LogUnavailableError
 from ingest.log import Log, open_log
@@ -91,12 +91,12 @@ class Service:
             has_room=self._has_room,
         )
         self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
-        self._clock.watch(self.consumer.seats)
+        self._clock.watch(self.consumer.partitions)
         self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
         self._health.ownership = self.ownership
         self._health.dead_letters = self._dead_letters
         if self.resp is not None:
-            self.resp.attach(self.consumer.seats)
+            self.resp.attach(self.consumer.partitions)
 
     @property
     def _observer(self) -> Observer:
@@ -144,8 +144,8 @@ class Service:
         measuring = asyncio.create_task(self.metrics.run())
         try:
             readiness = self._health.readiness
-            seats, letters = self.consumer.seats, self._dead_letters
-            self.metrics.watch(Watched(settings, seats, self._log, self.resp, readiness, self.ownership, letters))
+            partitions, letters = self.consumer.partitions, self._dead_letters
+            self.metrics.watch(Watched(settings, partitions, self._log, self.resp, readiness, self.ownership, letters))
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
@@ -238,7 +238,7 @@ class Service:
             )
         from ops.serving.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
-        status = Status(self, self._health.readiness, open_letters(self._log, self._dead_letters))
+        status = Status(self, self._health.readiness, open_search(self._log, self._dead_letters))
         password = self.settings.http_password.get_secret_value()
         self.http = HttpServer(self.metrics.exposition, self._health, status, password)
         try:

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from engine.errors import CorruptionError
 from engine.store.rocks import RocksStore
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import now_ms
-from ingest.dead_letters.found import Letters, Summary
+from ingest.dead_letters.found import DeadLetterSearch, Summary
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import parse_address
 from ops.metrics.counts import PartitionCounts
@@ -48,7 +48,9 @@ class Status:
         letters: the dead letters of its log.
     """
 
-    def __init__(self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], letters: Letters) -> None:
+    def __init__(
+        self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], letters: DeadLetterSearch
+    ) -> None:
         self._service = service
         self._readiness = readiness
         self._letters = letters
@@ -105,7 +107,7 @@ class Status:
                 {
                     **health,
                     "reason": shown_reason(health["reason"]),
-                    **self._counts(health["partition"], service.consumer.seats[health["partition"]]),
+                    **self._counts(health["partition"], service.consumer.partitions[health["partition"]]),
                 }
                 for health in readiness["partitions"]
             ],
@@ -119,12 +121,12 @@ class Status:
         for _ in range(min(owned, max(_MEASURED_AT_ONCE, owned // 16)) if self._bytes else owned):
             self._measured.rotate(-1)
             partition = self._measured[-1]
-            worker = self._service.consumer.seats[partition].worker
+            worker = self._service.consumer.partitions[partition].worker
             if worker.is_open and isinstance(worker.store, RocksStore):
                 self._bytes[partition] = sum(worker.store.disk_bytes().values()) + worker.store.wal_bytes()
 
-    def _counts(self, partition: int, seat: Seat) -> dict[str, int | None]:
-        worker, position = seat.worker, seat.committed
+    def _counts(self, partition: int, owned: OwnedPartition) -> dict[str, int | None]:
+        worker, position = owned.worker, owned.committed
         counts = self._service.metrics.counts.get(partition) or PartitionCounts()
         if worker.is_open:
             self._keys[partition] = sum(worker.machine.key_counts.values())

@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 
 from engine.tables.system import Retimes
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import WALL
 from ops.config import ConfigError, Settings
 
@@ -47,7 +47,7 @@ class ClockGuard:
         self._agreed = agreement(settings.data)
         self._keep_at = 0.0
         self._trouble = ""
-        self._seats: Mapping[int, Seat] = {}
+        self._partitions: Mapping[int, OwnedPartition] = {}
         self._ahead: dict[int, int] = {}
 
     def begin(self) -> None:
@@ -58,9 +58,9 @@ class ClockGuard:
                 WALL.expect((int(kept["boot_ms"]), int(kept["offset_ms"])))
         self.look()
 
-    def watch(self, seats: Mapping[int, Seat]) -> None:
+    def watch(self, partitions: Mapping[int, OwnedPartition]) -> None:
         """Tell of the clocks of these partitions as well, where they are ahead."""
-        self._seats = seats
+        self._partitions = partitions
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -77,7 +77,7 @@ class ClockGuard:
         elif self._trouble and not trouble:
             logger.warning("wall_clock_right_again", appends="taken")
         self._trouble = trouble
-        ahead = clocks_ahead(self._seats)
+        ahead = clocks_ahead(self._partitions)
         for partition in ahead.keys() - self._ahead.keys():
             seconds = ahead[partition] / 1000
             logger.warning(
@@ -147,10 +147,12 @@ def decided(data: Path, partition: int) -> Retimes:
     )
 
 
-def clocks_ahead(seats: Mapping[int, Seat]) -> dict[int, int]:
+def clocks_ahead(partitions: Mapping[int, OwnedPartition]) -> dict[int, int]:
     """The partitions whose clock is further ahead of the wall clock than a record's time may be, and how far, in ms."""
     now_ms = WALL.now_ms()
-    clocks = {partition: seat.committed.clock_ms - now_ms for partition, seat in seats.items() if seat.committed}
+    clocks = {
+        partition: owned.committed.clock_ms - now_ms for partition, owned in partitions.items() if owned.committed
+    }
     return {partition: ahead_ms for partition, ahead_ms in clocks.items() if ahead_ms > WALL.ahead_max_ms}
 
 

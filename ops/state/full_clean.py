@@ -108,8 +108,8 @@ def _compact(machine: Machine, store: RocksStore) -> None:
             store.compact(name, b"", _LAST_KEY, go_on)
     reclaimer = Reclaimer(machine, store)
     while ranges := reclaimer.ranges():
-        for spent in ranges:
-            reclaimer.compacted(spent)
+        for deleted in ranges:
+            reclaimer.compacted(deleted)
 
 
 def _bytes_of(store: RocksStore) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.apply.records import Touched
+from engine.apply.records import Modified
 from engine.commands.registry import SPECS, Spec, keys_of
 from engine.errors import WRONG_TYPE, CommandError, DueError
 from engine.model import LIST, NONE, SET, TYPE_NAMES, ZSET
@@ -37,7 +37,7 @@ from resp.writes.stopping import about_keys
 if TYPE_CHECKING:
     from resp.clients.session import Session
     from resp.server import Server
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 UNBLOCKED: Final = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 _LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"]}
@@ -77,16 +77,16 @@ class Blocked:
         Raises:
             CommandError: a key holds another type, or there are too many; in the coroutine: the pop failed.
         """
-        lane = self._server.lane_of(wish.keys)
-        refusal = lane.refusal(write=True)
+        pipeline = self._server.pipeline_of(wish.keys)
+        refusal = pipeline.refusal(write=True)
         if refusal is not None:
             raise about_keys(refusal, self._server.partitions)
         name, *args = wish.event
-        entry = event_entry(lane.partition, name, args, keys_of(name, args), db=session.db)
+        entry = event_entry(pipeline.partition, name, args, keys_of(name, args), db=session.db)
         done = asyncio.get_running_loop().create_future()
-        waiter = Waiter(session, lane, session.db, wish, entry, timeout_s, done)
+        waiter = Waiter(session, pipeline, session.db, wish, entry, timeout_s, done)
         self._check_types(waiter)
-        waiter.places = [(lane.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
+        waiter.places = [(pipeline.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
         self._join(waiter)
         for place in waiter.places:
             self._serve(place)
@@ -120,7 +120,7 @@ class Blocked:
     def end(self) -> None:
         """The worker ends: nothing more is popped, and whoever waits is told so, once no pop is under way for it."""
         for waiter in self.waiters:
-            refusal = waiter.lane.refusal(write=True)
+            refusal = waiter.pipeline.refusal(write=True)
             if refusal is not None and waiter.popping is None and not waiter.done.done():
                 waiter.done.set_result(refusal)
 
@@ -129,24 +129,24 @@ class Blocked:
         if session.blocked is not None:
             self._leave(session.blocked)
 
-    def on_touched(self, lane: Lane, touched: Iterable[Touched]) -> None:
+    def on_modified(self, pipeline: WritePipeline, modified: Iterable[Modified]) -> None:
         """Keys were modified: who waits for them may be served."""
-        for _, db, _, _, _, key, _, type_after, _ in touched:
-            place = lane.partition, db, key
+        for _, db, _, _, _, key, _, type_after, _ in modified:
+            place = pipeline.partition, db, key
             if type_after != NONE and place in self._by_place:
                 self._serve(place)
 
-    def on_submitted(self, lane: Lane, item: Item) -> None:
+    def on_submitted(self, pipeline: WritePipeline, item: Item) -> None:
         """A write is on its way: send the pops for who waits for what it may fill right behind it."""
-        if lane.is_held:  # nobody can ask the state: they are served when the write is applied
+        if pipeline.is_held:  # nobody can ask the state: they are served when the write is applied
             return
         with self._server.slices.whole():
-            alone = lane.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
+            alone = pipeline.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
             is_swap = item.name == b"SWAPDB"
-            for fill in self._swapped(lane, item.args) if is_swap else fills_of(item.name, item.args, item.db):
-                place = lane.partition, fill.db, fill.key
+            for fill in self._swapped(pipeline, item.args) if is_swap else fills_of(item.name, item.args, item.db):
+                place = pipeline.partition, fill.db, fill.key
                 if place in self._by_place:
-                    type_code, elements = self._counted(lane, fill) if alone else (fill.type, fill.elements)
+                    type_code, elements = self._counted(pipeline, fill) if alone else (fill.type, fill.elements)
                     self._note(place, type_code, elements)
             if self._filled and not self._serving:  # else `_send` has come by here, with a move
                 self._serve_noted()
@@ -166,7 +166,7 @@ class Blocked:
         shaped = self._shaped(pop, reply) if pop.entry is not None else self._seen(waiter, reply)
         if shaped is not None and not waiter.done.done():
             waiter.done.set_result(shaped)
-        if waiter.lane.closing:
+        if waiter.pipeline.closing:
             self.end()
         if shaped is None or isinstance(shaped, CommandError):  # the element, if there is one, is for the next
             for place in waiter.places:
@@ -177,7 +177,7 @@ class Blocked:
     def _check_types(self, waiter: Waiter) -> None:
         """Redis looks at the keys up to the first that has elements; one of another type is an error."""
         for key in waiter.wish.keys:
-            type_code = self._type(waiter.lane, waiter.db, key)
+            type_code = self._type(waiter.pipeline, waiter.db, key)
             if type_code == waiter.wish.type:
                 return
             if type_code != NONE:
@@ -188,7 +188,7 @@ class Blocked:
         self.waiters[waiter] = None
         for place in waiter.places:
             self._by_place.setdefault(place, {})[waiter] = None
-        self._watch(waiter.lane)
+        self._watch(waiter.pipeline)
 
     def _leave(self, waiter: Waiter) -> None:
         if waiter not in self.waiters:
@@ -200,11 +200,11 @@ class Blocked:
             del at_place[waiter]
             if not at_place:
                 del self._by_place[place]
-        self._watch(waiter.lane)
+        self._watch(waiter.pipeline)
 
-    def _watch(self, lane: Lane) -> None:
+    def _watch(self, pipeline: WritePipeline) -> None:
         """Look at what is sent and applied while somebody waits."""
-        lane.on_submitted = self.on_submitted if self.any else None
+        pipeline.on_submitted = self.on_submitted if self.any else None
         self._server.witness()
 
     async def _time_out(self, waiter: Waiter) -> Reply:
@@ -215,8 +215,8 @@ class Blocked:
         """
         self._leave(waiter)
         for place in waiter.places:
-            await waiter.lane.free()
-            if waiter.is_free and self._length(waiter.lane, waiter.db, place[2], waiter.wish.type):
+            await waiter.pipeline.free()
+            if waiter.is_free and self._length(waiter.pipeline, waiter.db, place[2], waiter.wish.type):
                 self._send(waiter, place, early=False)
             if waiter.popping is not None:
                 await asyncio.wait((waiter.popping.done,))
@@ -229,17 +229,17 @@ class Blocked:
 
         Where a command is suspended in the partition, as soon as that is done.
         """
-        lane, slices = self._server.lanes[place[0]], self._server.slices
-        if lane.is_held:
+        pipeline, slices = self._server.pipelines[place[0]], self._server.slices
+        if pipeline.is_held:
             if slices.fiber is None:
                 slices.run(self._serve, place)
                 return
-            lane.seat.worker.gate.enter()
+            pipeline.owned.worker.gate.enter()
         with slices.whole():  # what is counted here must not change on the way
             waiters = self._by_place.get(place, {})
             first = next((waiter for waiter in waiters if waiter.is_free), None)
             if first is not None:
-                length = self._length(first.lane, place[1], place[2], first.wish.type)
+                length = self._length(first.pipeline, place[1], place[2], first.wish.type)
                 self._note(place, first.wish.type, length - self._popping.get(place, 0))
                 self._serve_noted(early=False)
 
@@ -281,11 +281,11 @@ class Blocked:
         """Whether its pop takes nothing though there are elements at `place`: another key of it holds another type."""
         wish = waiter.wish
         others = [key for key in (*wish.keys, wish.destination) if key is not None and key != place[2]]
-        return any(self._type(waiter.lane, waiter.db, key) not in {NONE, wish.type} for key in others)
+        return any(self._type(waiter.pipeline, waiter.db, key) not in {NONE, wish.type} for key in others)
 
     def _send(self, waiter: Waiter, place: Place, *, early: bool) -> None:
         """Send its pop; a client that may not pop any more is refused, as soon as it is known that it could."""
-        if waiter.lane.closing:
+        if waiter.pipeline.closing:
             return
         is_denied = waiter.is_denied
         if is_denied and not early:
@@ -294,7 +294,7 @@ class Blocked:
         pop = Pop(waiter, place, self.popped, early=early, length=_LENGTH[waiter.wish.type] if is_denied else None)
         self._popping[place] = self._popping.get(place, 0) + pop.wanted
         waiter.popping = pop
-        waiter.lane.submit(pop)
+        waiter.pipeline.submit(pop)
 
     def _denial(self, waiter: Waiter) -> CommandError | None:
         """Why it may not pop, counted and noted; None: it may again."""
@@ -311,7 +311,7 @@ class Blocked:
         """What the client is answered; None when it goes on waiting."""
         waiter = pop.waiter
         if pop.offset >= 0:
-            waiter.session.last_position = waiter.lane.partition, pop.offset
+            waiter.session.last_position = waiter.pipeline.partition, pop.offset
         if not isinstance(reply, CommandError):
             shaped = waiter.wish.shape(reply)
             return None if shaped is NIL_ARRAY else shaped
@@ -323,46 +323,46 @@ class Blocked:
 
     # ------------------------------------------------------------------ what the state says
 
-    def _swapped(self, lane: Lane, args: list[bytes]) -> Iterator[Fill]:
+    def _swapped(self, pipeline: WritePipeline, args: list[bytes]) -> Iterator[Fill]:
         """What a SWAPDB may fill."""
         first, second = (parse_int(arg) for arg in args)
         others = {first: second, second: first}
         for partition, db, key in list(self._by_place):
             other = others.get(db)
-            if partition == lane.partition and other is not None:
+            if partition == pipeline.partition and other is not None:
                 yield Fill(db, key, EITHER, UNKNOWN, ((other, key),))
 
-    def _counted(self, lane: Lane, fill: Fill) -> tuple[int, int]:
+    def _counted(self, pipeline: WritePipeline, fill: Fill) -> tuple[int, int]:
         """The type of what a write may bring, and how much of it there is at most, by its sources and what is there."""
         if not fill.sources:
-            held = NONE if fill.type == EITHER else self._type(lane, fill.db, fill.key)
+            held = NONE if fill.type == EITHER else self._type(pipeline, fill.db, fill.key)
             return fill.type, fill.elements if held in {NONE, fill.type} else 0
-        lengths = {source: self._any_length(lane, source) for source in fill.sources}
+        lengths = {source: self._any_length(pipeline, source) for source in fill.sources}
         type_code = fill.type
         if type_code == EITHER:
             ((db, key),) = fill.sources
-            type_code = self._type(lane, db, key)
+            type_code = self._type(pipeline, db, key)
         return type_code, min(fill.elements, sum(lengths.values()))
 
-    def _any_length(self, lane: Lane, source: StoredKey) -> int:
-        type_code = self._type(lane, *source)
-        return self._length(lane, *source, type_code) if type_code in _LENGTH else 0
+    def _any_length(self, pipeline: WritePipeline, source: StoredKey) -> int:
+        type_code = self._type(pipeline, *source)
+        return self._length(pipeline, *source, type_code) if type_code in _LENGTH else 0
 
-    def _type(self, lane: Lane, db: int, key: bytes) -> int:
-        name: Any = self._read(lane, _TYPE, key, db)
+    def _type(self, pipeline: WritePipeline, db: int, key: bytes) -> int:
+        name: Any = self._read(pipeline, _TYPE, key, db)
         return _TYPE_CODES.get(name, NONE)
 
-    def _length(self, lane: Lane, db: int, key: bytes, type_code: int) -> int:
+    def _length(self, pipeline: WritePipeline, db: int, key: bytes, type_code: int) -> int:
         try:
-            length: int = self._read(lane, _LENGTH[type_code], key, db)
+            length: int = self._read(pipeline, _LENGTH[type_code], key, db)
         except CommandError:  # it holds another type now: nothing for those who wait
             return 0
         return length
 
-    def _read(self, lane: Lane, spec: Spec, key: bytes, db: int) -> Reply:
-        if not lane.seat.worker.is_open:
+    def _read(self, pipeline: WritePipeline, spec: Spec, key: bytes, db: int) -> Reply:
+        if not pipeline.owned.worker.is_open:
             return 0
         try:
-            return lane.read(spec, [key], db, self._server.wall_ms)
+            return pipeline.read(spec, [key], db, self._server.wall_ms)
         except DueError:
-            return lane.read(spec, [key], db, at_ms=self._server.wall_ms)
+            return pipeline.read(spec, [key], db, at_ms=self._server.wall_ms)

@@ -16,7 +16,7 @@ from resp.writes.items import Awaited
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 
 class NoLongerAllowedError(CommandError):
@@ -53,7 +53,7 @@ class Waiter:
     """One client that waits.
 
     Attributes:
-        session, lane, db: whose, and where.
+        session, pipeline, db: whose, and where.
         wish: for what.
         entry: of the event that pops.
         timeout_s: how long it waits; 0 for ever.
@@ -63,7 +63,7 @@ class Waiter:
     """
 
     session: Session
-    lane: Lane
+    pipeline: WritePipeline
     db: int
     wish: Wish
     entry: Entry

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.apply.records import Applied, Touched
+from engine.apply.records import Applied, Modified
 from engine.commands.hashes.field_options import HGETEX_OPTIONS, HSETEX_OPTIONS, parse_options, split_behind_key
 from engine.model import NONE
 from engine.values.numbers import parse_int
@@ -71,23 +71,23 @@ def events_of(applied: Applied) -> Iterator[Event]:
 
     Keys and fields of it that were due are gone before the command.
     """
-    touched, gone = applied.touched, deque(_expired(applied))
+    modified, gone = applied.modified, deque(_expired(applied))
     at = 0
-    while at < len(touched):
-        offset, _, name, args, *_ = touched[at]
+    while at < len(modified):
+        offset, _, name, args, *_ = modified[at]
         end = at + 1
-        while end < len(touched) and touched[end][0] == offset and touched[end][3] is args:
+        while end < len(modified) and modified[end][0] == offset and modified[end][3] is args:
             end += 1
         while gone and gone[0][0] < end:
             yield gone.popleft()[1]
         rule = RULES.get(name)
         if rule is not None:
-            yield from rule(args, [_change(one) for one in touched[at:end]])
+            yield from rule(args, [_change(one) for one in modified[at:end]])
         at = end
 
 
 def _expired(applied: Applied) -> list[tuple[int, Event]]:
-    """What was due, with the place in `touched` before which it is told."""
+    """What was due, with the place in `modified` before which it is told."""
     events = [(place, Event(EXPIRED, b"expired", db, key)) for place, db, key in applied.expired]
     for place, db, key, dead in applied.expired_fields:
         events.append((place, Event(HASH, b"hexpired", db, key)))
@@ -96,8 +96,8 @@ def _expired(applied: Applied) -> list[tuple[int, Event]]:
     return sorted(events, key=itemgetter(0))
 
 
-def _change(touched: Touched) -> Change:
-    _, db, _, _, _, key, before, after, now_ms = touched
+def _change(modified: Modified) -> Change:
+    _, db, _, _, _, key, before, after, now_ms = modified
     return Change(db, key, created=before == NONE, gone=after == NONE, now_ms=now_ms)
 
 

@@ -91,8 +91,8 @@ class Plan:
         self.arguments_min = some.arguments_min if some else 0
         self.arguments_max = some.arguments_max if some else 1 << 30
         self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
-        quick = server is not None and server.keys is None and "fast" in server.flags
-        self.takes_time = not (kind is Kind.WRITE or quick)  # a write takes its time behind the log
+        is_fast = server is not None and server.keys is None and "fast" in server.flags
+        self.takes_time = not (kind is Kind.WRITE or is_fast)  # a write takes its time behind the log
         self.reset()
 
     def reset(self) -> None:

@@ -18,7 +18,7 @@ from resp.catalog.plans import Kind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
 from resp.clients.multi import aborted, reads_here, show_when_run
-from resp.clients.pending_reply import Cell
+from resp.clients.pending_reply import PendingReply
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
@@ -30,11 +30,11 @@ from resp.writes.stopping import about_keys
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 QUEUED: Final = Status(b"QUEUED")
 _APPENDING: Final = frozenset({b"EXEC", b"WATCH", b"SLOTLOG|ONCE"})  # of the server's commands: events of their own
-_COUNTED_BY_CELL: Final = frozenset({b"EXEC", b"WATCH"})
+_COUNTED_BY_REPLY: Final = frozenset({b"EXEC", b"WATCH"})
 _NOAUTH: Final = CommandError("NOAUTH Authentication required.")
 _SHOWN_BYTES: Final = 128
 
@@ -119,7 +119,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
 
 def _loading(session: Session) -> CommandError | None:
     """Why a command that needs no partition has to wait all the same: clients PING to learn when all of it is there."""
-    refusals = [lane.refusal(write=False) for lane in session.server.lanes.values()]
+    refusals = [pipeline.refusal(write=False) for pipeline in session.server.pipelines.values()]
     return next((one for one in refusals if one is not None and one.message.startswith("LOADING ")), None)
 
 
@@ -132,14 +132,14 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
         if spec.keyless and session.transaction is not None:
             return CommandError(f"ERR {spec.name.decode()} cannot be part of a transaction in cluster mode")
     try:
-        lane = session.server.lane_of(plan.keys(args))
+        pipeline = session.server.pipeline_of(plan.keys(args))
     except CommandError as error:
         return error
     if session.server.clustered and spec is not None and spec.patterns is not None:
         refusal = pattern_refusal(spec, args)
         if refusal is not None:
             return CommandError(refusal)
-    unready = lane.refusal(write=plan.write)
+    unready = pipeline.refusal(write=plan.write)
     return None if unready is None else about_keys(unready, session.server.partitions)
 
 
@@ -175,17 +175,19 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     server = session.server
     if session.is_full:
         return True
-    if plan.returns_data and len(session.cells) >= session.window.commands:
+    if plan.returns_data and len(session.pending_replies) >= session.window.commands:
         return True
     if plan.server is not None:
         if session.has_pending and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
             return True
-        return plan.name in _APPENDING and any(server.is_crowded(session, lane) for lane in server.lanes.values())
+        return plan.name in _APPENDING and any(
+            server.is_crowded(session, pipeline) for pipeline in server.pipelines.values()
+        )
     assert plan.spec is not None
     if server.clustered and plan.spec.keyless:
         return session.has_pending
     if plan.kind is Kind.WRITE or session.has_pending:
-        return server.is_crowded(session, server.lane_of(plan.spec.keys(args)))
+        return server.is_crowded(session, server.pipeline_of(plan.spec.keys(args)))
     return False
 
 
@@ -231,7 +233,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
     session.served_command = []
     if reply is not NO_REPLY:
         _done(session, plan, command, reply, session.server.slices.own_seconds(began))
-    elif plan.name not in _COUNTED_BY_CELL:
+    elif plan.name not in _COUNTED_BY_REPLY:
         plan.calls += 1
 
 
@@ -240,21 +242,22 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     server = session.server
     began = perf_counter()
     if server.clustered and plan.spec.keyless:
-        reply = server.spread.read(plan.spec, args, server.wall_ms)
+        reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
     else:
-        lane = server.lane_of(plan.spec.keys(args))
-        if session.has_pending and lane.pending_events:  # else its writes are in other partitions
-            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
-            lane.submit(cell)
+        pipeline = server.pipeline_of(plan.spec.keys(args))
+        if session.has_pending and pipeline.pending_events:  # else its writes are in other partitions
+            session.expect(pending := PendingReply(session, plan, plan.name, args, spec=plan.spec, command=command))
+            pipeline.submit(pending)
             return
         try:
-            reply = lane.read(plan.spec, args, session.db, server.wall_ms)
+            reply = pipeline.read(plan.spec, args, session.db, server.wall_ms)
         except DueError:
-            session.expect(cell := Cell(session, plan, plan.name, args, spec=plan.spec, command=command))
-            lane.submit_after_tick(cell)
+            session.expect(pending := PendingReply(session, plan, plan.name, args, spec=plan.spec, command=command))
+            pipeline.submit_after_tick(pending)
             return
         if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
-            reply = lane.read(plan.spec, args, session.db)  # as in Redis: no key goes now, so one that is due is there
+            # As in Redis: no key goes now, so one that is due is there.
+            reply = pipeline.read(plan.spec, args, session.db)
     if reply:
         server.stats.keyspace_hits += 1
     else:
@@ -266,20 +269,22 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
     assert plan.spec is not None
     server = session.server
     if server.clustered and plan.spec.keyless:
-        session.start(plan, command, server.spread.write(plan.name, args))
+        session.start(plan, command, server.all_partitions.write(plan.name, args))
         return
     keys = plan.spec.keys(args)
-    submit_write(session, plan, server.lane_of(keys), command, keys)
+    submit_write(session, plan, server.pipeline_of(keys), command, keys)
 
 
-def submit_write(session: Session, plan: Plan, lane: Lane, command: list[bytes], keys: list[bytes]) -> None:
-    """Append one command, as the client has sent it, as an event; its reply comes in a cell.
+def submit_write(
+    session: Session, plan: Plan, pipeline: WritePipeline, command: list[bytes], keys: list[bytes]
+) -> None:
+    """Append one command, as the client has sent it, as an event; its reply is pending until it is applied.
 
     Raises:
         CommandError: the event would be too large.
     """
     args = command[1:]
-    entry = event_entry(lane.partition, plan.name, args, keys, db=session.db)
-    cell = Cell(session, plan, plan.name, args, entry, command=command)
-    session.expect(cell)
-    lane.submit(cell)
+    entry = event_entry(pipeline.partition, plan.name, args, keys, db=session.db)
+    pending = PendingReply(session, plan, plan.name, args, entry, command=command)
+    session.expect(pending)
+    pipeline.submit(pending)

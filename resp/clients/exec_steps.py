@@ -19,7 +19,7 @@ from resp.writes.groups import BROKEN
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 _GONE: Final = CommandError("ERR the connection was closed before this could run")
 
@@ -64,12 +64,14 @@ class Step:
         return self.event is None or self.plan.name == b"SELECT"
 
 
-def evaluate(session: Session, lane: Lane, steps: list[Step], wall_ms: int = 0, at_ms: int = 0) -> list[Reply]:
+def evaluate(
+    session: Session, pipeline: WritePipeline, steps: list[Step], wall_ms: int = 0, at_ms: int = 0
+) -> list[Reply]:
     """The outcomes of those steps that would stand in the event, all of which read, without one. Nothing is changed.
 
     Args:
         session: whose they are.
-        lane: where their keys are.
+        pipeline: where their keys are.
         steps: of the transaction.
         wall_ms: as `Machine.evaluate`.
         at_ms: as `Machine.evaluate`.
@@ -82,17 +84,19 @@ def evaluate(session: Session, lane: Lane, steps: list[Step], wall_ms: int = 0, 
     try:
         for step in steps:
             if step.event is not None:
-                replies.add(_outcome(session, lane, step, wall_ms, at_ms, replies), write=False)
+                replies.add(_outcome(session, pipeline, step, wall_ms, at_ms, replies), write=False)
     finally:
         session.db = db
     return replies.kept
 
 
-def _outcome(session: Session, lane: Lane, step: Step, wall_ms: int, at_ms: int, replies: TransactionReplies) -> Reply:
+def _outcome(
+    session: Session, pipeline: WritePipeline, step: Step, wall_ms: int, at_ms: int, replies: TransactionReplies
+) -> Reply:
     try:
         replies.check(write=False)
         if step.plan.spec is not None:
-            return lane.read(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+            return pipeline.read(step.plan.spec, step.args, session.db, wall_ms, at_ms)
         return _handle(session, step)  # SELECT, for the steps behind it
     except CommandError as error:
         return error

@@ -16,7 +16,7 @@ from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from engine.values.slots import slot
 from resp.catalog.plans import Kind, Plan
 from resp.clients.output import FLUSH_BYTES, write_much
-from resp.clients.pending_reply import Cell
+from resp.clients.pending_reply import PendingReply
 from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def take(session: Session, command: list[bytes]) -> bool:
     if plan is None:
         return False
     if plan.kind is Kind.READ:
-        return not session.cells and read(session, plan, command)
+        return not session.pending_replies and read(session, plan, command)
     return plan.first_key >= 0 and write(session, plan, command)
 
 
@@ -74,18 +74,18 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
 
 def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a write that names one key; False: it takes the general way."""
-    args, cells = command[1:], session.cells
-    lane = session.server.lanes[0]
-    if session.db or lane.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
+    args, pending_replies = command[1:], session.pending_replies
+    pipeline = session.server.pipelines[0]
+    if session.db or pipeline.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
-    if plan.returns_data and len(cells) >= session.window.commands:
+    if plan.returns_data and len(pending_replies) >= session.window.commands:
         return False
     value = plan.event_head + pack_arguments(args)
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
         return False
     entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
-    cell = Cell(session, plan, plan.name, args, entry, command)
-    cells.append(cell)
-    lane.submit(cell)
+    pending = PendingReply(session, plan, plan.name, args, entry, command)
+    pending_replies.append(pending)
+    pipeline.submit(pending)
     session.last_command = plan.name
     return True

@@ -50,7 +50,7 @@ class Inbox:
 
     @property
     def is_done(self) -> bool:
-        """Whether every command is over, or waits for its reply in a cell."""
+        """Whether every command is over, or waits for its pending reply."""
         return not self.backlog and self.fiber is None
 
     def take(self, commands: list[list[bytes]]) -> None:
@@ -105,7 +105,7 @@ class Inbox:
             if plan is not None and session.plain:
                 if plan.kind is _READ:
                     is_short = fiber is not None or len(command) <= plan.short_words
-                    if is_short and not session.cells and fast_path.read(session, plan, command):
+                    if is_short and not session.pending_replies and fast_path.read(session, plan, command):
                         continue
                 elif plan.first_key >= 0 and fast_path.write(session, plan, command):
                     continue

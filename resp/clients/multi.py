@@ -24,7 +24,7 @@ from ingest.log import Entry
 from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
 from resp.clients.exec_steps import Run, Step, evaluate
-from resp.clients.pending_reply import Cell
+from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.items import ITEM_BYTES
@@ -32,7 +32,7 @@ from resp.writes.stopping import about_keys
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 ABORTED: Final = CommandError("EXECABORT Transaction discarded because of previous errors.")
 _QUEUED_BYTES_MAX: Final = 4 * RECORD_BYTES_MAX
@@ -83,34 +83,34 @@ def execute(session: Session, plan: Plan) -> Reply:
     keys = [key for step in steps for key in step.keys]
     watch_id = None if session.watched_partition is None else session.watch_id
     try:
-        lane = _lane_of(session, keys)
+        pipeline = _pipeline_of(session, keys)
         if reading:
-            return _read(session, lane, steps)
-        _check(session, lane, write=True)
-        cell = ExecCell(session, plan, steps, _entry(session, lane, steps, keys, watch_id), watch_id)
+            return _read(session, pipeline, steps)
+        _check(session, pipeline, write=True)
+        pending = PendingExec(session, plan, steps, _entry(session, pipeline, steps, keys, watch_id), watch_id)
     except CommandError:
         unwatch(session)
         raise
     session.watched_partition = None  # the event ends the watches
     session.watched_keys.clear()
-    session.expect(cell)
+    session.expect(pending)
     if any(step.is_served for step in steps):
-        session.transacting = cell  # these change what later commands mean, such as the database
+        session.transacting = pending  # these change what later commands mean, such as the database
         session.refresh()
-    lane.submit(cell)
+    pipeline.submit(pending)
     return NO_REPLY
 
 
 def show_when_run(session: Session, db: int, steps: list[Step], command: list[bytes]) -> None:
     """Let MONITOR show what has run: an EXEC with watches when its outcome is there, all else at once."""
-    cell = session.cells[-1] if session.cells else None
-    if steps and isinstance(cell, ExecCell) and cell.watch_id is not None and cell.data is None:
-        cell.shown = db, command
+    pending = session.pending_replies[-1] if session.pending_replies else None
+    if steps and isinstance(pending, PendingExec) and pending.watch_id is not None and pending.data is None:
+        pending.shown = db, command
     else:
         session.server.monitors.feed_all(session, db, steps, command)
 
 
-def _lane_of(session: Session, keys: list[bytes]) -> Lane:
+def _pipeline_of(session: Session, keys: list[bytes]) -> WritePipeline:
     """Where the transaction goes.
 
     Raises:
@@ -119,36 +119,36 @@ def _lane_of(session: Session, keys: list[bytes]) -> Lane:
     server, watched = session.server, session.watched_partition
     if keys and watched is not None and server.clustered and slot(keys[0]) != session.watched_slot:
         raise CommandError(CROSS_SLOT)
-    return server.lanes[watched] if watched is not None and not keys else server.lane_of(keys)
+    return server.pipelines[watched] if watched is not None and not keys else server.pipeline_of(keys)
 
 
-def _check(session: Session, lane: Lane, *, write: bool) -> None:
-    """Raise why the lane takes nothing now."""
-    refusal = lane.refusal(write=write)
+def _check(session: Session, pipeline: WritePipeline, *, write: bool) -> None:
+    """Raise why the write pipeline takes nothing now."""
+    refusal = pipeline.refusal(write=write)
     if refusal is not None:
         raise about_keys(refusal, session.server.partitions)
 
 
-def _read(session: Session, lane: Lane, steps: list[Step]) -> Reply:
+def _read(session: Session, pipeline: WritePipeline, steps: list[Step]) -> Reply:
     """All of it here and now, without an event: the replies, or a coroutine that finds them."""
     if any(step.plan.spec is not None for step in steps):
-        _check(session, lane, write=False)
+        _check(session, pipeline, write=False)
     began = perf_counter()
     try:
-        outcomes = evaluate(session, lane, steps, wall_ms=session.server.wall_ms)
+        outcomes = evaluate(session, pipeline, steps, wall_ms=session.server.wall_ms)
     except DueError:
-        return _read_after_tick(session, lane, steps)
+        return _read_after_tick(session, pipeline, steps)
     return Run(session, steps, outcomes, session.server.slices.own_seconds(began)).begin()
 
 
-async def _read_after_tick(session: Session, lane: Lane, steps: list[Step]) -> Reply:
+async def _read_after_tick(session: Session, pipeline: WritePipeline, steps: list[Step]) -> Reply:
     """`_read` of keys that are due, which a TICK in the log removes; by the wall clock when the log is away."""
-    tick = await lane.write(b"TICK", [])
-    _check(session, lane, write=False)
+    tick = await pipeline.write(b"TICK", [])
+    _check(session, pipeline, write=False)
     at_ms = session.server.wall_ms if isinstance(tick, CommandError) else 0
     slices = session.server.slices
     outcomes, seconds = await slices.in_fiber(
-        partial(slices.timed_call, partial(evaluate, session, lane, steps, at_ms=at_ms))
+        partial(slices.timed_call, partial(evaluate, session, pipeline, steps, at_ms=at_ms))
     )
     replies = Run(session, steps, outcomes, seconds).begin()
     return await replies if inspect.iscoroutine(replies) else replies
@@ -188,26 +188,28 @@ def unwatch(session: Session) -> None:
     """End the session's watches, if it has any, without waiting for it."""
     partition, session.watched_partition = session.watched_partition, None
     session.watched_keys.clear()
-    lane = None if partition is None else session.server.lanes.get(partition)
-    if lane is not None:
-        lane.submit(_Unwatch(session, lane))
+    pipeline = None if partition is None else session.server.pipelines.get(partition)
+    if pipeline is not None:
+        pipeline.submit(_Unwatch(session, pipeline))
 
 
-class _Unwatch(Cell):
+class _Unwatch(PendingReply):
     """An UNWATCH that nobody waits for."""
 
     __slots__ = ()
 
-    def __init__(self, session: Session, lane: Lane) -> None:
+    def __init__(self, session: Session, pipeline: WritePipeline) -> None:
         value = encode("UNWATCH", [], session=session.watch_id)
         plan = session.server.plans.by_name[b"UNWATCH"]
-        super().__init__(session, plan, b"UNWATCH", [], Entry(lane.partition, None, value), watch_id=session.watch_id)
+        super().__init__(
+            session, plan, b"UNWATCH", [], Entry(pipeline.partition, None, value), watch_id=session.watch_id
+        )
 
     def answer(self, reply: Reply, seconds: float) -> None:
         """Nobody waits."""
 
 
-class ExecCell(Cell):
+class PendingExec(PendingReply):
     """An EXEC that is an event on its way. What runs on the server runs when its outcome is there.
 
     Attributes:
@@ -251,7 +253,7 @@ class ExecCell(Cell):
         self.session.server.flush()
 
     def lose(self) -> None:
-        """As a cell."""
+        """As a pending reply."""
         super().lose()
         self._end()
 
@@ -262,6 +264,8 @@ class ExecCell(Cell):
             self.session.refresh()
 
 
-def _entry(session: Session, lane: Lane, steps: list[Step], keys: list[bytes], watch_id: bytes | None) -> Entry:
+def _entry(
+    session: Session, pipeline: WritePipeline, steps: list[Step], keys: list[bytes], watch_id: bytes | None
+) -> Entry:
     events = [step.event for step in steps if step.event is not None]
-    return event_entry(lane.partition, b"EXEC", events, keys, db=session.db, watch_id=watch_id)
+    return event_entry(pipeline.partition, b"EXEC", events, keys, db=session.db, watch_id=watch_id)

@@ -69,7 +69,7 @@ def cut_off(session: Session, waiting: int) -> None:
 
 def swell(session: Session, size: int) -> None:
     """Much waits for a client, with a reply of `size` bytes that has just come: if it was too much before, it goes."""
-    held = session.cell_bytes + session.transport.get_write_buffer_size()
+    held = session.pending_reply_bytes + session.transport.get_write_buffer_size()
     if held - size > HELD_BYTES_MAX and not session.closing:
         session.server.stats.output_limit_disconnections += 1
         logger.warning("client_asks_too_much", client=session.id, output_bytes=held)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LARGE_BYTES: Final = 256 * 1024
 
 
-class Cell(Item):
+class PendingReply(Item):
     """A command of a session that is on its way, and the place of its reply.
 
     Attributes:
@@ -73,8 +73,8 @@ class Cell(Item):
         else:
             server.stats.count_empty(reply)
         self.data = data = b"" if self._muted else session.encode(reply)
-        session.cell_bytes += len(data)
-        if session.cell_bytes > _LARGE_BYTES:
+        session.pending_reply_bytes += len(data)
+        if session.pending_reply_bytes > _LARGE_BYTES:
             swell(session, len(data))
         server.ready[session] = None
         plan = self.plan
@@ -98,7 +98,7 @@ class Cell(Item):
     def fill(self, reply: Reply) -> None:
         """The reply is this one."""
         self.data = b"" if self._muted else self.session.encode(reply)
-        self.session.cell_bytes += len(self.data)
+        self.session.pending_reply_bytes += len(self.data)
         self.session.server.ready[self.session] = None
 
 

@@ -1,9 +1,9 @@
 """One client: what it is, what it has sent, and what it is to be answered, in order.
 
 Replies leave in the order of the commands. A reply that is there at once goes out at once; one that has to wait (a
-write, or a read behind one) leaves a cell, and everything behind it waits in cells too. A command that needs all
-earlier ones to be done, or that takes its time, holds the connection: what was sent behind it stays in the backlog, and
-nothing more is read from the socket meanwhile.
+write, or a read behind one) is pending, and so is everything behind it. A command that needs all earlier ones to be
+done, or that takes its time, holds the connection: what was sent behind it stays in the backlog, and nothing more is
+read from the socket meanwhile.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from resp.catalog.plans import Plan
 from resp.clients.authorization import addresses, is_loopback
 from resp.clients.inbox import Inbox
 from resp.clients.output import FLUSH_BYTES, FREE_BYTES, fits, to_nobody, write_much
-from resp.clients.pending_reply import Cell, Filled
+from resp.clients.pending_reply import Filled, PendingReply
 from resp.clients.turns import Turns
-from resp.clients.window import AHEAD_BYTES, CELLS_MAX, Window
+from resp.clients.window import AHEAD_BYTES, PENDING_REPLIES_MAX, Window
 from resp.wire.encode import encode2, encode3
 from resp.wire.protocol import Parser
 from resp.wire.server_replies import Push
@@ -51,13 +51,13 @@ class Session:
         session_id: a number of its own, growing with each connection.
 
     Attributes:
-        cells: the places of replies that are still to come, and of those behind them; empty most of the time.
+        pending_replies: the places of replies that are still to come, and of those behind them; empty most of the time.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
         parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
         pushes: encoded messages that leave with it too, behind the replies that are there.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
-        waiting_since: when the bytes came whose replies are the next to fill cells.
+        waiting_since: when the bytes came whose replies are the next to be filled in.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
         served_plan: of the last command that the server ran itself.
         served_command: that command as the client has sent it, while it runs or waits; else empty.
@@ -91,14 +91,14 @@ class Session:
         self.watched_partition: int | None = None
         self.watched_slot = 0
         self.watched_keys: dict[tuple[int, bytes], None] = {}
-        self.transacting: Cell | None = None
+        self.transacting: PendingReply | None = None
         self.waited_seconds = 0.0
         self.watch_id = b""
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
         self.last_position: tuple[int, int] | None = None
-        self.query_bytes = self.cell_bytes = self.run_bytes = 0
+        self.query_bytes = self.pending_reply_bytes = self.run_bytes = 0
         self.received_bytes = self.received_commands = self.sent_bytes = 0
         self.closing = self.choked = False
         self.choked_since = 0.0
@@ -108,7 +108,7 @@ class Session:
         self.window = Window()
         self.turns = Turns(self)
         self.inbox = Inbox(self)
-        self.cells: deque[Cell | Filled] = deque()
+        self.pending_replies: deque[PendingReply | Filled] = deque()
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
         self._task: asyncio.Task[None] | None = None
@@ -131,12 +131,12 @@ class Session:
     @property
     def has_pending(self) -> bool:
         """Whether replies to earlier commands are still to come."""
-        return bool(self.cells)
+        return bool(self.pending_replies)
 
     @property
     def is_full(self) -> bool:
         """Whether so many replies are still to come, or wait for those, that its commands should wait."""
-        return len(self.cells) > CELLS_MAX or self.cell_bytes > AHEAD_BYTES
+        return len(self.pending_replies) > PENDING_REPLIES_MAX or self.pending_reply_bytes > AHEAD_BYTES
 
     @property
     def is_finished(self) -> bool:
@@ -180,7 +180,7 @@ class Session:
     def receive(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait."""
         self.received_commands += len(commands)
-        if not self.cells:
+        if not self.pending_replies:
             self.waiting_since = self.last_active
         inbox = self.inbox
         inbox.take(commands)
@@ -204,18 +204,18 @@ class Session:
                 self._add(data)
 
     def _add(self, data: bytes) -> None:
-        if self.cells:
-            self.cells.append(Filled(data))
-            self.cell_bytes += len(data)
+        if self.pending_replies:
+            self.pending_replies.append(Filled(data))
+            self.pending_reply_bytes += len(data)
         else:
             self.parts.append(data)
             self.run_bytes += len(data)
             if self.run_bytes > FLUSH_BYTES:
                 write_much(self)
 
-    def expect(self, cell: Cell) -> None:
-        """The reply to the command at hand will come in `cell`."""
-        self.cells.append(cell)
+    def expect(self, pending: PendingReply) -> None:
+        """The reply to the command at hand is `pending`."""
+        self.pending_replies.append(pending)
 
     def send(self, reply: Reply) -> None:
         """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot, behind its replies."""
@@ -224,7 +224,7 @@ class Session:
 
     def flush(self) -> None:
         """Send what is there, in order; then go on with what waited for it."""
-        if self.cells and self.cells[0].data is not None:
+        if self.pending_replies and self.pending_replies[0].data is not None:
             self._take_filled()
         if self.pushes:
             self.parts += self.pushes
@@ -234,24 +234,24 @@ class Session:
         if self.inbox.backlog:
             self.inbox.resume()
         if self.closing:
-            if not self.cells:
+            if not self.pending_replies:
                 self.transport.close()
         elif self._finished or self._ending is not None:
             self._end_if_done()
 
     def _take_filled(self) -> None:
         """Replies that had to wait, and are there."""
-        cells, parts = self.cells, self.parts
-        waiting = len(cells)
-        while cells and (data := cells[0].data) is not None:
+        pending_replies, parts = self.pending_replies, self.parts
+        waiting = len(pending_replies)
+        while pending_replies and (data := pending_replies[0].data) is not None:
             parts.append(data)
-            cells.popleft()
-        filled = waiting - len(cells)
+            pending_replies.popleft()
+        filled = waiting - len(pending_replies)
         self.server.stats.write_seconds.add(monotonic() - self.waiting_since, filled)
         self.waiting_since = self.last_active
         size = sum(map(len, parts))
         self.window.learn(size, filled)
-        self.cell_bytes = self.cell_bytes - size if cells else 0
+        self.pending_reply_bytes = self.pending_reply_bytes - size if pending_replies else 0
         if size > FLUSH_BYTES:
             write_much(self)
 
@@ -341,7 +341,11 @@ class Session:
 
     def _end_if_done(self) -> None:
         """Close, once everything that was sent is answered."""
-        if (self._finished or self._ending is not None) and self.inbox.is_done and not (self.cells or self._task):
+        if (
+            (self._finished or self._ending is not None)
+            and self.inbox.is_done
+            and not (self.pending_replies or self._task)
+        ):
             if self._ending is not None:
                 self.parts.append(self.encode(self._ending))
                 self.server.stats.count_error(self._ending.message)
@@ -355,7 +359,7 @@ class Session:
             self.inbox.clear()
             logger.debug("client_closed", client=self.id, reason=reason)
             self.flush()
-            if not self.cells:
+            if not self.pending_replies:
                 self.transport.close()
 
     def kill(self) -> None:
@@ -370,7 +374,7 @@ class Session:
         self.closing = True
         self.encode = to_nobody
         self.inbox.clear()
-        self.cells.clear()
+        self.pending_replies.clear()
         self.parts.clear()
         if self._task is not None:
             self._task.cancel()

@@ -76,6 +76,6 @@ class Turns:
         session.refresh()
         session.flush()
         if self._owed and not self.resting:
-            if not session.cells and not session.is_held:
+            if not session.pending_replies and not session.is_held:
                 session.server.stats.request_seconds.add(monotonic() - self._owed_since, self._owed)
             self._owed = 0

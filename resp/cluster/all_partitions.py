@@ -16,19 +16,19 @@ from engine.values.slots import partition_of
 from resp.cluster.topology import slot_range
 
 if TYPE_CHECKING:
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 
-class Spread:
-    """All lanes of a worker as one keyspace.
+class AllPartitions:
+    """All write pipelines of a worker as one keyspace.
 
     Args:
-        lanes: by partition, ascending.
+        pipelines: by partition, ascending.
         partitions: of the log.
     """
 
-    def __init__(self, lanes: Mapping[int, Lane], partitions: int) -> None:
-        self._lanes = lanes
+    def __init__(self, pipelines: Mapping[int, WritePipeline], partitions: int) -> None:
+        self._pipelines = pipelines
         self._partitions = partitions
 
     def read(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
@@ -39,7 +39,7 @@ class Spread:
         """
         if spec.name == b"SCAN":
             return self._scan(spec, args, wall_ms)
-        replies = [_read(lane, spec, args, wall_ms) for lane in self._lanes.values()]
+        replies = [_read(pipeline, spec, args, wall_ms) for pipeline in self._pipelines.values()]
         if spec.name == b"DBSIZE":
             return sum(replies)
         if spec.name == b"KEYS":
@@ -57,24 +57,24 @@ class Spread:
         Raises:
             CommandError: one of them takes nothing now; nothing was written.
         """
-        for lane in self._lanes.values():
-            refusal = lane.refusal(write=True)
+        for pipeline in self._pipelines.values():
+            refusal = pipeline.refusal(write=True)
             if refusal is not None:
                 raise refusal
-        replies = [await lane.write(name, args) for lane in self._lanes.values()]
+        replies = [await pipeline.write(name, args) for pipeline in self._pipelines.values()]
         return next((reply for reply in replies if isinstance(reply, CommandError)), replies[0])
 
     def _scan(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
         """SCAN of the partition that the cursor's slot lies in; at its end, on with the next one's first slot."""
         cursor = parse_cursor(args[0])
         partition = partition_of(cursor >> DIGEST_BITS & (SLOTS - 1), self._partitions)
-        later = [number for number in self._lanes if number >= partition]
+        later = [number for number in self._pipelines if number >= partition]
         if not later:
             return [b"0", []]
-        lane = self._lanes[later[0]]
+        pipeline = self._pipelines[later[0]]
         if later[0] != partition or not cursor:
             args = [b"%d" % self._first_cursor(later[0]), *args[1:]]
-        found: list[Any] = _read(lane, spec, args, wall_ms)
+        found: list[Any] = _read(pipeline, spec, args, wall_ms)
         if found[0] == b"0" and len(later) > 1:
             found = [b"%d" % self._first_cursor(later[1]), found[1]]
         return found
@@ -83,8 +83,8 @@ class Spread:
         return slot_range(partition, self._partitions)[0] << DIGEST_BITS
 
 
-def _read(lane: Lane, spec: Spec, args: list[bytes], wall_ms: int) -> Any:
-    refusal = lane.refusal(write=False)
+def _read(pipeline: WritePipeline, spec: Spec, args: list[bytes], wall_ms: int) -> Any:
+    refusal = pipeline.refusal(write=False)
     if refusal is not None:
         raise refusal
-    return lane.read(spec, args, 0, wall_ms)
+    return pipeline.read(spec, args, 0, wall_ms)

@@ -27,7 +27,7 @@ from resp.wire.server_replies import Verbatim
 if TYPE_CHECKING:
     from resp.clients.session import Session
     from resp.cluster.topology import ClusterMap, Node, Seen
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 _DISABLED: Final = "ERR This instance has cluster support disabled"
 _KEYS_A_STEP: Final = 2000
@@ -177,25 +177,25 @@ async def _slot_names(session: Session, number: int) -> AsyncIterator[list[bytes
 
     No scan is open while others run: an open one would keep the store from closing.
     """
-    lane = session.server.lanes.get(partition_of(number, session.server.partitions))
+    pipeline = session.server.pipelines.get(partition_of(number, session.server.partitions))
     start: bytes | None = b""
-    while lane is not None and start is not None:
-        with lane.seat.reading():
-            names, start = _step(lane, number, start)
+    while pipeline is not None and start is not None:
+        with pipeline.owned.reading():
+            names, start = _step(pipeline, number, start)
         yield names
         await asyncio.sleep(0)
 
 
-def _step(lane: Lane, number: int, start: bytes) -> tuple[list[bytes], bytes | None]:
+def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[bytes], bytes | None]:
     """The names of the next keys of the slot, and the metadata key to go on at; None at the slot's end.
 
     Metadata keys sort by database and slot first, so a slot is one range of them.
     """
-    machine = lane.machine
-    layout = LAYOUTS[machine.home.layout](lane.partition)
+    machine = pipeline.machine
+    layout = LAYOUTS[machine.home.layout](pipeline.partition)
     first, end = layout.metadata_key(0, number, b""), layout.metadata_key(0, number + 1, b"")
     names: list[bytes] = []
-    for at, (key, value) in enumerate(lane.seat.worker.store.scan(layout.metadata_cf, start or first, end)):
+    for at, (key, value) in enumerate(pipeline.owned.worker.store.scan(layout.metadata_cf, start or first, end)):
         if at == _KEYS_A_STEP:
             return names, key
         expire_ms = layout.parse_metadata(value).expire_ms

@@ -23,7 +23,7 @@ from resp.writes.stopping import CLOSED
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 _NOT_ALLOWED: Final = (
     'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
@@ -71,18 +71,18 @@ def _help(session: Session, args: list[bytes]) -> Reply:
 
 async def _digest(session: Session, args: list[bytes]) -> Reply:
     """Of each partition at one moment: it answers nobody else meanwhile."""
-    gates = [(lane, lane.seat.worker.gate) for lane in session.server.lanes.values()]
+    gates = [(pipeline, pipeline.owned.worker.gate) for pipeline in session.server.pipelines.values()]
     try:
-        digests = [await gate.call(partial(gate.hold, partial(_digest_of, lane))) for lane, gate in gates]
+        digests = [await gate.call(partial(gate.hold, partial(_digest_of, pipeline))) for pipeline, gate in gates]
     except AbandonedError:
         raise CommandError(CLOSED.message) from None
     return Status(str(combine(digests)).encode())
 
 
-def _digest_of(lane: Lane) -> Digest:
-    layout = LAYOUTS[lane.machine.home.layout](lane.partition)
-    with lane.seat.reading():
-        return digest(lane.seat.worker.store, layout, lane.machine.clock_ms)
+def _digest_of(pipeline: WritePipeline) -> Digest:
+    layout = LAYOUTS[pipeline.machine.home.layout](pipeline.partition)
+    with pipeline.owned.reading():
+        return digest(pipeline.owned.worker.store, layout, pipeline.machine.clock_ms)
 
 
 def _error(session: Session, args: list[bytes]) -> Reply:
@@ -114,9 +114,9 @@ async def _reload(session: Session, args: list[bytes]) -> Reply:
     ticking, server.active_expire = server.active_expire, False
     server.pause.begin(_RELOAD_MS_MAX, writes_only=True)
     try:
-        behind = [Awaited(_EXISTS.name, [b""], 0, spec=_EXISTS) for _ in server.lanes]
-        for lane, read in zip(server.lanes.values(), behind, strict=True):
-            lane.submit(read)
+        behind = [Awaited(_EXISTS.name, [b""], 0, spec=_EXISTS) for _ in server.pipelines]
+        for pipeline, read in zip(server.pipelines.values(), behind, strict=True):
+            pipeline.submit(read)
         for read in behind:
             await read.done
         difference = await server.host.reload_and_compare()

@@ -11,7 +11,7 @@ from engine.values.replies import OK, Reply
 from engine.values.slots import slot
 from resp.catalog.server_registry import server_command
 from resp.clients.multi import Queue, execute, unwatch
-from resp.clients.pending_reply import Cell
+from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
@@ -23,7 +23,7 @@ _FLAGS: Final = ("noscript", "loading", "stale", "fast", "allow_busy")
 _CATEGORIES: Final = ("fast", "transaction")
 
 
-class _WatchCell(Cell):
+class _PendingWatch(PendingReply):
     """A WATCH that is an event on its way."""
 
     __slots__ = ()
@@ -107,22 +107,22 @@ def watch(session: Session, args: list[bytes]) -> Reply:
     if session.transaction is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     server = session.server
-    lane = server.lane_of(args)
-    refusal = lane.refusal(write=True)
+    pipeline = server.pipeline_of(args)
+    refusal = pipeline.refusal(write=True)
     if refusal is not None:
         raise about_keys(refusal, server.partitions)
     number = slot(args[0])
     if session.watched_partition is None:
         # A new name for each transaction: one that the log still holds from a crash means nothing to this one.
         session.watch_id = secrets.token_bytes(SESSION_BYTES)
-        session.watched_partition, session.watched_slot = lane.partition, number
+        session.watched_partition, session.watched_slot = pipeline.partition, number
     elif server.clustered and number != session.watched_slot:
         raise CommandError(CROSS_SLOT)
-    entry = event_entry(lane.partition, b"WATCH", args, args, db=session.db, watch_id=session.watch_id)
+    entry = event_entry(pipeline.partition, b"WATCH", args, args, db=session.db, watch_id=session.watch_id)
     plan, command = server.plans.by_name[b"WATCH"], session.served_command
-    cell = _WatchCell(session, plan, b"WATCH", args, entry, watch_id=session.watch_id, command=command)
-    session.expect(cell)
-    lane.submit(cell)
+    pending = _PendingWatch(session, plan, b"WATCH", args, entry, watch_id=session.watch_id, command=command)
+    session.expect(pending)
+    pipeline.submit(pending)
     return NO_REPLY
 
 

@@ -13,13 +13,13 @@ from engine.values.replies import NIL_ARRAY, Map, Reply
 from ingest.errors import LogMismatchError, LogUnavailableError
 from resp.catalog.plans import Kind
 from resp.catalog.server_registry import server_command
-from resp.clients.pending_reply import Cell
+from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 _FIRST_OF_COMMAND: Final = 1
 
@@ -51,15 +51,15 @@ async def waitfor(session: Session, args: list[bytes]) -> Reply:
     if any(number is None or number < 0 for number in numbers):
         raise CommandError("ERR value is not an integer or out of range")
     partition, offset, timeout_ms = (number or 0 for number in numbers)
-    lane = session.server.lanes.get(partition)
-    if lane is None:
+    pipeline = session.server.pipelines.get(partition)
+    if pipeline is None:
         raise CommandError(f"ERR partition {partition} is not applied by this worker")
     if session.in_exec:  # which waits for nothing
-        committed = lane.seat.committed
+        committed = pipeline.owned.committed
         return int(committed is not None and committed.next_offset > offset)
     try:
         async with asyncio.timeout(timeout_ms / 1000 if timeout_ms else None):
-            await lane.reached(offset)
+            await pipeline.reached(offset)
     except TimeoutError:
         return 0
     return 1
@@ -75,25 +75,25 @@ async def waitfor(session: Session, args: list[bytes]) -> Reply:
 )
 async def status(session: Session, args: list[bytes]) -> Reply:
     """Each partition of this worker: condition, next offset, clock, and how far it is behind its log."""
-    return [await _status_of(session, lane) for lane in session.server.lanes.values()]
+    return [await _status_of(session, pipeline) for pipeline in session.server.pipelines.values()]
 
 
-async def _status_of(session: Session, lane: Lane) -> Reply:
-    committed = lane.seat.committed
+async def _status_of(session: Session, pipeline: WritePipeline) -> Reply:
+    committed = pipeline.owned.committed
     next_offset = committed.next_offset if committed is not None else 0
     try:
-        lag: int | None = max(0, await session.server.log.end_offset(lane.partition) - next_offset)
+        lag: int | None = max(0, await session.server.log.end_offset(pipeline.partition) - next_offset)
     except (LogUnavailableError, LogMismatchError):  # then nobody knows
         lag = None
     return Map(
         [
-            (b"partition", lane.partition),
-            (b"condition", str(lane.seat.condition).encode()),
-            (b"reason", lane.seat.reason.encode(errors="surrogateescape")),
+            (b"partition", pipeline.partition),
+            (b"condition", str(pipeline.owned.condition).encode()),
+            (b"reason", pipeline.owned.reason.encode(errors="surrogateescape")),
             (b"next_offset", next_offset),
             (b"clock_ms", committed.clock_ms if committed is not None else 0),
             (b"lag", lag),
-            (b"pending", lane.pending_events),
+            (b"pending", pipeline.pending_events),
         ]
     )
 
@@ -131,9 +131,9 @@ def once(session: Session, args: list[bytes]) -> Reply:
     keys = plan.spec.keys(inner)
     if not keys and server.clustered:
         raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
-    lane = server.lane_of(keys)
-    entry = event_entry(lane.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
-    cell = Cell(session, plan, plan.name, inner, entry, event_id=event_id, command=command)
-    session.expect(cell)
-    lane.submit(cell)
+    pipeline = server.pipeline_of(keys)
+    entry = event_entry(pipeline.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
+    pending = PendingReply(session, plan, plan.name, inner, entry, event_id=event_id, command=command)
+    session.expect(pending)
+    pipeline.submit(pending)
     return NO_REPLY

@@ -21,7 +21,7 @@ from engine.values.encoding import pack_u64
 
 if TYPE_CHECKING:
     from engine.layouts.layout import Layout
-    from resp.writes.write_pipeline import Lane
+    from resp.writes.write_pipeline import WritePipeline
 
 _ENTRIES_A_STEP: Final = 10_000
 
@@ -55,17 +55,17 @@ class _Pass:
         self._counted: dict[int, Expiring] | None = None
         self._begun_offset = self._counted_offset = -1
 
-    def step(self, lane: Lane) -> dict[int, Expiring]:
+    def step(self, pipeline: WritePipeline) -> dict[int, Expiring]:
         """Count on, and give the newest whole count, or what was counted so far before there is one."""
-        position = lane.machine.position
+        position = pipeline.machine.position
         if self._counted is not None and self._counted_offset == position.next_offset:
             return self._counted
         if not self._at:
             self._begun_offset = position.next_offset
-        layout = LAYOUTS[lane.machine.home.layout](lane.partition)
+        layout = LAYOUTS[pipeline.machine.home.layout](pipeline.partition)
         start = max(self._at, pack_u64(position.clock_ms + 1))  # no tombstone behind the clock is crossed again
-        scan = lane.seat.worker.store.scan(EXPIRY_CF, start, None)
-        get = lane.seat.worker.store.getter(layout.metadata_cf)
+        scan = pipeline.owned.worker.store.scan(EXPIRY_CF, start, None)
+        get = pipeline.owned.worker.store.getter(layout.metadata_cf)
         for at, (entry, content) in enumerate(scan):
             if at == _ENTRIES_A_STEP:
                 self._at = entry
@@ -92,9 +92,9 @@ class Census:
     def __init__(self) -> None:
         self._passes: dict[int, _Pass] = {}
 
-    def of(self, lane: Lane) -> dict[int, Expiring]:
+    def of(self, pipeline: WritePipeline) -> dict[int, Expiring]:
         """The counts of an open partition by logical database."""
-        with lane.seat.reading():
-            counted = self._passes.setdefault(lane.partition, _Pass()).step(lane)
-        logical = {stored: db for db, stored in enumerate(lane.machine.position.stored_dbs)}
+        with pipeline.owned.reading():
+            counted = self._passes.setdefault(pipeline.partition, _Pass()).step(pipeline)
+        logical = {stored: db for db, stored in enumerate(pipeline.machine.position.stored_dbs)}
         return {logical[stored]: expiring for stored, expiring in counted.items()}

@@ -42,16 +42,16 @@ def info_text(server: Server, wanted: Sequence[bytes]) -> str:
 
 def applied_offsets(server: Server) -> int:
     """How many offsets of the log are applied, all owned partitions together."""
-    committed = [lane.seat.committed for lane in server.lanes.values()]
+    committed = [pipeline.owned.committed for pipeline in server.pipelines.values()]
     return sum(position.next_offset for position in committed if position is not None)
 
 
 def key_counts(server: Server) -> dict[int, int]:
     """Keys with a metadata record, due ones included, by logical database; of the partitions that are open."""
     counts: dict[int, int] = {}
-    for lane in server.lanes.values():
-        if lane.seat.worker.is_open:
-            for (db, _), count in lane.machine.key_counts.items():
+    for pipeline in server.pipelines.values():
+        if pipeline.owned.worker.is_open:
+            for (db, _), count in pipeline.machine.key_counts.items():
                 counts[db] = counts.get(db, 0) + count
     return counts
 
@@ -159,7 +159,7 @@ def _memory(server: Server) -> Fields:
     yield "mem_clients_slaves", 0
     yield "mem_clients_normal", sum(map(total_bytes, server.sessions.values()))
     yield "mem_cluster_links", 0
-    yield "mem_aof_buffer", sum(lane.pending_bytes for lane in server.lanes.values())
+    yield "mem_aof_buffer", sum(pipeline.pending_bytes for pipeline in server.pipelines.values())
     yield "mem_overhead_db_hashtable_rehashing", 0
     yield "mem_allocator", "libc"
     yield "active_defrag_running", 0
@@ -168,7 +168,7 @@ def _memory(server: Server) -> Fields:
 
 
 def _persistence(server: Server) -> Fields:
-    loading = any(_is_loading(lane.refusal(write=False)) for lane in server.lanes.values())
+    loading = any(_is_loading(pipeline.refusal(write=False)) for pipeline in server.pipelines.values())
     yield "loading", int(loading)
     yield "async_loading", 0
     for name in ("current_cow_peak", "current_cow_size", "current_cow_size_age"):
@@ -298,9 +298,9 @@ def _cluster(server: Server) -> Fields:
 def _keyspace(server: Server) -> Fields:
     counts = key_counts(server)
     expiring: dict[int, Expiring] = {}
-    for lane in server.lanes.values():
-        if lane.seat.worker.is_open:
-            for db, found in server.stats.census.of(lane).items():
+    for pipeline in server.pipelines.values():
+        if pipeline.owned.worker.is_open:
+            for db, found in server.stats.census.of(pipeline).items():
                 expiring[db] = expiring.get(db, Expiring()) + found
     for db in sorted(counts):
         if counts[db]:
@@ -312,18 +312,18 @@ def _keyspace(server: Server) -> Fields:
 def _slotlog(server: Server) -> Fields:
     yield "version", server.host.version
     yield "partitions", server.partitions
-    yield "partitions_owned", len(server.lanes)
+    yield "partitions_owned", len(server.pipelines)
     yield "disk_bytes", server.host.disk_bytes()
-    yield "pending_events", sum(lane.pending_events for lane in server.lanes.values())
-    yield "pending_bytes", sum(lane.pending_bytes for lane in server.lanes.values())
+    yield "pending_events", sum(pipeline.pending_events for pipeline in server.pipelines.values())
+    yield "pending_bytes", sum(pipeline.pending_bytes for pipeline in server.pipelines.values())
     yield "lag_events", sum(server.stats.lag_events.values())
-    for partition, lane in sorted(server.lanes.items()):
-        position = lane.seat.committed
+    for partition, pipeline in sorted(server.pipelines.items()):
+        position = pipeline.owned.committed
         offset, clock_ms = (0, 0) if position is None else (position.next_offset, position.clock_ms)
         yield (
             f"partition{partition}",
             (
-                f"state={lane.seat.condition},next_offset={offset},clock_ms={clock_ms},"
+                f"state={pipeline.owned.condition},next_offset={offset},clock_ms={clock_ms},"
                 f"lag_events={server.stats.lag_events.get(partition, -1)}"
             ),
         )

@@ -21,7 +21,11 @@ def held_bytes(session: Session) -> int:
     """What is held for one client: of its input, and of its output."""
     queued = 0 if session.transaction is None else session.transaction.size
     return (
-        session.query_bytes + session.inbox.backlog_bytes + queued + max(session.cell_bytes, 0) + session.output_bytes
+        session.query_bytes
+        + session.inbox.backlog_bytes
+        + queued
+        + max(session.pending_reply_bytes, 0)
+        + session.output_bytes
     )
 
 

@@ -1,4 +1,4 @@
-"""A client's write as a record of the log: what `ingest.events.decode` reads from it is what the lane applies."""
+"""A client's write as a record of the log: what `ingest.events.decode` reads from it is what is applied."""
 
 from __future__ import annotations
 

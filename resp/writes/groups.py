@@ -1,4 +1,4 @@
-"""A lane's group on the machine: runs of writes, the reads between them, and the reply of each."""
+"""A write pipeline's group on the machine: runs of writes, the reads between them, and the reply of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.apply.machine import Machine
 from engine.apply.records import Applied, Record
 from engine.errors import CommandError, EventError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import ReadClock
 from ingest.log import Position
 from resp.writes.items import Item
@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 
 class UnusualError(Exception):
-    """A batch that the quick way does not take: dead letters, or more than one commit may hold."""
+    """A batch that the fast path does not take: dead letters, or more than one commit may hold."""
 
 
 class Part(NamedTuple):
@@ -47,26 +47,26 @@ class Part(NamedTuple):
     written: int
 
 
-def apply_group(seat: Seat, items: list[Item], positions: list[Position], read_clock: ReadClock) -> Part:
+def apply_group(owned: OwnedPartition, items: list[Item], positions: list[Position], read_clock: ReadClock) -> Part:
     """Evaluate at least one item of a group whose first write is the partition's next record; as many as a turn allows.
 
     Raises:
         UnusualError, Exception: as `Machine.apply`; roll back.
     """
-    machine = seat.worker.machine
-    if positions and seat.worker.is_held(positions[-1].offset, positions[-1].time_ms):
+    machine = owned.worker.machine
+    if positions and owned.worker.is_held(positions[-1].offset, positions[-1].time_ms):
         raise UnusualError
     answers: Answers = []
     if len(items) == len(positions) <= _RUN_EVENTS_MAX:  # writes only, and one run of them: as usual
         return Part(answers, [_apply_run(machine, items, positions, answers)], len(items))
     done: list[Applied] = []
-    running_seconds = seat.worker.gate.slices.running_seconds
+    running_seconds = owned.worker.gate.slices.running_seconds
     ends = running_seconds() + PART_SECONDS
     at = written = size = 0
     while at < len(items):
         item = items[at]
         if item.entry is None:
-            reply = evaluated(seat, item, read_clock)
+            reply = evaluated(owned, item, read_clock)
             answers.append((item, reply))
             if type(reply) is bytes:
                 size += len(reply)
@@ -117,15 +117,15 @@ def outcome(applied: Applied, offset: int) -> Reply:
     return CommandError(f"ERR {reason}")
 
 
-def evaluated(seat: Seat, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
+def evaluated(owned: OwnedPartition, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
     """The reply of a read that waited; `by_wall`, with what is due by the read clock gone, whatever the command."""
     spec = item.spec
     assert spec is not None
     if not item.is_wanted:
         return None
-    at_ms = max(seat.worker.machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
+    at_ms = max(owned.worker.machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
     try:
-        return seat.evaluate(spec, item.args, item.db, at_ms=at_ms)
+        return owned.evaluate(spec, item.args, item.db, at_ms=at_ms)
     except CommandError as error:
         return error
     except EventError as error:

@@ -1,4 +1,4 @@
-"""What waits in a lane: writes on their way to the log and into the state, and reads behind them."""
+"""What waits in a write pipeline: writes on their way to the log and into the state, and reads behind them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a lane has for the log: the writes of one turn of the event loop go there together, one append at a time.
+"""What a write pipeline has for the log: the writes of one turn of the event loop, together, one append at a time.
 
-While the lane applies a group that was suspended, the others gather: to append the few of each turn would cost more.
+While the pipeline applies a group that was suspended, the others gather: to append the few of each turn would cost
+more.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def stopping(partitions: int) -> CommandError:
 
 
 def about_keys(refusal: CommandError, partitions: int) -> CommandError:
-    """The error of a command with keys, where a lane refuses it so."""
+    """The error of a command with keys, where a write pipeline refuses it so."""
     if partitions > 1 and refusal.message.startswith(_LOADING):
         return CommandError(f"CLUSTERDOWN {refusal.message.removeprefix(_LOADING)}")
     return refusal
@@ -42,9 +42,9 @@ def in_the_log(reason: str) -> CommandError:
 
 async def finish(server: Server) -> None:
     """Wait until what clients have written, and reads that are suspended, are answered; for some seconds at most."""
-    lanes, sessions = server.lanes.values(), server.sessions.values()
+    pipelines, sessions = server.pipelines.values(), server.sessions.values()
     until = monotonic() + _AT_WORK_SECONDS
-    while any(lane.pending_events for lane in lanes) or any(each.inbox.is_suspended for each in sessions):
+    while any(pipeline.pending_events for pipeline in pipelines) or any(each.inbox.is_suspended for each in sessions):
         if monotonic() > until:
             return
         await asyncio.sleep(0.005)

@@ -25,7 +25,7 @@ from engine.apply.records import Applied
 from engine.commands.registry import Spec, keys_of
 from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import ReadClock
 from ingest.errors import LogUnavailableError, appended_nothing
 from ingest.log import Log, Position
@@ -43,22 +43,22 @@ PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 logger = structlog.get_logger(__name__)
 
 
-class Lane:
+class WritePipeline:
     """One owned partition.
 
     Args:
         partition: its number.
-        seat: its worker, and how it is.
+        owned: its worker, and how it is.
         log: where writes go.
         delivered: called after each lot of answers, so that they are sent.
         read_clock: what reads go by where it is ahead of the log's clock.
     """
 
     def __init__(
-        self, partition: int, seat: Seat, log: Log, delivered: Callable[[], None], read_clock: ReadClock
+        self, partition: int, owned: OwnedPartition, log: Log, delivered: Callable[[], None], read_clock: ReadClock
     ) -> None:
         self.partition = partition
-        self.seat = seat
+        self.owned = owned
         self.pending_events = self.pending_bytes = 0
         self.ready_offset = 1 << 62  # not known yet
         self._log, self._delivered, self._read_clock = log, delivered, read_clock
@@ -67,14 +67,14 @@ class Lane:
         self._busy = self._advancing = self._going_on = self.ticking = self.closing = self._closed = False
         self._failure: Exception | None = None
         self._moved, self._stood_still = Wakeup(), Wakeup()
-        self.on_submitted: Callable[[Lane, Item], None] | None = None  # told of each write that is queued
+        self.on_submitted: Callable[[WritePipeline, Item], None] | None = None  # told of each write that is queued
 
     # ------------------------------------------------------------------ how it is
 
     @property
     def machine(self) -> Machine:
         """The open machine; RuntimeError while the partition is stopped."""
-        return self.seat.worker.machine
+        return self.owned.worker.machine
 
     @property
     def crowded(self) -> bool:
@@ -83,19 +83,19 @@ class Lane:
 
     def refusal(self, *, write: bool) -> CommandError | None:
         """Why no command can be taken now; None when it can."""
-        seat = self.seat
-        if seat.condition is Condition.RUNNING and not self.closing:
-            if seat.worker.machine.next_offset >= self.ready_offset:
+        owned = self.owned
+        if owned.condition is Condition.RUNNING and not self.closing:
+            if owned.worker.machine.next_offset >= self.ready_offset:
                 return None
             return CommandError("LOADING slotlog is applying its log")
-        if seat.condition is Condition.OPENING:
+        if owned.condition is Condition.OPENING:
             return CommandError("LOADING slotlog is opening its state")
-        if seat.condition is Condition.WAITING and not write and seat.worker.is_open:
+        if owned.condition is Condition.WAITING and not write and owned.worker.is_open:
             return None
-        if self.closing and (write or seat.worker.is_open):
+        if self.closing and (write or owned.worker.is_open):
             return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""
-        return CommandError(f"ERR partition {self.partition} is {seat.condition}: {seat.reason}{hint}")
+        return CommandError(f"ERR partition {self.partition} is {owned.condition}: {owned.reason}{hint}")
 
     # ------------------------------------------------------------------ in
 
@@ -108,7 +108,7 @@ class Lane:
         """
         try:
             if not self._closed:
-                return self.seat.evaluate(spec, args, db, wall_ms, at_ms)
+                return self.owned.evaluate(spec, args, db, wall_ms, at_ms)
         except GreenletExit:  # thrown into it where it was suspended
             pass
         raise self.refusal(write=self._closed) or CLOSED
@@ -159,8 +159,8 @@ class Lane:
         """These items are durable."""
         self._durable.extend(without_gaps(items, positions))
         self.advance()
-        if self._durable and self.seat.condition is not Condition.RUNNING:
-            self.give_up(self.seat.reason)
+        if self._durable and self.owned.condition is not Condition.RUNNING:
+            self.give_up(self.owned.reason)
 
     def _append_failed(self, items: list[Item], behind: list[Item], error: Exception) -> None:
         """Nothing of what waits may overtake a write that failed: it fails as well, and was never sent."""
@@ -196,7 +196,7 @@ class Lane:
 
     async def reached(self, offset: int) -> None:
         """Wait until `offset` is applied and committed."""
-        while (position := self.seat.committed) is None or position.next_offset <= offset:
+        while (position := self.owned.committed) is None or position.next_offset <= offset:
             await self._moved.wait()
 
     def moved(self) -> None:
@@ -210,11 +210,11 @@ class Lane:
     @property
     def is_held(self) -> bool:
         """Whether a command is suspended in the partition."""
-        return self.seat.worker.gate.is_held
+        return self.owned.worker.gate.is_held
 
     async def free(self) -> None:
         """Wait until no command is suspended in the partition: a `read` that follows at once need not wait."""
-        await self.seat.worker.gate.free()
+        await self.owned.worker.gate.free()
 
     async def idle(self) -> None:
         """Wait until nothing of ours is suspended in the middle of being applied."""
@@ -239,10 +239,10 @@ class Lane:
         """
         if self._durable and not (self._advancing or self._busy or self._failure is not None):
             self._advancing = self._outbox.gathers = True
-            self.seat.worker.gate.slices.run(self._advance)
+            self.owned.worker.gate.slices.run(self._advance)
 
     def _advance(self) -> None:
-        worker, durable = self.seat.worker, self._durable
+        worker, durable = self.owned.worker, self._durable
         running_seconds = worker.gate.slices.running_seconds
         ends = running_seconds() + PART_SECONDS
         try:
@@ -268,7 +268,7 @@ class Lane:
             answers, done, written = self._apply(machine, items, positions)
         except GreenletExit:  # the partition was closed while this was suspended
             unread = self.refusal(write=False) or CLOSED
-            unknown = in_the_log(self.seat.reason)
+            unknown = in_the_log(self.owned.reason)
             self._answer([(item, unread if item.entry is None else unknown) for item in items], 0.0)
             return False
         except Exception as error:  # noqa: BLE001 - raised again, where the consumer can deal with it
@@ -278,9 +278,9 @@ class Lane:
             return False
         if is_part := len(answers) < len(items):
             self._durable.appendleft((items[len(answers) :], positions[written:]))
-        seconds = self.seat.worker.gate.slices.own_seconds(began)
+        seconds = self.owned.worker.gate.slices.own_seconds(began)
         self._answer(answers, seconds, done)
-        self.seat.pass_by(self.partition, machine.next_offset)
+        self.owned.pass_by(self.partition, machine.next_offset)
         if is_part:
             self._make_room()
         return not is_part
@@ -296,7 +296,7 @@ class Lane:
 
     def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> Part:
         """Apply and commit a group, or its beginning."""
-        part = apply_group(self.seat, items, positions, self._read_clock)
+        part = apply_group(self.owned, items, positions, self._read_clock)
         if part.written:
             last = next(item for item, _ in reversed(part.answers) if item.entry is not None)
             machine.commit(self._log.fingerprint(self.partition, log_record(last, positions[part.written - 1])))
@@ -326,11 +326,11 @@ class Lane:
 
     async def _apply_slowly(self, items: list[Item], positions: list[Position]) -> None:
         """One item after the other, each committed before it is answered."""
-        worker = self.seat.worker
+        worker = self.owned.worker
         places = iter(positions)
         for at, item in enumerate(items):
             if item.entry is None:
-                reply = await worker.gate.call(partial(evaluated, self.seat, item, self._read_clock))
+                reply = await worker.gate.call(partial(evaluated, self.owned, item, self._read_clock))
                 self._answer([(item, reply)], 0.0)
                 continue
             position = next(places)
@@ -346,8 +346,8 @@ class Lane:
     def give_up(self, reason: str, nothing: CommandError | None = None) -> None:
         """The partition is set aside: what is in the log is applied when it goes on, and nobody waits for that."""
         self._failure = None
-        if self.seat.condition is Condition.STOPPED:
-            self.seat.worker.gate.abandon()
+        if self.owned.condition is Condition.STOPPED:
+            self.owned.worker.gate.abandon()
         durable = [item for items, _ in self._durable for item in items]
         self._durable.clear()
         self._fail(durable, in_the_log(reason))
@@ -356,7 +356,7 @@ class Lane:
     def close(self, reason: str) -> None:
         """Answer everybody now: the server ends. No read begins any more: nobody knows how long it would take."""
         self.closing = self._closed = True
-        self.seat.worker.gate.abandon()
+        self.owned.worker.gate.abandon()
         items = self._outbox.take_sent()
         self._fail(items, CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}"))
         self.give_up(reason, stopping(self._log.partitions))
@@ -380,7 +380,7 @@ class Lane:
         self.pending_events -= len(answers)
         value_bytes = size - ITEM_BYTES * len(answers)
         for applied in done:
-            self.seat.worker.observe(applied, value_bytes, seconds)
+            self.owned.worker.observe(applied, value_bytes, seconds)
             value_bytes, seconds = 0, 0.0
         self._delivered()
 
@@ -391,9 +391,9 @@ class Lane:
 
     def _read_anyway(self, item: Item, error: CommandError) -> Reply:
         """The reply of a read in a partition that is in trouble."""
-        worker = self.seat.worker
+        worker = self.owned.worker
         if not self._closed:
             worker.gate.enter()
             if worker.is_open:
-                return evaluated(self.seat, item, self._read_clock, by_wall=True)
+                return evaluated(self.owned, item, self._read_clock, by_wall=True)
         return error

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks.beside import BESIDE_SMOKE, run_beside
+from benchmarks.reclaiming import RECLAIMING_SMOKE, run_reclaiming
 from benchmarks.soak import soak, verdict
 
 
 async def test_reclaim_beside_clients() -> None:
     """SETs are measured with and without a reclaim, of which a part falls into the run beside it."""
-    (line,) = [json.loads(result.line()) async for result in run_beside(BESIDE_SMOKE)]
+    (line,) = [json.loads(result.line()) async for result in run_reclaiming(RECLAIMING_SMOKE)]
 
     assert "reclaim_beside" == line["name"]
     assert line["p99_ratio"] == pytest.approx(line["p99_ms"] / line["p99_without_ms"], rel=0.02)
-    assert 0 < line["reclaimed"] < BESIDE_SMOKE.elements == line["elements"]
+    assert 0 < line["reclaimed"] < RECLAIMING_SMOKE.elements == line["elements"]
 
 
 async def test_soak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

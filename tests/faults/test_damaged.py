@@ -15,7 +15,7 @@ import pytest
 from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.events import encode
 from ingest.log import Entry, Log

@@ -50,7 +50,7 @@ async def apply(settings: Settings) -> None:
 
 
 def _applied(service: Service) -> bool:
-    worker = service.consumer.seats[0].worker
+    worker = service.consumer.partitions[0].worker
     return worker.is_open and worker.machine.position.next_offset == APPLIED
 
 

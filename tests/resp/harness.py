@@ -22,7 +22,7 @@ from ingest.applying.consumer import Consumer, Guard
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.dead_letters.letter import DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.events import decode, encode
 from ingest.log import Entry, LogRecord, Position, Reader
 from ingest.log.embedded.embedded_log import LocalLog
@@ -216,7 +216,7 @@ class Live:
 
     def digest(self) -> Digest:
         """Of the state as it is committed."""
-        clocks = {partition: seat.committed for partition, seat in self.consumer.seats.items()}
+        clocks = {partition: owned.committed for partition, owned in self.consumer.partitions.items()}
         return combine(
             digest(store, LAYOUTS[LAYOUT](partition), at.clock_ms if (at := clocks[partition]) else 0)
             for partition, store in self.stores.items()
@@ -226,13 +226,13 @@ class Live:
         """Of a new state, made of the whole log by a worker that answers nobody; first the server must have it all."""
         ends = {partition: await self.log.end_offset(partition) for partition in self.stores}
         for partition, end in ends.items():
-            await until(lambda: self.server.lanes[partition].machine.next_offset >= end)  # noqa: B023 - called at once
+            await until(lambda: self.server.pipelines[partition].machine.next_offset >= end)  # noqa: B023 - called at once
         stores: dict[int, Store] = {partition: MemoryStore(FAMILIES) for partition in self.stores}
         consumer = make_consumer(self.log, stores, NullObserver())
         await consumer.open()
         await consumer.run_to(ends)
         result = combine(
-            digest(store, LAYOUTS[LAYOUT](partition), consumer.seats[partition].worker.machine.clock_ms)
+            digest(store, LAYOUTS[LAYOUT](partition), consumer.partitions[partition].worker.machine.clock_ms)
             for partition, store in stores.items()
         )
         consumer.close()
@@ -278,7 +278,7 @@ def make_consumer(
 async def _cleaning(live: Live, observer: Observer) -> AsyncIterator[None]:
     """What is due or dead goes meanwhile, as in a service."""
     consumer, server = live.consumer, live.server
-    cleaner = Cleaner(live.log, consumer.seats, observer, consumer.set_aside, CleaningSettings(interval_s=0.05))
+    cleaner = Cleaner(live.log, consumer.partitions, observer, consumer.set_aside, CleaningSettings(interval_s=0.05))
     cleaner.serve(server.swept, lambda: server.may_expire)
     task = asyncio.create_task(cleaner.run())
     try:
@@ -333,7 +333,7 @@ async def serving(
     observer = Watched()
     observer.server = server
     consumer = make_consumer(log, kept, observer, guard, dead_letters, slices)
-    server.attach(consumer.seats)
+    server.attach(consumer.partitions)
     await server.start()
     stop = asyncio.Event()
     live = Live(server, log, consumer, kept)

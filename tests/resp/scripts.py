@@ -27,7 +27,7 @@ from resp.clients.connection import Connection
 from resp.host import Host
 from resp.server import Server
 from resp.settings.startup import RespSettings
-from resp.writes.write_pipeline import Lane
+from resp.writes.write_pipeline import WritePipeline
 from tests.real import oracle as real
 from tests.wire.frames import RawConnection, read_frame
 
@@ -231,7 +231,7 @@ class OurClients:
 
     def __init__(self, settings: RespSettings | None = None) -> None:
         self.server = Server(settings or RespSettings(), cast("Host", _Process()), cast("Log", None))
-        self.server.lanes[0] = cast("Lane", _Partition())
+        self.server.pipelines[0] = cast("WritePipeline", _Partition())
         self._connections: dict[str, tuple[Connection, _Transport]] = {}
 
     def say(self, name: str, command: list[bytes]) -> dict[str, bytes]:
@@ -304,7 +304,7 @@ class _Transport:
 class _Partition:
     """One that takes all commands, and is asked for nothing."""
 
-    seat = SimpleNamespace(condition=None)
+    owned = SimpleNamespace(condition=None)
     crowded = False
 
     def refusal(self, *, write: bool) -> None:

@@ -158,7 +158,7 @@ async def test_idle_keys_die(tmp_path: Path) -> None:
         # On a busy machine some time may pass before PERSIST, and c must not die in it; b dies after c would have.
         await pipeline(client, "SET a 1 PX 20", "SET c 1 PX 500", "PERSIST c", "SET b 1 PX 600", "SET kept 1 EX 100")
         heard = await replies(listener, 2)
-        await until(lambda: not live.server.lanes[0].ticking)
+        await until(lambda: not live.server.pipelines[0].ticking)
 
         assert [[b"message", b"__keyevent@0__:expired", key] for key in (b"a", b"b")] == heard
         assert [0, 2] == await pipeline(client, "EXISTS a b", "EXISTS kept c")
@@ -216,7 +216,7 @@ async def test_an_idle_partition_is_counted_once(tmp_path: Path) -> None:
         await pipeline(await live.client(), "SET a 1 PX 20", "SET b 1 EX 100", "SET c 1 EX 100")
         await asyncio.sleep(0.03)
         await live.ask("SET", "d", "1")
-        clock_ms = live.server.lanes[0].machine.position.clock_ms
+        clock_ms = live.server.pipelines[0].machine.position.clock_ms
         shown = [await live.ask("INFO", "keyspace") for _ in range(3)]
 
         assert [True] * 3 == [b",expires=2," in text for text in shown]
@@ -243,8 +243,8 @@ async def test_remaining_time_of_an_idle_server(tmp_path: Path, partitions: int)
         await pipeline(client, "SET a 1 EX 100", "HSETEX h EX 100 FIELDS 1 f 1")
         clock = PlayedClock()
         clock.ahead_ms = 6_000
-        for lane in live.server.lanes.values():
-            lane._read_clock = clock
+        for write_pipeline in live.server.pipelines.values():
+            write_pipeline._read_clock = clock
         live.server.read_clock = clock
         got = await pipeline(client, "TTL a", "HTTL h FIELDS 1 f", "MULTI", "TTL a", "EXEC", "SET {a}b 1", "TTL a")
 

@@ -61,7 +61,7 @@ async def test_the_time_of_others_is_not_counted(tmp_path: Path, name: str, comm
 
 async def suspended_us(live: Any, other: Client) -> int:
     """How long a command was certainly suspended: as long as another client sends PINGs."""
-    await until(lambda: live.server.lanes[0].is_held)
+    await until(lambda: live.server.pipelines[0].is_held)
     began = perf_counter()
     for _ in range(_PINGS):
         await other.call("PING")

@@ -29,7 +29,7 @@ async def test_reads_end_at_once(tmp_path: Path, commands: list[list[str]]) -> N
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(*commands)
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
         steps.on = False
         assert await client.reply() == STOPPING
@@ -47,7 +47,7 @@ async def test_a_transaction_of_reads(tmp_path: Path) -> None:
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(["MULTI"], READ, READ, ["EXEC"])
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
         steps.on = False
         assert [STOPPING] * 2 == [await client.reply() for _ in range(4)][3]
@@ -62,7 +62,7 @@ async def test_a_read_behind_a_write(tmp_path: Path) -> None:
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(["SUNIONSTORE", "d", "a"], READ)
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
         steps.on = False
         write, read = [await client.reply() for _ in range(2)]
@@ -79,9 +79,9 @@ async def test_reads_that_end_soon(tmp_path: Path) -> None:
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(READ)
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         draining = asyncio.create_task(live.server.drain())
-        await until(lambda: live.server.lanes[0].closing)
+        await until(lambda: live.server.pipelines[0].closing)
         assert not draining.done()
         steps.on = False
         async with asyncio.timeout(PATIENCE_SECONDS):

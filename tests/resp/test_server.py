@@ -28,7 +28,7 @@ async def test_the_next_server_goes_on_where_the_last_one_ended(tmp_path: Path) 
         before = live.digest()
     for kept in (stores, {0: MemoryStore(FAMILIES)}):
         async with serving(tmp_path, stores=kept) as live:
-            await until(lambda: live.server.lanes[0].refusal(write=True) is None)
+            await until(lambda: live.server.pipelines[0].refusal(write=True) is None)
             got = await pipeline(await live.client(), "GET a", "LRANGE q 0 -1")
             assert ([b"3", [b"x"]], before) == (got, live.digest())
 
@@ -109,7 +109,7 @@ async def test_a_reader_that_gives_everything_again(tmp_path: Path) -> None:
         for _ in range(20):
             got += await pipeline(client, "INCR n", "GET n")
             await live.log.append_as_another(event("INCR", "n"))
-        await until(lambda: live.server.lanes[0].machine.next_offset == 40)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 40)
 
         assert b"40" == await client.call("GET", "n")
         assert sorted(set(got[::2])) == got[::2]

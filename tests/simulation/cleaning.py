@@ -10,7 +10,7 @@ from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
 from engine.errors import StoreBusyError
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from tests.simulation.world import InjectedError, KilledError, World
 
@@ -32,16 +32,20 @@ class Janitor:
     """Cleans what one process owns.
 
     Args:
-        seats: its partitions.
+        partitions: its partitions.
         set_aside: called when a store has failed.
         tick: moves the clocks of partitions to which nobody writes.
     """
 
     def __init__(
-        self, world: World, seats: Mapping[int, Seat], set_aside: SetAside, tick: Callable[[], Awaitable[None]]
+        self,
+        world: World,
+        partitions: Mapping[int, OwnedPartition],
+        set_aside: SetAside,
+        tick: Callable[[], Awaitable[None]],
     ) -> None:
         self._world = world
-        self._seats = seats
+        self._partitions = partitions
         self._set_aside = set_aside
         self._tick = tick
         self._jobs: dict[int, _Job] = {}
@@ -57,7 +61,7 @@ class Janitor:
             await asyncio.sleep(random.choice(pauses))
             if random.randrange(5) == 0:
                 await self._tick()
-            for partition in random.sample(sorted(self._seats), len(self._seats)):
+            for partition in random.sample(sorted(self._partitions), len(self._partitions)):
                 self._clean_if_possible(partition)
 
     def _clean_if_possible(self, partition: int) -> None:
@@ -76,13 +80,13 @@ class Janitor:
 
     def _job(self, partition: int) -> _Job | None:
         """The cleaning of a partition that can be cleaned now."""
-        seat = self._seats[partition]
-        if seat.worker.gate.is_held:
+        owned = self._partitions[partition]
+        if owned.worker.gate.is_held:
             return None
-        may_write = seat.condition is Condition.RUNNING or seat.waits_for_room
-        if not may_write or not seat.worker.is_open or not seat.worker.machine.is_settled:
+        may_write = owned.condition is Condition.RUNNING or owned.waits_for_room
+        if not may_write or not owned.worker.is_open or not owned.worker.machine.is_settled:
             return None
-        machine, store = seat.worker.machine, seat.worker.store
+        machine, store = owned.worker.machine, owned.worker.store
         job = self._jobs.get(partition)
         if job is None or job.machine is not machine:
             job = self._jobs[partition] = _Job(machine, Sweeper(machine, store), Reclaimer(machine, store))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.appends import Appends
 from ingest.log.identity import Mark, check_range, check_record, mark_of
@@ -211,7 +211,7 @@ class SimulatedReader:
         """Nothing to let go of."""
 
 
-class SimulatedLetters:
+class SimulatedDeadLetters:
     """The dead-letter store as one process sees it. `kept` is whose it is: (partition, offset) -> the letter."""
 
     concerns = ()

@@ -18,14 +18,14 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.ticker import Ticker
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
 from ingest.events import encode
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
 from tests.simulation.events import TICK, Command, Event, Events, Intent, Poison, Stopper
-from tests.simulation.log import TOPIC, LogData, SimulatedLetters, SimulatedLog
+from tests.simulation.log import TOPIC, LogData, SimulatedDeadLetters, SimulatedLog
 from tests.simulation.slices import RandomSlices, Reader
 from tests.simulation.timeline import START_MS
 from tests.simulation.world import INJECTED, InjectedError, KilledError, World, random_rates
@@ -192,7 +192,7 @@ class Simulation:
         world = self.world
         self._slices = RandomSlices(world)
         consumer = self._consumer()
-        reading = asyncio.create_task(Reader(world, consumer.seats).run())
+        reading = asyncio.create_task(Reader(world, consumer.partitions).run())
         stop = asyncio.Event()
         stopper = asyncio.create_task(self._stop_some_time(stop, producer))
         cleaning = asyncio.create_task(self._clean(consumer))
@@ -212,8 +212,8 @@ class Simulation:
         with suppress(asyncio.CancelledError):
             await cleaning
         if life != world.life:
-            for seat in consumer.seats.values():
-                seat.worker.gate.close()
+            for owned in consumer.partitions.values():
+                owned.worker.gate.close()
             self._bury()
         else:
             held = [partition for partition, disk in enumerate(self.disks) if disk.holder == life]
@@ -232,10 +232,10 @@ class Simulation:
                 settings = CleaningSettings(random.choice((0.01, 0.3, 1.0)), random.choice((1, 3, 1000)))
                 with patch("ingest.applying.ticker.now_ms", lambda: self._now_ms):
                     watch, has_room = _Watch(world), lambda _size: random.randrange(3) > 0
-                    await Cleaner(log, consumer.seats, watch, consumer.set_aside, settings, has_room).run()
+                    await Cleaner(log, consumer.partitions, watch, consumer.set_aside, settings, has_room).run()
             else:
-                ticker = Ticker(log, consumer.seats)
-                janitor = Janitor(world, consumer.seats, consumer.set_aside, lambda: ticker.look(self._now_ms))
+                ticker = Ticker(log, consumer.partitions)
+                janitor = Janitor(world, consumer.partitions, consumer.set_aside, lambda: ticker.look(self._now_ms))
                 await janitor.run(PAUSES[self.cleaning])
         except* KilledError:
             pass
@@ -243,7 +243,7 @@ class Simulation:
     def _consumer(self) -> Consumer:
         world, random = self.world, self.world.random
         log = SimulatedLog(world, self.data)
-        letters = SimulatedLetters(world, self.letters)
+        letters = SimulatedDeadLetters(world, self.letters)
         workers = {
             partition: Worker(
                 self.home(partition),

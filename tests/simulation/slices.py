@@ -12,7 +12,7 @@ from engine.commands.registry import SPECS
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.gate import AbandonedError, Fiber
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
 from tests.simulation.world import World
 
@@ -44,28 +44,28 @@ class RandomSlices(Slices):
 class Reader:
     """A client: it reads the same twice without a pause, which must give the same, and goes on."""
 
-    def __init__(self, world: World, seats: dict[int, Seat]) -> None:
+    def __init__(self, world: World, partitions: dict[int, OwnedPartition]) -> None:
         self._world = world
-        self._seats = seats
+        self._partitions = partitions
 
     async def run(self) -> None:
         """Read until cancelled."""
         random = self._world.random
         while True:
             await asyncio.sleep(random.choice((0.0, 0.05, 1.0)))
-            seat = self._seats[random.choice(sorted(self._seats))]
-            if seat.worker.is_open:
+            owned = self._partitions[random.choice(sorted(self._partitions))]
+            if owned.worker.is_open:
                 with suppress(AbandonedError, CommandError):
-                    await seat.worker.gate.call(partial(self._read_twice, seat))
+                    await owned.worker.gate.call(partial(self._read_twice, owned))
 
-    def _read_twice(self, seat: Seat) -> None:
+    def _read_twice(self, owned: OwnedPartition) -> None:
         self._world.met["read"] += 1
-        first, second = [(seat.worker.machine.next_offset, self._read(seat)) for _ in range(2)]
+        first, second = [(owned.worker.machine.next_offset, self._read(owned)) for _ in range(2)]
         if first != second:
             self._world.fail(f"a client read {first[1]!r} at {first[0]}, and then {second[1]!r} at {second[0]}")
 
-    def _read(self, seat: Seat) -> Reply:
+    def _read(self, owned: OwnedPartition) -> Reply:
         """The names of all keys, and some values. A read that fails stops the partition."""
-        names = seat.evaluate(SPECS[b"KEYS"], [b"*"], 0)
+        names = owned.evaluate(SPECS[b"KEYS"], [b"*"], 0)
         assert isinstance(names, list)
-        return [names, *(seat.evaluate(SPECS[b"DUMP"], [name], 0) for name in sorted(names)[:_KEYS_READ])]
+        return [names, *(owned.evaluate(SPECS[b"DUMP"], [name], 0) for name in sorted(names)[:_KEYS_READ])]

@@ -131,7 +131,7 @@ class Bus:
     @property
     def is_loading(self) -> bool:
         """Whether a partition of this worker is being opened, or behind what was in the log at its start."""
-        refusals = [lane.refusal(write=False) for lane in self._server.lanes.values()]
+        refusals = [pipeline.refusal(write=False) for pipeline in self._server.pipelines.values()]
         return any(refusal is not None and refusal.message.startswith("LOADING ") for refusal in refusals)
 
     def reports(self, node: Node) -> int:

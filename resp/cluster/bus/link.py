@@ -22,7 +22,7 @@ from typing import Final
 import structlog
 
 from ingest.clock import now_ms
-from ingest.reporting.rate_limited import Seldom
+from ingest.reporting.rate_limited import RateLimitedLog
 from resp.cluster.bus import wire
 from resp.cluster.bus.wire import Beat
 from resp.cluster.topology import Node
@@ -115,7 +115,7 @@ class Link:
         self._queue: deque[bytes] = deque()
         self._unanswered: deque[int] = deque()  # bytes of each message, _BEAT for a question
         self._scheduled = False
-        self._losses = Seldom()
+        self._losses = RateLimitedLog()
         self._called = asyncio.Event()
         self._on_trial = False
 

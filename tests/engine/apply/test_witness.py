@@ -1,4 +1,4 @@
-"""`Applied.touched`: which keys the commands of a batch really modified, for a server whose clients wait for keys."""
+"""`Applied.modified`: which keys the commands of a batch really modified, for a server whose clients wait for keys."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def test_nothing_is_listed_unless_asked_for() -> None:
     """A machine does not witness by itself, and stops when it is told to."""
     machine = open_machine(new_store())
 
-    assert [] == apply(machine, event(0, "SET k v")).touched
+    assert [] == apply(machine, event(0, "SET k v")).modified
 
     machine.witnessing = True
 
-    assert 1 == len(apply(machine, event(1, "SET k v")).touched)
+    assert 1 == len(apply(machine, event(1, "SET k v")).modified)
 
     machine.witnessing = False
 
-    assert [] == apply(machine, event(2, "SET k v")).touched
+    assert [] == apply(machine, event(2, "SET k v")).modified
 
 
 def test_a_key_comes_with_its_command_and_its_types(machine: Machine) -> None:
@@ -45,7 +45,7 @@ def test_a_key_comes_with_its_command_and_its_types(machine: Machine) -> None:
         (2, 3, b"HSET", [b"k", b"f", b"v"], 0, b"k", NONE, HASH, NOW_MS),
         (3, 3, b"HSET", [b"k", b"f", b"v"], 0, b"k", HASH, HASH, NOW_MS),
         (4, 3, b"SET", [b"k", b"v"], 0, b"k", HASH, STRING, NOW_MS),
-    ] == applied.touched
+    ] == applied.modified
 
 
 def test_what_modifies_nothing_is_not_listed(machine: Machine) -> None:
@@ -53,8 +53,8 @@ def test_what_modifies_nothing_is_not_listed(machine: Machine) -> None:
     machine.apply([(0, NOW_MS, b"SET", [b"k", b"v"], 0, b"id", None)], 0)
     lines = ["GET k", "INCR k", "LPUSH k v", "SETNX k v", "DEL none", "EXPIRE none 9", "LPUSHX none v", "NOSUCH k"]
 
-    assert [] == apply(machine, *(event(1 + n, line) for n, line in enumerate(lines))).touched
-    assert [] == machine.apply([(9, NOW_MS, b"SET", [b"k", b"v"], 0, b"id", None)], 9).touched
+    assert [] == apply(machine, *(event(1 + n, line) for n, line in enumerate(lines))).modified
+    assert [] == machine.apply([(9, NOW_MS, b"SET", [b"k", b"v"], 0, b"id", None)], 9).modified
 
 
 def test_commands_with_several_keys_name_those_that_changed(machine: Machine) -> None:
@@ -70,7 +70,7 @@ def test_commands_with_several_keys_name_those_that_changed(machine: Machine) ->
         (b"LMOVE", 0, b"from", LIST, LIST),
         (b"LMOVE", 1, b"to", NONE, LIST),
         (b"LMPOP", 1, b"to", LIST, NONE),
-    ] == [(name, which, key, before, after) for _, _, name, _, which, key, before, after, _ in applied.touched]
+    ] == [(name, which, key, before, after) for _, _, name, _, which, key, before, after, _ in applied.modified]
 
 
 def test_the_commands_of_a_transaction_are_listed_one_by_one(machine: Machine) -> None:
@@ -81,7 +81,7 @@ def test_the_commands_of_a_transaction_are_listed_one_by_one(machine: Machine) -
         (0, 0, b"ZADD", [b"z", b"1", b"a"], 0, b"z", NONE, ZSET, NOW_MS),
         (0, 2, b"ZADD", [b"z", b"1", b"a"], 0, b"z", NONE, ZSET, NOW_MS),
         (0, 2, b"ZPOPMIN", [b"z"], 0, b"z", ZSET, NONE, NOW_MS),
-    ] == applied.touched
+    ] == applied.modified
 
 
 def test_a_key_that_is_due_is_not_there(machine: Machine) -> None:
@@ -89,7 +89,7 @@ def test_a_key_that_is_due_is_not_there(machine: Machine) -> None:
     send(machine, "SET k v PX 10", "SET l v PX 10")
     applied = apply(machine, event(2, "DEL l", at_ms=NOW_MS + 10), event(3, "LPUSH k v", at_ms=NOW_MS + 10))
 
-    assert [(3, 0, b"LPUSH", [b"k", b"v"], 0, b"k", NONE, LIST, NOW_MS + 10)] == applied.touched
+    assert [(3, 0, b"LPUSH", [b"k", b"v"], 0, b"k", NONE, LIST, NOW_MS + 10)] == applied.modified
 
 
 def test_a_key_that_was_due_and_is_replaced_has_expired(machine: Machine) -> None:
@@ -98,10 +98,10 @@ def test_a_key_that_was_due_and_is_replaced_has_expired(machine: Machine) -> Non
     lines = ["GET a", "DEL b", "HGET h f", "SET other 2", "RENAME other a", "COPY a c REPLACE", "HSET h f v", "INCR b"]
     applied = apply(machine, *(event(5 + n, line, at_ms=NOW_MS + 10) for n, line in enumerate(lines)))
 
-    assert [b"SET", b"RENAME", b"RENAME", b"COPY", b"HSET", b"INCR"] == [touched[2] for touched in applied.touched]
+    assert [b"SET", b"RENAME", b"RENAME", b"COPY", b"HSET", b"INCR"] == [modified[2] for modified in applied.modified]
     assert [(2, 0, b"a"), (3, 0, b"c"), (5, 0, b"b")] == applied.expired
     assert [(4, 0, b"h", True)] == applied.expired_fields
-    assert [(b"a", NONE), (b"c", NONE), (b"b", NONE)] == [applied.touched[at][5:7] for at, _, _ in applied.expired]
+    assert [(b"a", NONE), (b"c", NONE), (b"b", NONE)] == [applied.modified[at][5:7] for at, _, _ in applied.expired]
     assert [] == apply(machine, event(13, "INCR b", at_ms=NOW_MS + 10)).expired
 
 
@@ -113,7 +113,7 @@ def test_a_field_that_was_due_and_is_replaced_has_expired(machine: Machine) -> N
 
     assert [] == applied.expired
     assert [(1, 0, b"h", False), (2, 0, b"h", False)] == applied.expired_fields
-    assert [b"HSET", b"HSETNX"] == [applied.touched[at][2] for at, *_ in applied.expired_fields]
+    assert [b"HSET", b"HSETNX"] == [applied.modified[at][2] for at, *_ in applied.expired_fields]
 
 
 def test_a_witness_changes_no_outcome(machine: Machine) -> None:
@@ -132,5 +132,5 @@ def test_flushes_and_swaps_name_no_keys(machine: Machine) -> None:
     assert [OK, OK] == send(machine, "SET k v", "SET l v", db=1)
     applied = apply(machine, *(event(2 + n, line) for n, line in enumerate(["SWAPDB 0 1", "FLUSHDB", "FLUSHALL"])))
 
-    assert [] == applied.touched
+    assert [] == applied.modified
     assert {b"SWAPDB": 1, b"FLUSHDB": 1, b"FLUSHALL": 1} == applied.commands

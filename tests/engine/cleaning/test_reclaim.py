@@ -101,9 +101,9 @@ def test_a_large_collection_goes_by_range_deletes(store: WatchedStore, machine: 
 
     assert (2, 1002, 3, False) == reclaimer.reclaim(1000)
     assert 0 == subkeys(store)
-    assert ["data", "zset_rank", "zset_score"] == [spent.column_family for spent in reclaimer.ranges()]
-    for spent in reclaimer.ranges():
-        reclaimer.compacted(spent)
+    assert ["data", "zset_rank", "zset_score"] == [deleted.column_family for deleted in reclaimer.ranges()]
+    for deleted in reclaimer.ranges():
+        reclaimer.compacted(deleted)
     assert [CURSOR] == list(family(store, LOCAL_CF))
 
 
@@ -327,8 +327,8 @@ def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.Mon
     def clean(store: Store, machine: Machine) -> None:
         reclaimer = Reclaimer(machine, store)
         reclaim_all(reclaimer, store, 1)
-        for spent in reclaimer.ranges():
-            reclaimer.compacted(spent)
+        for deleted in reclaimer.ranges():
+            reclaimer.compacted(deleted)
 
     whole, machine = dead()
     clean(whole, machine)

@@ -121,9 +121,9 @@ def test_a_large_collection_gives_its_room_back(tmp_path: Path, command: str) ->
     reclaimer = Reclaimer(machine, store)
     while reclaimer.reclaim(1000).more:
         pass
-    for spent in reclaimer.ranges():
-        assert store.compact(*spent)
-        reclaimer.compacted(spent)
+    for deleted in reclaimer.ranges():
+        assert store.compact(*deleted)
+        reclaimer.compacted(deleted)
     for each in stores:
         each.flush_all()
     empty = disk_bytes(stores[1])
@@ -143,8 +143,8 @@ def test_a_flush_gives_the_room_of_the_expiry_index_back(path: Path) -> None:
     store.flush_all()
     full = store.disk_bytes()[EXPIRY_CF]
     run(machine, [b"FLUSHALL"])
-    for spent in Reclaimer(machine, store).ranges():
-        assert store.compact(*spent)
+    for deleted in Reclaimer(machine, store).ranges():
+        assert store.compact(*deleted)
 
     assert store.disk_bytes()[EXPIRY_CF] < full / 20
     store.close()
@@ -179,13 +179,13 @@ def test_a_compaction_lets_a_large_log_go(path: Path) -> None:
     for first in range(0, 40_000, 1000):
         write(store, {b"%06d" % n: b"x" * 40 for n in range(first, first + 1000)})
     write(store, {b"k": b"v"}, "metadata")
-    spent = Range("data", b"0", b"1")
+    deleted = Range("data", b"0", b"1")
     changes = Changes()
-    delete_range(changes, spent)
+    delete_range(changes, deleted)
     store.write(changes)
     assert store.wal_bytes() > MIB
 
-    assert store.compact(*spent)
+    assert store.compact(*deleted)
     assert wait_for(lambda: store.wal_bytes() == 0)
     assert {b"k": b"v"} == family(store, "metadata")
     store.close()

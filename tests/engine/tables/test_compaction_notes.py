@@ -26,8 +26,8 @@ def store() -> MemoryStore:
 def note(store: Store, *ranges: Range) -> None:
     """Delete and note ranges."""
     changes = Changes()
-    for spent in ranges:
-        compaction_notes.delete_range(changes, spent)
+    for deleted in ranges:
+        compaction_notes.delete_range(changes, deleted)
     store.write(changes)
 
 
@@ -50,9 +50,9 @@ def test_many_ranges_are_taken_together(store: MemoryStore) -> None:
     ranges, notes = compaction_notes.noted(store)
 
     assert 63 + 1 == len(ranges)
-    assert all(any(own.start <= spent.start and spent.end <= own.end for own in ranges) for spent in single)
-    for spent in ranges[1:]:
-        store.write(compaction_notes.compacted(store, spent, notes))
+    assert all(any(own.start <= deleted.start and deleted.end <= own.end for own in ranges) for deleted in single)
+    for deleted in ranges[1:]:
+        store.write(compaction_notes.compacted(store, deleted, notes))
     assert single[:8] == compaction_notes.noted(store)[0]
 
 
@@ -90,8 +90,8 @@ def test_a_look_at_what_waits_is_bounded(store: MemoryStore, monkeypatch: pytest
     for count in (5, 5, 0):
         ranges = reclaimer.ranges()
         assert count == len(ranges)
-        for spent in ranges:
-            reclaimer.compacted(spent)
+        for deleted in ranges:
+            reclaimer.compacted(deleted)
 
 
 def files(*sizes: tuple[bytes, bytes, int]) -> list[dict[str, object]]:
@@ -125,9 +125,9 @@ def test_a_flush_of_what_is_being_compacted_waits_for_the_next_one(store: Memory
     waiting = reclaimer.ranges()
     send(machine, flush)
 
-    assert {False} == {reclaimer.compacted(spent) for spent in waiting}
+    assert {False} == {reclaimer.compacted(deleted) for deleted in waiting}
     assert waiting == reclaimer.ranges()
-    assert {True} == {reclaimer.compacted(spent) for spent in waiting}
+    assert {True} == {reclaimer.compacted(deleted) for deleted in waiting}
     assert [] == reclaimer.ranges()
 
 
@@ -146,7 +146,7 @@ def test_what_was_staged_for_nothing_is_compacted(store: MemoryStore, monkeypatc
         if before is not None:
             apply(machine, event(machine.next_offset, before))  # it is staged itself, and takes away what was left
         machine.commit(b"mark")
-        assert families == {spent.column_family for spent in reclaimer.ranges()}
-        for spent in reclaimer.ranges():
-            reclaimer.compacted(spent)
+        assert families == {deleted.column_family for deleted in reclaimer.ranges()}
+        for deleted in reclaimer.ranges():
+            reclaimer.compacted(deleted)
         assert [] == reclaimer.ranges()

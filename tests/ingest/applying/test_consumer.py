@@ -148,9 +148,9 @@ async def test_a_record_that_stops_a_partition_stops_it_once(log: Log) -> None:
     async with Running(log, observer) as consumer:
         await log.append([entry(0, "RULES", "2")])
         await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
-        seat = consumer.seats[0]
-        tried_at = seat.retry_at
-        await until(lambda: seat.retry_at > tried_at, "it is tried again")
+        owned = consumer.partitions[0]
+        tried_at = owned.retry_at
+        await until(lambda: owned.retry_at > tried_at, "it is tried again")
 
     assert [(0, "running"), (1, "running"), (0, "stopped")] == observer.conditions
 
@@ -165,7 +165,7 @@ async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
     async with Running(log, observer, guard) as consumer:
         await until(lambda: (0, "waiting") in observer.conditions, "partition 0 waits")
 
-        assert "no such disk" == consumer.seats[0].reason
+        assert "no such disk" == consumer.partitions[0].reason
 
 
 async def test_a_log_that_moves_is_not_held_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,11 +176,11 @@ async def test_a_log_that_moves_is_not_held_up(log: Log, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(LocalLog, "high_watermark", one_more)
     async with Running(log, Recorder(), identity_seconds=0.01) as consumer:
-        seat = consumer.seats[0]
-        await until(lambda: seat.held_up_since > 0, "it looks held up")
-        since = seat.held_up_since
+        owned = consumer.partitions[0]
+        await until(lambda: owned.held_up_since > 0, "it looks held up")
+        since = owned.held_up_since
         await log.append([entry(0, "INCR", key_of(0))])
-        await until(lambda: seat.held_up_since > since, "its end has moved")
+        await until(lambda: owned.held_up_since > since, "its end has moved")
 
 
 async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ async def test_a_write_whose_outcome_is_unknown_opens_the_store_again(
         await log.append([entry(0, "INCR", key_of(0))])
         await until(lambda: observer.conditions.count((0, "running")) == 2, "it runs again")
 
-        assert b"1" == consumer.seats[0].worker.machine.read(b"GET", [key_of(0)])
+        assert b"1" == consumer.partitions[0].worker.machine.read(b"GET", [key_of(0)])
 
 
 class SlowCheck:
@@ -239,7 +239,7 @@ async def test_a_partition_may_be_closed_while_it_is_held_against_the_log(
     observer, reasons = Recorder(), ["the disk is full"]
     running = Running(log, observer, lambda: reasons[0])
     async with running as consumer:
-        await until(lambda: all(seat.waits_for_room for seat in consumer.seats.values()), "both wait for room")
+        await until(lambda: all(owned.waits_for_room for owned in consumer.partitions.values()), "both wait for room")
         slow = SlowCheck(log, monkeypatch, 0)
         reasons[0] = ""
         await slow.asked.wait()
@@ -260,7 +260,7 @@ async def test_a_partition_may_be_closed_while_another_one_is_held_against_the_l
         consumer.set_aside(0, "a write has failed")
         await slow.asked.wait()
         consumer.set_aside(1, "a write has failed")
-        consumer.seats[1].retry_at = 0.0
+        consumer.partitions[1].retry_at = 0.0
         slow.go_on.set()
         await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
         await until(lambda: observer.records == PARTITIONS, "both have applied their record")

@@ -69,7 +69,7 @@ async def test_what_was_looked_through_is_not_looked_through_again(tmp_path: Pat
     store = Store()
     async with running(tmp_path, store=store) as one:
         await one.apply("SET a 1 EX 1000")
-        first_ms = one.seat.worker.machine.position.clock_ms
+        first_ms = one.owned.worker.machine.position.clock_ms
         store.stretches.clear()
         for later_ms in (1000, 2000, 2000, 3000):
             await one.cleaner._ticker.look(first_ms + later_ms)

@@ -94,8 +94,8 @@ class Running:
         self.heard = Heard()
         worker = Worker(Home(log.topic, 0, 1, "neokv"), log, lambda _: store, None, self.heard)
         self.consumer = Consumer(log, {0: worker}, self.heard)
-        self.seat = self.consumer.seats[0]
-        self.cleaner = Cleaner(log, self.consumer.seats, self.heard, self.consumer.set_aside, settings)
+        self.owned = self.consumer.partitions[0]
+        self.cleaner = Cleaner(log, self.consumer.partitions, self.heard, self.consumer.set_aside, settings)
         self.swept: list[Swept] = []
         self.may_expire = True
         self.cleaner.serve(lambda _, swept: self.swept.append(swept), lambda: self.may_expire)
@@ -110,7 +110,7 @@ class Running:
     async def caught_up(self) -> None:
         """Wait until everything in the log is applied."""
         end = await self.log.end_offset(0)
-        await until(lambda: self.seat.worker.is_open and self.seat.worker.machine.position.next_offset >= end)
+        await until(lambda: self.owned.worker.is_open and self.owned.worker.machine.position.next_offset >= end)
 
     def clean(self) -> None:
         """Everything that there is to do now."""
@@ -119,7 +119,7 @@ class Running:
 
     def records(self, column_family: str) -> int:
         """How many there are."""
-        return len(list(self.seat.worker.store.scan(column_family, b"", None)))
+        return len(list(self.owned.worker.store.scan(column_family, b"", None)))
 
     async def names(self) -> list[bytes]:
         """Of the events in the log."""
@@ -181,7 +181,7 @@ async def test_everything_goes(tmp_path: Path) -> None:
     async with running(tmp_path, CleaningSettings(keys_max=7)) as one:
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v PX 100000", time_ms=2000)
-        store, machine = one.seat.worker.store, one.seat.worker.machine
+        store, machine = one.owned.worker.store, one.owned.worker.machine
         before = digest(store, NeoKV(0), machine.clock_ms)
         one.clean()
 
@@ -256,7 +256,7 @@ async def test_a_busy_store_is_left_alone(tmp_path: Path) -> None:
         one.clean()
 
         assert (0, 25) == (refused, one.heard.total("keys"))
-        assert Condition.RUNNING is one.seat.condition
+        assert Condition.RUNNING is one.owned.condition
 
 
 @pytest.mark.parametrize("after_write", [False, True], ids=["nothing written", "all written"])
@@ -269,9 +269,9 @@ async def test_a_failed_write_sets_the_partition_aside(tmp_path: Path, after_wri
         before = digest(store, NeoKV(0), 2000)
         store.fails_after_write, store.failures = after_write, [OSError("disk failed")]
         one.clean()
-        closed, condition = store.closed, one.seat.condition
+        closed, condition = store.closed, one.owned.condition
         await one.log.append([Entry(0, None, encode("SET", ["k1", "new"]), 2000)])
-        await until(lambda: one.seat.condition is Condition.RUNNING)
+        await until(lambda: one.owned.condition is Condition.RUNNING)
         await one.caught_up()
         one.clean()
 
@@ -289,10 +289,10 @@ async def test_a_partition_set_aside_during_a_fetch(tmp_path: Path) -> None:
         await one.apply("SET a 1")
         one.consumer.set_aside(0, "a reason")
         await one.log.append([Entry(0, None, encode("SET", ["b", "1"]))])
-        await until(lambda: one.seat.condition is Condition.RUNNING)
+        await until(lambda: one.owned.condition is Condition.RUNNING)
         await one.apply("SET c 1")
 
-        assert 3 == one.seat.worker.machine.position.next_offset
+        assert 3 == one.owned.worker.machine.position.next_offset
         assert [(Condition.STOPPED, "a reason")] == [
             heard for heard in one.heard.conditions if heard[0] is Condition.STOPPED
         ]
@@ -303,10 +303,10 @@ async def test_nothing_is_cleaned_while_it_does_not_run(tmp_path: Path) -> None:
     async with running(tmp_path) as one:
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v", time_ms=2000)
-        one.seat.condition = Condition.WAITING
+        one.owned.condition = Condition.WAITING
         one.clean()
         waiting = list(one.heard.cleanings)
-        one.seat.condition = Condition.RUNNING
+        one.owned.condition = Condition.RUNNING
         one.clean()
 
         assert [] == waiting

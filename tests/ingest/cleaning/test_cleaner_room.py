@@ -60,7 +60,9 @@ async def on_disk(directory: Path) -> AsyncIterator[tuple[Running, FullDisk]]:
     async with running(directory, SETTINGS, RocksStore(path, FAMILIES)) as one:
         disk = FullDisk(path)
         one.consumer._guard = disk.guard
-        one.cleaner = Cleaner(one.log, one.consumer.seats, one.heard, one.consumer.set_aside, SETTINGS, disk.has_room)
+        one.cleaner = Cleaner(
+            one.log, one.consumer.partitions, one.heard, one.consumer.set_aside, SETTINGS, disk.has_room
+        )
         yield one, disk
 
 
@@ -89,21 +91,21 @@ async def test_a_partition_comes_back_by_itself(tmp_path: Path, kind: str) -> No
     async with on_disk(tmp_path) as (one, disk):
         await one.log.append([Entry(0, None, encode(name, args), 1000) for name, args in filling(kind)])
         await one.caught_up()
-        store = one.seat.worker.store
+        store = one.owned.worker.store
         assert isinstance(store, RocksStore)
         store.flush_all()
         await one.log.append([Entry(0, None, encode(name, args), 2000) for name, args in DELETING[kind]])
         await one.caught_up()
         disk.size = disk.used() + RESERVE - 100_000
-        await until(lambda: one.seat.condition is Condition.WAITING)
+        await until(lambda: one.owned.condition is Condition.WAITING)
         await one.log.append([Entry(0, None, encode("SET", ["last", "1"]), 3000)])
         task = asyncio.create_task(one.cleaner.run())
-        await until(lambda: one.seat.condition is Condition.RUNNING)
+        await until(lambda: one.owned.condition is Condition.RUNNING)
         await one.caught_up()
         task.cancel()
         await asyncio.wait((task,))
 
-        assert b"1" == one.seat.worker.machine.read(b"GET", [b"last"])
+        assert b"1" == one.owned.worker.machine.read(b"GET", [b"last"])
         assert [Condition.RUNNING, Condition.WAITING, Condition.RUNNING] == [heard for heard, _ in one.heard.conditions]
 
 
@@ -111,7 +113,7 @@ async def test_a_flush_that_fails_is_tried_again(tmp_path: Path, monkeypatch: py
     """Whatever took the room that it needed may be gone by then; until it is done nothing is given back."""
     monkeypatch.setattr(compactor, "_RETRY_SECONDS", 0.01)
     async with on_disk(tmp_path) as (one, disk):
-        store, failures = one.seat.worker.store, [OSError("no space left")]
+        store, failures = one.owned.worker.store, [OSError("no space left")]
         assert isinstance(store, RocksStore)
         flush_all = store.flush_all
 
@@ -126,9 +128,9 @@ async def test_a_flush_that_fails_is_tried_again(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(store, "flush_all", flush_or_fail)
         await one.apply("TICK", time_ms=2000)
         disk.size = disk.used() + RESERVE - 100_000
-        await until(lambda: one.seat.condition is Condition.WAITING)
+        await until(lambda: one.owned.condition is Condition.WAITING)
         task = asyncio.create_task(one.cleaner.run())
-        await until(lambda: one.seat.condition is Condition.RUNNING)
+        await until(lambda: one.owned.condition is Condition.RUNNING)
         task.cancel()
         await asyncio.wait((task,))
 
@@ -141,14 +143,14 @@ async def test_nothing_is_cleaned_in_the_last_of_the_room(tmp_path: Path) -> Non
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v", time_ms=2000)
         disk.size = disk.used() + RESERVE // 2 - 1
-        await until(lambda: one.seat.condition is Condition.WAITING)
+        await until(lambda: one.owned.condition is Condition.WAITING)
         one.clean()
         left = one.records(GRAVEYARD_CF)
         disk.size += 100_000
         one.clean()
 
         assert (4, 0) == (left, one.records(GRAVEYARD_CF))
-        assert Condition.WAITING is one.seat.condition
+        assert Condition.WAITING is one.owned.condition
 
 
 async def test_whatever_else_is_waited_for_is_no_full_disk(tmp_path: Path) -> None:
@@ -156,13 +158,13 @@ async def test_whatever_else_is_waited_for_is_no_full_disk(tmp_path: Path) -> No
     async with on_disk(tmp_path) as (one, disk):
         await one.apply(*FILL, time_ms=1000)
         disk.size = disk.used() + RESERVE - 1
-        await until(lambda: one.seat.waits_for_room)
+        await until(lambda: one.owned.waits_for_room)
         disk.size += MIB
-        await until(lambda: one.seat.condition is Condition.RUNNING)
-        runs = one.seat.waits_for_room
+        await until(lambda: one.owned.condition is Condition.RUNNING)
+        runs = one.owned.waits_for_room
         one.consumer._set_aside(0, Condition.WAITING, "the log is away")
 
-        assert (False, False) == (runs, one.seat.waits_for_room)
+        assert (False, False) == (runs, one.owned.waits_for_room)
         assert not one.cleaner.clean_some(SLICE_SECONDS)
 
 
@@ -175,19 +177,19 @@ async def test_a_partition_that_a_full_disk_has_stopped_waits_for_room(tmp_path:
         one.consumer._guard = lambda: reasons[0]
         one.consumer._has_room = lambda _size: len(reasons) > 1
         one.cleaner = Cleaner(
-            one.log, one.consumer.seats, one.heard, one.consumer.set_aside, SETTINGS, lambda _size: True
+            one.log, one.consumer.partitions, one.heard, one.consumer.set_aside, SETTINGS, lambda _size: True
         )
-        await until(lambda: one.seat.waits_for_room)
+        await until(lambda: one.owned.waits_for_room)
         store.failures = [OSError("no space left")]
         one.clean()
-        tried_at = one.seat.retry_at
-        await until(lambda: one.seat.retry_at > tried_at)
-        without_room = one.seat.condition, one.seat.worker.is_open
+        tried_at = one.owned.retry_at
+        await until(lambda: one.owned.retry_at > tried_at)
+        without_room = one.owned.condition, one.owned.worker.is_open
         reasons.append("a little was made free")
-        await until(lambda: one.seat.waits_for_room)
-        retry_seconds = one.seat.retry_at - monotonic()
+        await until(lambda: one.owned.waits_for_room)
+        retry_seconds = one.owned.retry_at - monotonic()
         one.clean()
-        read = one.seat.worker.machine.read(b"GET", [b"kept"])
+        read = one.owned.worker.machine.read(b"GET", [b"kept"])
         reasons[0] = ""
         await one.apply("SET last v", time_ms=3000)
 
@@ -201,9 +203,9 @@ async def test_a_partition_that_a_record_has_stopped_stays_closed(tmp_path: Path
     async with running(tmp_path, SETTINGS, Store()) as one:
         one.consumer._has_room = lambda _size: True
         await one.log.append([Entry(0, None, encode("RULES", ["2"]), 1000)])
-        await until(lambda: one.seat.condition is Condition.STOPPED)
+        await until(lambda: one.owned.condition is Condition.STOPPED)
         one.consumer._guard = lambda: "the disk is full"
-        tried_at = one.seat.retry_at
-        await until(lambda: one.seat.retry_at > tried_at)
+        tried_at = one.owned.retry_at
+        await until(lambda: one.owned.retry_at > tried_at)
 
-        assert (Condition.STOPPED, False) == (one.seat.condition, one.seat.worker.is_open)
+        assert (Condition.STOPPED, False) == (one.owned.condition, one.owned.worker.is_open)

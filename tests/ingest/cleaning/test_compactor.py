@@ -22,7 +22,7 @@ from tests.ingest.cleaning.test_cleaner import FAMILIES, Running, running, until
 
 def notes(one: Running) -> int:
     """How many deleted ranges wait for their compaction."""
-    return len(list(one.seat.worker.store.scan(LOCAL_CF, NOTE, prefix_end(NOTE))))
+    return len(list(one.owned.worker.store.scan(LOCAL_CF, NOTE, prefix_end(NOTE))))
 
 
 async def test_a_flush_of_a_running_service_is_compacted(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_a_flush_of_a_running_service_is_compacted(tmp_path: Path) -> None
 async def test_a_flush_during_a_compaction_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it deletes of the very range that is being compacted is not done with when that is done."""
     store = RocksStore(tmp_path / "0", FAMILIES)
-    compact, spent = store.compact, asyncio.Event()
+    compact, deleted = store.compact, asyncio.Event()
     compacted: list[str] = []
     async with running(tmp_path, CleaningSettings(interval_s=0.02), store) as one:
         loop, go_on = asyncio.get_running_loop(), asyncio.Event()
@@ -54,14 +54,14 @@ async def test_a_flush_during_a_compaction_is_compacted(tmp_path: Path, monkeypa
         def compact_slowly(*args: object) -> bool:
             compacted.append(str(args[0]))
             done = compact(*args)  # type: ignore[arg-type]
-            loop.call_soon_threadsafe(spent.set)
+            loop.call_soon_threadsafe(deleted.set)
             asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
             return done
 
         await one.apply("SET a 1", "FLUSHALL", "SET a 1")
         monkeypatch.setattr(store, "compact", compact_slowly)
         task = asyncio.create_task(one.cleaner.run())
-        await spent.wait()
+        await deleted.wait()
         await one.apply("FLUSHALL")
         go_on.set()
         await until(lambda: not notes(one))
@@ -80,21 +80,21 @@ async def test_each_time_it_is_another_ranges_turn(tmp_path: Path, monkeypatch: 
         waiting: list[list[str]] = [[], []]
         compacted: list[list[str]] = [[], []]
 
-        async def compact(_: Compactor, partition: int, job: Job, spent: Range) -> bool:
-            compacted[partition].append(spent.column_family)
+        async def compact(_: Compactor, partition: int, job: Job, deleted: Range) -> bool:
+            compacted[partition].append(deleted.column_family)
             waiting[partition] = [each.column_family for each in job.reclaimer.ranges()]
             await both[partition].apply("SET a 1", "FLUSHALL")
             return True
 
         monkeypatch.setattr(Compactor, "_compact", compact)
-        seats = {partition: each.seat for partition, each in enumerate(both)}
+        partitions = {partition: each.owned for partition, each in enumerate(both)}
         compactor = Compactor(
-            seats, lambda partition: both[partition].cleaner.job(0), NullObserver(), one.cleaner.failed, 0, no_room
+            partitions, lambda partition: both[partition].cleaner.job(0), NullObserver(), one.cleaner.failed, 0, no_room
         )
         for each in both:
             await each.apply("SET a 1", "FLUSHALL")
         while len(compacted[1]) < max(2, len(waiting[1])):
-            assert [False, False] == [await compactor._look(partition) for partition in seats]
+            assert [False, False] == [await compactor._look(partition) for partition in partitions]
 
         assert waiting == [sorted(names) for names in compacted]
 

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.cleaning.retention import Retention, RetentionSettings
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.dead_letters.letter import DeadLetter
 from ingest.log.embedded.embedded_log import LocalLog
 
 DAY_MS = 86_400_000

@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.cleaning.scrubber import SLICE_ROWS, Scrubber
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogMismatchError
 from ingest.log.embedded.chain import checked
 from ingest.log.embedded.embedded_log import LocalLog

@@ -12,8 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from structlog.testing import CapturingLogger
 
 from engine.limits import TIME_MS_MAX
+from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
 from ingest.dead_letters.kafka_store import SUFFIX
-from ingest.dead_letters.letter import DeadLetter, DeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.log import Log
 from ingest.log.embedded.embedded_log import LocalLog

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.values.slots import partition_of, slot
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.events import encode
 from ingest.log import Entry, Headers, open_log

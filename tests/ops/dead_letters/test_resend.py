@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from ingest.dead_letters.finding import open_letters
+from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
 from ingest.dead_letters.stores import open_dead_letters
@@ -292,7 +292,7 @@ def test_many_letters_come_in_pages(place: Place) -> None:
         await log.start()
         dead = open_dead_letters(log)
         await dead.start()
-        shelf = open_letters(log, dead)
+        shelf = open_search(log, dead)
         found: list[tuple[int, int]] = []
         after = (-1, -1)
         while page := await shelf.page(Wanted(), after, 64):
@@ -367,7 +367,7 @@ async def test_a_letter_that_another_has_sent_meanwhile_is_not_sent_again(tmp_pa
         await log.start()
     dead = [open_dead_letters(log) for log in logs]
     await dead[0].store([letter(place, 0, offset, encode("SET", [KEYS[0][offset], "1"])) for offset in range(2)])
-    letters = [open_letters(log, letters) for log, letters in zip(logs, dead, strict=True)]
+    letters = [open_search(log, letters) for log, letters in zip(logs, dead, strict=True)]
     pages = [await each.page(Wanted()) for each in letters]
     batches = [[Again(found.letter, Entry(0, None, found.letter.value or b"")) for found in page] for page in pages]
     first, second = [await each.send(batch) for each, batch in zip(letters, batches, strict=True)]

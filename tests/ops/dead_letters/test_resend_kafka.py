@@ -10,9 +10,9 @@ import pytest
 
 from ingest.clock import now_ms
 from ingest.dead_letters import kafka_store
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.found import Wanted, Went
-from ingest.dead_letters.kafka_finding import KafkaLetters
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.kafka_finding import KafkaDeadLetterSearch
 from ingest.log import Entry, Headers, LogRecord
 from ops.config import load_settings
 from ops.dead_letters.resend import opened
@@ -34,7 +34,7 @@ async def test_one_letter_is_found_without_reading_all(
     monkeypatch.setattr("ingest.dead_letters.kafka_finding._CLOCKS_MS", 0)
     place = await asyncio.to_thread(place_at, f"kafka://{kafka_bootstrap}", f"dead-{uuid4().hex}", tmp_path)
     async with opened(load_settings(log=place.url, topic=place.topic, partitions=PARTITIONS)) as (log, letters):
-        assert isinstance(letters, KafkaLetters)
+        assert isinstance(letters, KafkaDeadLetterSearch)
         await letters._dead_letters.store([letter(place, 0, offset, b"\xc1") for offset in range(1000, 1100)])
         stored_ms = now_ms()
         while now_ms() == stored_ms:
@@ -68,7 +68,7 @@ async def test_a_letter_from_a_clock_that_is_wrong_is_found(
     monkeypatch.setattr("ingest.dead_letters.kafka_finding._CLOCKS_MS", -3_600_000)
     place = await asyncio.to_thread(place_at, f"kafka://{kafka_bootstrap}", f"dead-{uuid4().hex}", tmp_path)
     async with opened(load_settings(log=place.url, topic=place.topic, partitions=PARTITIONS)) as (_, letters):
-        assert isinstance(letters, KafkaLetters)
+        assert isinstance(letters, KafkaDeadLetterSearch)
         await letters._dead_letters.store([letter(place, 0, 0, b"\xc1")])
         (found,) = await letters.page(Wanted(0, 0, 0))
         none = await letters.page(Wanted(0, 1, 1))

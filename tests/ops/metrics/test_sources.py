@@ -18,7 +18,7 @@ from engine.cleaning.sweep import Sweeper
 from engine.errors import CommandError
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes
-from ingest.applying.owned_partition import Seat
+from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, open_log
@@ -56,7 +56,9 @@ async def watching(directory: Path, partitions: int) -> AsyncIterator[tuple[Metr
     metrics = Metrics()
     opener = store_opener(settings, directory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
-    metrics.watch(Watched(settings, {each: Seat(worker) for each, worker in workers.items()}, log, None, _ready))
+    metrics.watch(
+        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, None, _ready)
+    )
     for worker in workers.values():
         worker.open()
     try:

@@ -120,8 +120,8 @@ async def test_a_log_that_is_away_is_no_reason_to_restart(tmp_path: Path, monkey
 
     gated(monkeypatch, refuse)
     async with served(tmp_path) as it:
-        seat = it.service.consumer.seats[0]
-        await until(lambda: str(seat.condition) == "waiting")
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: str(owned.condition) == "waiting")
         alive_at = it.service.consumer.alive_at
         _, away = await it.get("/readyz")
         await until(lambda: it.service.consumer.alive_at > alive_at)
@@ -168,7 +168,7 @@ async def test_a_lag_that_was_never_known_is_no_zero(tmp_path: Path, monkeypatch
 
         patch.setattr(Watch, "_report_lag", refuse)
         async with served(tmp_path) as it:
-            await until(lambda: str(it.service.consumer.seats[0].condition) == "running")
+            await until(lambda: str(it.service.consumer.partitions[0].condition) == "running")
             (_, unready), (_, status) = await it.get("/readyz"), await it.get("/status")
             assert it.service.resp is not None
             said = info_text(it.service.resp, [b"slotlog"])
@@ -194,7 +194,7 @@ async def test_ready_says_that_a_transaction_holds_up_the_log(
             held_up = await it.until("/readyz", 503)
             await producer.commit_transaction()
         await it.until("/readyz", 200)
-        await until(lambda: it.service.consumer.seats[0].worker.machine.next_offset >= 1)
+        await until(lambda: it.service.consumer.partitions[0].worker.machine.next_offset >= 1)
 
     assert held_up["partitions"][0]["reason"].startswith("the log stands still: somebody's transaction has been open")
     assert held_up["log"]["ready"] is True
@@ -204,7 +204,7 @@ async def test_ready_says_what_is_wrong_with_the_disk(tmp_path: Path) -> None:
     """Less room than the reserve is said of the disk, and of each partition that waits for it."""
     reserve = 1 << 60
     async with served(tmp_path, free_bytes_min=reserve) as it:
-        await until(lambda: str(it.service.consumer.seats[0].condition) == "waiting")
+        await until(lambda: str(it.service.consumer.partitions[0].condition) == "waiting")
         _, full = await it.get("/readyz")
 
     assert full["disk"]["ready"] is False
@@ -296,11 +296,11 @@ QUIET_LOG = cast("Log", SimpleNamespace(url="the log", append_counts=Appends(), 
 
 @dataclass
 class PlayedTimes:
-    """What `Health` asks of a consumer: when its loop turned last, when the log was heard, and its seats."""
+    """What `Health` asks of a consumer: when its loop turned last, when the log was heard, and its owned partitions."""
 
     alive_at: float = 0.0
     log_heard_at: float = 0.0
-    seats: dict[int, Any] = field(default_factory=dict)
+    partitions: dict[int, Any] = field(default_factory=dict)
 
 
 def health_of(times: PlayedTimes, tmp_path: Path, **settings: Any) -> Health:
@@ -332,8 +332,8 @@ def test_how_long_a_transaction_may_hold_up_the_log(tmp_path: Path) -> None:
     """Ten seconds."""
     reasons = []
     for seconds in (3, 10):
-        seat = SimpleNamespace(condition=Condition.RUNNING, reason="", held_up_since=monotonic() - seconds)
-        reasons += [each.reason for each in health_of(PlayedTimes(seats={0: seat}), tmp_path).partitions()]
+        owned = SimpleNamespace(condition=Condition.RUNNING, reason="", held_up_since=monotonic() - seconds)
+        reasons += [each.reason for each in health_of(PlayedTimes(partitions={0: owned}), tmp_path).partitions()]
 
     assert ["", "the log stands still: somebody's transaction has been open for 10 s"] == reasons
 

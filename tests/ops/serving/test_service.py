@@ -120,7 +120,7 @@ async def test_kafka_that_goes_away_while_it_opens(
     check, answer_clients = service._log.check, service.resp.open
 
     def conditions() -> set[str]:
-        return {seat.condition.value for seat in service.consumer.seats.values()}
+        return {owned.condition.value for owned in service.consumer.partitions.values()}
 
     async def fail_at_the_second_partition(partition: int, *state: Any) -> None:
         seen.append(conditions())
@@ -289,10 +289,10 @@ async def test_full_disk_makes_it_wait(data: Path, monkeypatch: pytest.MonkeyPat
     await log.close()
     await until(lambda: service.health()[0].condition == "waiting")
     waiting = service.health()[0]
-    applied = service.consumer.seats[0].worker.machine.next_offset
+    applied = service.consumer.partitions[0].worker.machine.next_offset
     free[0] = reserve
     await until(lambda: service.health()[0].ready)
-    await until(lambda: service.consumer.seats[0].worker.machine.next_offset == 1)
+    await until(lambda: service.consumer.partitions[0].worker.machine.next_offset == 1)
     service.stop()
     await running
 

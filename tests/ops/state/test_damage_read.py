@@ -136,14 +136,14 @@ async def test_it_stays_stopped_until_another_store_is_there(tmp_path: Path) -> 
         await it.until("/readyz", 200)
         await asked(it, *((b"GET", key) for key in keys))
         await stopped(it, 1)
-        seat = it.service.consumer.seats[1]
+        owned = it.service.consumer.partitions[1]
         for _ in range(3):
-            seat.retry_at = 0.0
-            while not seat.retry_at:  # noqa: ASYNC110 - the loop's next turn has no event
+            owned.retry_at = 0.0
+            while not owned.retry_at:  # noqa: ASYNC110 - the loop's next turn has no event
                 await asyncio.sleep(0.01)
-            assert not seat.worker.is_open
+            assert not owned.worker.is_open
         path.rename(tmp_path / "away")
-        seat.retry_at = 0.0
+        owned.retry_at = 0.0
         await it.until("/readyz", 200)
         replies = await asked(it, *((b"GET", key) for key in keys))
 
@@ -155,7 +155,7 @@ async def test_a_disk_that_cannot_be_read_is_no_damage(tmp_path: Path, monkeypat
     async with served(tmp_path) as it:
         await it.until("/readyz", 200)
         await asked(it, (b"SET", b"k", b"v"))
-        machine = it.service.consumer.seats[0].worker.machine
+        machine = it.service.consumer.partitions[0].worker.machine
 
         def fail(*_: object, **__: object) -> None:
             raise Exception("IO error: While pread offset 0 len 53: 000009.sst: Input/output error")  # noqa: TRY002 - as rocksdict

@@ -57,8 +57,8 @@ async def test_a_record_from_the_future_is_held_until_it_is_set_right(
         await client.call("SET", "lock", "mine", "EX", 1000)
         ahead_ms = WALL.now_ms() + YEARS_MS
         await append(data, event("INCR", "n", time_ms=ahead_ms), event("INCR", "n"), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: str(seat.condition) == "waiting")
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: str(owned.condition) == "waiting")
         held = await it.until("/readyz", 503)
         refused = [await client.call("SET", "k", "v"), await client.call("GET", "lock")]
         (shown,) = (await verb("show", "--data", data))["partitions"]
@@ -70,7 +70,7 @@ async def test_a_record_from_the_future_is_held_until_it_is_set_right(
             await client.call("SET", "k", "v", "EX", 100),
         ]
         left = await client.call("TTL", "k")
-        clock_ms = seat.worker.machine.clock_ms
+        clock_ms = owned.worker.machine.clock_ms
         client.close()
     replayed = await asyncio.to_thread(succeed, "replay", "--data", data, "--to", tmp_path / "again", "--json")
 
@@ -99,23 +99,23 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
         await client.call("SET", "stays", "here")
         ahead_ms = WALL.now_ms() + YEARS_MS
         await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         await verb("accept", "0", "--data", data)
-        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         await it.until("/readyz", 200)
         _, warned = await it.get("/readyz")
         (warning,) = warned["log"]["warnings"]
         await until(lambda: 0 in it.service._clock._ahead)  # which writes the log line
         frozen = [await client.call("GET", "lock"), await client.call("SET", "k", "v", "PX", 60_000)]
         done = await verb("set", "0", "--data", data)
-        await until(lambda: seat.worker.machine.clock_ms < ahead_ms)
+        await until(lambda: owned.worker.machine.clock_ms < ahead_ms)
         after = [
             await client.call("GET", "stays"),
             await client.call("GET", "lock"),
             await client.call("SET", "j", "v", "PX", 20),
         ]
-        await until(lambda: seat.worker.machine.key_counts.get((0, 1)) == 3)  # all but j, which was due
+        await until(lambda: owned.worker.machine.key_counts.get((0, 1)) == 3)  # all but j, which was due
         gone = await client.call("GET", "j")
         client.close()
     replayed = await asyncio.to_thread(succeed, "replay", "--data", data, "--to", tmp_path / "again", "--json")
@@ -143,19 +143,19 @@ async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
         client = Client(it)
         ahead_ms = WALL.now_ms() + YEARS_MS
         await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         await verb("accept", "0", "--data", data)
-        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         with monkeypatch.context() as broker:
             broker.setattr("ops.state.log_time.LocalLog", type(None))  # a broker gives its own time
             broker.setattr("ingest.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
             failed = await asyncio.to_thread(run, "clock", "set", 0, "--data", data)
             as_json = await asyncio.to_thread(run, "clock", "set", 0, "--data", data, "--json")
-        await until(lambda: seat.holds_record)
+        await until(lambda: owned.holds_record)
         await verb("set", "0", "--data", data)
         await it.until("/readyz", 200)
-        clock_ms = seat.worker.machine.clock_ms
+        clock_ms = owned.worker.machine.clock_ms
         after = await client.call("SET", "k", "v", "PX", 60_000)
         client.close()
 
@@ -177,15 +177,15 @@ async def test_what_follows_a_clock_that_is_set_back_is_judged_by_the_new_one(
         await it.until("/readyz", 200)
         ahead_ms = WALL.now_ms() + YEARS_MS
         await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         await verb("accept", "0", "--data", data)
-        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         right_ms = WALL.now_ms()
         setting = event("SETCLOCK", str(ahead_ms), str(right_ms), time_ms=ahead_ms)
         await append(data, setting, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        await until(lambda: seat.worker.machine.next_offset > 1)
-        position, clock_ms = seat.worker.machine.next_offset, seat.worker.machine.clock_ms
+        await until(lambda: owned.worker.machine.next_offset > 1)
+        position, clock_ms = owned.worker.machine.next_offset, owned.worker.machine.clock_ms
 
     assert (2, right_ms) == (position, clock_ms)
 
@@ -215,10 +215,10 @@ async def test_a_record_is_held_no_longer_than_until_its_time(tmp_path: Path, mo
     async with served(tmp_path) as it:
         await it.until("/readyz", 200)
         await append(tmp_path / "data", event("INCR", "n", time_ms=WALL.now_ms() + 62_000), monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         await it.until("/readyz", 200)
-        assert 1 == seat.worker.machine.next_offset
+        assert 1 == owned.worker.machine.next_offset
 
 
 async def test_a_write_that_the_log_dates_ahead_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,8 +230,8 @@ async def test_a_write_that_the_log_dates_ahead_is_held(tmp_path: Path, monkeypa
         with monkeypatch.context() as broker:
             broker.setattr("ingest.log.embedded.writer.stamp_ms", lambda: WALL.now_ms() + YEARS_MS)
             uncertain = await client.call("INCR", "n")
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         await verb("set", "0", "--data", tmp_path / "data")
         await it.until("/readyz", 200)
         after = [await client.call("GET", "n"), await client.call("GET", "lock")]
@@ -251,13 +251,13 @@ async def test_what_stands_before_a_held_record_is_applied(tmp_path: Path, monke
         await it.until("/readyz", 200)
         ahead = event("INCR", "n", time_ms=WALL.now_ms() + YEARS_MS)
         await append(data, event("INCR", "n"), event("INCR", "n"), ahead, ahead, monkeypatch=monkeypatch)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         client = Client(it)
         value = await client.call("GET", "n")
         client.close()
 
-    assert (b"2", 2) == (value, seat.position.next_offset if seat.position else -1)
+    assert (b"2", 2) == (value, owned.position.next_offset if owned.position else -1)
 
 
 async def test_a_record_that_a_producer_dates_ahead_on_kafka_is_set_right(
@@ -276,14 +276,14 @@ async def test_a_record_that_a_producer_dates_ahead_on_kafka_is_set_right(
         async with AIOKafkaProducer(bootstrap_servers=kafka_bootstrap) as producer:
             value = encode("INCR", ["n"])
             await producer.send_and_wait(topic, value, key=b"\0\0", partition=0, timestamp_ms=ahead_ms)
-        seat = it.service.consumer.seats[0]
-        await until(lambda: seat.holds_record)
+        owned = it.service.consumer.partitions[0]
+        await until(lambda: owned.holds_record)
         words = ("0", "--data", data, "--log", log)
         monkeypatch.setenv("SLOTLOG_KAFKA__CREATE_TIME", "true")
         await verb("accept", *words)
-        await until(lambda: seat.worker.is_open and seat.worker.machine.clock_ms == ahead_ms)
+        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         done = await verb("set", *words)
-        await until(lambda: seat.worker.machine.clock_ms < ahead_ms)
+        await until(lambda: owned.worker.machine.clock_ms < ahead_ms)
         after = [await client.call("GET", "n"), await client.call("GET", "lock"), await client.call("SET", "k", "v")]
         client.close()
 

@@ -182,7 +182,7 @@ async def test_a_lost_race_keeps_the_place(tmp_path: Path) -> None:
         thief = [event("LPOP", "q")]
         live.log.before = lambda: [thief.pop()] if thief else []
         await live.log.append_as_another(event("RPUSH", "q", "a"))
-        await until(lambda: not thief and live.server.lanes[0].machine.next_offset == 3)
+        await until(lambda: not thief and live.server.pipelines[0].machine.next_offset == 3)
         await live.log.append_as_another(event("RPUSH", "q", "b"))
         await live.log.append_as_another(event("RPUSH", "q", "c"))
 
@@ -199,7 +199,7 @@ async def test_a_key_that_becomes_another_type_meanwhile(tmp_path: Path) -> None
         others = [event("SET", "q", "x")]
         live.log.before = lambda: [others.pop()] if others else []
         await live.log.append_as_another(event("RPUSH", "q", "a"))
-        await until(lambda: not others and live.server.lanes[0].machine.next_offset == 3)
+        await until(lambda: not others and live.server.pipelines[0].machine.next_offset == 3)
         await live.log.append_as_another(event("DEL", "q"), event("RPUSH", "q", "b"))
 
         assert [[b"q", b"b"]] == await replies(client, 1)
@@ -282,7 +282,7 @@ async def test_a_timeout_after_a_lost_race(tmp_path: Path) -> None:
         thief = [event("LPOP", "q"), event("RPUSH", "r", "x")]
         live.log.before = lambda: [thief.pop(0)] if thief else []
         await live.log.append_as_another(event("RPUSH", "q", "a"))
-        await until(lambda: live.server.lanes[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
         await blocked(live, 0)
         live.log.start_gate.set()
 
@@ -342,7 +342,7 @@ async def test_a_partition_that_goes_on(tmp_path: Path) -> None:
         client.send(["BLPOP", "q", "0"])
         await blocked(live, 1)
         reasons[0] = "disk full"
-        await until(lambda: str(live.server.lanes[0].seat.condition) == "waiting")
+        await until(lambda: str(live.server.pipelines[0].owned.condition) == "waiting")
         await live.log.append_as_another(event("RPUSH", "q", "a"))
         reasons[0] = ""
 

@@ -180,7 +180,7 @@ async def test_a_pop_that_comes_too_late(tmp_path: Path) -> None:
         thief = [event("LPOP", "q")]
         live.log.between = lambda: [thief.pop()] if thief else []
         await pipeline(pusher, "RPUSH q a")
-        await until(lambda: not thief and live.server.lanes[0].machine.next_offset == 3)
+        await until(lambda: not thief and live.server.pipelines[0].machine.next_offset == 3)
         live.log.between = None
         await pipeline(pusher, "RPUSH q b", "LPOP q")
 

@@ -28,17 +28,17 @@ def slow(log: PlayedLog) -> None:
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_pipeline, "PENDING_EVENTS_MAX", EVENTS_MAX)
-    monkeypatch.setattr(session, "CELLS_MAX", 2 * EVENTS_MAX)
-    monkeypatch.setattr(window, "_FIRST_COMMANDS", window.CELLS_MAX)
+    monkeypatch.setattr(session, "PENDING_REPLIES_MAX", 2 * EVENTS_MAX)
+    monkeypatch.setattr(window, "_FIRST_COMMANDS", window.PENDING_REPLIES_MAX)
 
 
 async def stuck(live: Live, client: Client, commands: Iterable[list[str]]) -> int:
     """Send these while the log stands still; how many events wait, once nothing more is taken."""
     live.log.start_gate.clear()
     client.send(*commands)
-    await until(lambda: live.server.lanes[0].crowded)
+    await until(lambda: live.server.pipelines[0].crowded)
     await asyncio.sleep(0.02)
-    return live.server.lanes[0].pending_events
+    return live.server.pipelines[0].pending_events
 
 
 async def test_a_huge_pipeline_waits_in_the_socket(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ async def test_quick_commands_behind_a_slow_write(tmp_path: Path) -> None:
         client.send(["SET", "a", "1"], *[["PING"]] * 1000)
         await until(lambda: live.server.sessions[1].is_full)
         await asyncio.sleep(0.02)
-        kept = len(live.server.sessions[1].cells)
+        kept = len(live.server.sessions[1].pending_replies)
         live.log.start_gate.set()
 
         assert 2 * EVENTS_MAX + 1 == kept
@@ -105,7 +105,7 @@ async def test_a_crowd_is_served_in_turn(tmp_path: Path) -> None:
         live.log.start_gate.clear()
         for client in clients:
             client.send(*[["INCR", "n"]] * 20)
-        await until(lambda: live.server.lanes[0].crowded)
+        await until(lambda: live.server.pipelines[0].crowded)
         live.log.start_gate.set()
         got = [await replies(client, 20) for client in clients]
 

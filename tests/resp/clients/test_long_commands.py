@@ -106,7 +106,7 @@ async def test_events_of_others(tmp_path: Path) -> None:
             before = slices.suspensions
             end = await live.log.end_offset(0)
             append = asyncio.create_task(live.log.append_as_another(event("SUNIONSTORE", "d", "s1", "s2")))
-            pings = await pings_until(other, lambda: live.server.lanes[0].machine.next_offset > end)
+            pings = await pings_until(other, lambda: live.server.pipelines[0].machine.next_offset > end)
             await append
             assert slices.suspensions - before > 3
             assert pings > 1
@@ -134,7 +134,7 @@ async def test_its_partition_waits(tmp_path: Path) -> None:
         await writer.call("SADD", "a", *range(300))
         await writer.call("SADD", "b", *range(200, 500))
         order: list[str] = []
-        gate = live.server.lanes[0].seat.worker.gate
+        gate = live.server.pipelines[0].owned.worker.gate
 
         async def ask(label: str, client: Client, *command: str) -> Any:
             reply = await client.call(*command)
@@ -161,15 +161,15 @@ async def test_writes_gather(tmp_path: Path) -> None:
     slices = Slices()
     async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
         writer, other = await live.client(), await live.client()
-        lane = live.server.lanes[0]
+        pipeline = live.server.pipelines[0]
         await writer.call("SADD", "a", *range(100))
         steps.on = True
         store = asyncio.create_task(writer.call("SUNIONSTORE", "d", "a"))
-        await until(lambda: lane.is_held)
+        await until(lambda: pipeline.is_held)
         appends = live.log.appends
         for number in range(5):
             other.send(["SADD", "b", number])
-            await until(lambda number=number: lane.pending_events == number + 2)  # type: ignore[misc]
+            await until(lambda number=number: pipeline.pending_events == number + 2)  # type: ignore[misc]
         assert live.log.appends == appends
         steps.on = False
         assert await store == 100
@@ -188,7 +188,7 @@ async def test_other_partitions_go_on(tmp_path: Path) -> None:
         await first.call("SADD", here, *range(100))
         steps.on = True
         members = asyncio.create_task(first.call("SMEMBERS", here))
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         assert await second.call("SET", there, "v") == OK
         assert await second.call("GET", there) == b"v"
         assert not members.done()
@@ -206,7 +206,7 @@ async def test_a_pipeline_of_long_reads(tmp_path: Path) -> None:
         await greedy.call("SADD", "a", *range(50))
         calls = live.server.plans.by_name[b"SMEMBERS"]
         greedy.send(*[["SMEMBERS", "a"]] * 40)
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         assert await other.call("SCARD", "a") == 50
         assert calls.calls < 40
         for _ in range(40):
@@ -222,7 +222,7 @@ async def test_order_of_replies(tmp_path: Path) -> None:
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(["SMEMBERS", "a"], ["ECHO", "1"], ["SADD", "a", "x"])
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         client.send(["ECHO", "2"], ["SCARD", "a"])
         assert await (await live.client()).call("PING") == PONG
         steps.on = False
@@ -239,10 +239,10 @@ async def test_blocked_clients_wait_for_it(tmp_path: Path) -> None:
         await first.call("SADD", "a", *range(10))
         steps.on = True
         members = asyncio.create_task(first.call("SMEMBERS", "a"))
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         popped = asyncio.create_task(popper.call("BLPOP", "l", 0))
         assert await (await live.client()).call("PING") == PONG
-        assert live.server.lanes[0].is_held
+        assert live.server.pipelines[0].is_held
         steps.on = False
         await members
         await until(lambda: live.server.blocked.any)
@@ -263,15 +263,15 @@ async def test_a_stopped_partition(tmp_path: Path) -> None:
         ):
             steps.on = True
             reply = asyncio.create_task(client.call(*command))
-            await until(lambda: live.server.lanes[0].is_held)
+            await until(lambda: live.server.pipelines[0].is_held)
             behind = asyncio.create_task(waiting.call("SCARD", "a"))
-            await until(lambda: len(live.server.lanes[0].seat.worker.gate._waiting) == 1)
+            await until(lambda: len(live.server.pipelines[0].owned.worker.gate._waiting) == 1)
             live.consumer.set_aside(0, "a test")
             assert told in str(await reply)
             assert "ERR partition 0 is stopped: a test" in str(await behind)
             steps.on = False
-            live.consumer.seats[0].retry_at = 0.0
-            await until(lambda: live.consumer.seats[0].condition is Condition.RUNNING)
+            live.consumer.partitions[0].retry_at = 0.0
+            await until(lambda: live.consumer.partitions[0].condition is Condition.RUNNING)
         assert await reader.call("SCARD", "d") == 10
         assert await live.replayed_digest() == live.digest()
 
@@ -285,7 +285,7 @@ async def test_a_client_that_leaves(tmp_path: Path) -> None:
         await client.call("SADD", "a", *range(10))
         steps.on = True
         client.send(["SUNIONSTORE", "d", "a"])
-        await until(lambda: live.server.lanes[0].is_held)
+        await until(lambda: live.server.pipelines[0].is_held)
         assert await other.call("CLIENT", "KILL", "SKIPME", "yes") == 1
         steps.on = False
         assert await other.call("SCARD", "d") == 10

@@ -177,14 +177,14 @@ async def test_a_watch_does_not_outlive_its_connection(tmp_path: Path) -> None:
         client = await live.client()
         await pipeline(client, "WATCH a b", "MULTI", "SET a 1")
         client.close()
-        await until(lambda: live.server.lanes[0].machine.next_offset == 2)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 2)
         events = await live.events()
         again = await live.client()
 
         assert [(b"WATCH", [b"a", b"b"]), (b"UNWATCH", [])] == events
         assert [OK, QUEUED, [OK]] == await pipeline(again, "MULTI", "SET a 2", "EXEC")
         await again.call("SET", "a", "3")
-        assert not live.server.lanes[0].machine._tx.watches
+        assert not live.server.pipelines[0].machine._tx.watches
         assert 4 == await live.log.end_offset(0)
 
 
@@ -224,7 +224,7 @@ async def test_too_large(tmp_path: Path) -> None:
         text = b"ERR an event may have 8388608 bytes; nothing was written"
 
         assert [OK, OK, *[QUEUED] * 9, ErrorReply(text)] == got
-        await until(lambda: live.server.lanes[0].machine.next_offset == 2)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 2)
         assert [OK, QUEUED, [0]] == await pipeline(client, "MULTI", "STRLEN a", "EXEC")
         assert [b"WATCH", b"UNWATCH"] == [name for name, _ in await live.events()]
 
@@ -343,11 +343,11 @@ async def test_a_client_that_is_gone_subscribes_to_nothing(tmp_path: Path) -> No
         live.log.start_gate.clear()
         client.send(["MULTI"], ["SET", "a", "1"], ["SUBSCRIBE", "x"], ["EXEC"])
         await replies(client, 3)
-        await until(lambda: live.server.lanes[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].pending_events == 1)
         await other.call("CLIENT", "KILL", "ID", number)
         await until(lambda: number not in live.server.sessions)
         live.log.start_gate.set()
-        await until(lambda: live.server.lanes[0].machine.next_offset == 1)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 1)
 
         assert [b"1", [b"x", 0]] == await pipeline(other, "GET a", "PUBSUB NUMSUB x")
 

@@ -22,7 +22,7 @@ async def test_writes_wait_and_reads_go_on(tmp_path: Path) -> None:
         first = await replies(client, 1)
         meanwhile = await pipeline(other, "GET a", "PING", "MULTI", "GET a", "EXEC")
         await until(lambda: live.server.sessions[1].transport.is_closing() is False)
-        nothing_yet = live.server.lanes[0].machine.next_offset
+        nothing_yet = live.server.pipelines[0].machine.next_offset
         await control.call("CLIENT", "UNPAUSE")
         rest = await replies(client, 3)
 
@@ -44,7 +44,7 @@ async def test_what_counts_as_a_write(tmp_path: Path) -> None:
         taken = await pipeline(queueing, "MULTI", "GET a")
         queueing.send(["SET", "b", "1"], ["EXEC"])
         await until(lambda: len(live.server.pause._waiting) == 5)
-        nothing_yet = live.server.lanes[0].machine.next_offset
+        nothing_yet = live.server.pipelines[0].machine.next_offset
         await control.call("CLIENT", "UNPAUSE")
         got = [await replies(client, 1) for client in clients]
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from ingest.reporting import rate_limited
-from ingest.reporting.rate_limited import Seldom
+from ingest.reporting.rate_limited import RateLimitedLog
 from resp.clients import authorization, connection
 from tests.resp.harness import Live, serving, until
 from tests.wire.client import Client
@@ -72,7 +72,7 @@ def test_lines_come_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is written at once, then one a second, which says how many it stands for."""
     now = 10.0
     monkeypatch.setattr(rate_limited, "monotonic", lambda: now)
-    line = Seldom(1.0)
+    line = RateLimitedLog(1.0)
     counts = [line.count(), line.count(), line.count(5)]
     now = 11.0
     counts += [line.count(), line.count(0)]

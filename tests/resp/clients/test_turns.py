@@ -105,7 +105,7 @@ async def test_a_group_that_is_cut_gives_the_same_replies_and_state(
     """Command by command, with several clients between one another: reads see their own writes, and replay agrees."""
     monkeypatch.setattr(groups, "PART_SECONDS", -1.0)
     monkeypatch.setattr(groups, "_RUN_EVENTS_MAX", 1)
-    monkeypatch.setattr(window, "_FIRST_COMMANDS", window.CELLS_MAX)
+    monkeypatch.setattr(window, "_FIRST_COMMANDS", window.PENDING_REPLIES_MAX)
     commands = [f"{verb} {{}}" for _ in range(20) for verb in ("INCR", "GET", "INCR", "INCR", "GET", "GET")]
     async with serving(tmp_path, prepare=lambda log: setattr(log, "at_once", at_once)) as live:
         clients = [await live.client() for _ in range(4)]
@@ -125,7 +125,7 @@ async def test_a_group_that_is_cut_gives_the_same_replies_and_state(
 def held_bytes(live: Live, number: int) -> int:
     """What is held for a client, sent or not."""
     session = live.server.sessions[number]
-    return session.cell_bytes + session.output_bytes
+    return session.pending_reply_bytes + session.output_bytes
 
 
 async def deaf(live: Live, commands: Iterable[list[str]]) -> tuple[Client, int]:

@@ -20,7 +20,7 @@ KEYS: Final = 400
 def owned_keys(live: Live) -> list[str]:
     """Some keys of the partitions that this worker has."""
     keys = [f"k{number}" for number in range(KEYS)]
-    return [key for key in keys if partition_of(slot(key.encode()), PARTITIONS) in live.server.lanes]
+    return [key for key in keys if partition_of(slot(key.encode()), PARTITIONS) in live.server.pipelines]
 
 
 async def fill(live: Live) -> tuple[Client, list[str]]:
@@ -93,9 +93,9 @@ async def test_a_partition_that_takes_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path, partitions=2) as live:
         client = await live.client()
         await pipeline(client, "SET {a} 1", "SET {b} 1")
-        live.server.lanes[1].closing = True
+        live.server.pipelines[1].closing = True
         got = await pipeline(client, "FLUSHALL", "GET {b}")
-        live.server.lanes[1].closing = False
+        live.server.pipelines[1].closing = False
 
         assert [ErrorReply(b"CLUSTERDOWN slotlog is shutting down; nothing was written"), b"1"] == got
         assert [OK, 0] == await pipeline(client, "FLUSHALL", "DBSIZE")

@@ -14,7 +14,7 @@ from engine.limits import SLOTS
 from engine.values.slots import slot
 from tests.real.oracle import Connection, ErrorReply, MapReply, SimpleString
 from tests.real.process import free_ports
-from tests.resp.beside import replies, two_workers
+from tests.resp.processes import replies, two_workers
 from tests.wire.servers import RespServer
 
 HALF = SLOTS // 2

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.real.oracle import Connection, ErrorReply, SimpleString
-from tests.resp.beside import replies, serving
+from tests.resp.processes import replies, serving
 from tests.wire.servers import RespServer
 
 SAME = (

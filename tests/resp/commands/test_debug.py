@@ -12,7 +12,7 @@ import pytest
 from resp.server import Server
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 from tests.resp import harness
-from tests.resp.beside import replies, serving
+from tests.resp.processes import replies, serving
 from tests.wire.servers import RespServer
 
 NOT_ALLOWED = ErrorReply(
@@ -105,7 +105,7 @@ async def test_expiry_of_idle_partitions_can_be_stopped(tmp_path: Path, monkeypa
         await harness.until(lambda: asked > enough)
         before = await live.events()
         await harness.pipeline(client, "DEBUG SET-ACTIVE-EXPIRE 1")
-        await harness.until(lambda: live.consumer.seats[0].worker.machine.next_offset > 1)
+        await harness.until(lambda: live.consumer.partitions[0].worker.machine.next_offset > 1)
 
         assert [b"SET"] == [name for name, _ in before]
         assert [b"SET", b"TICK"] == [name for name, _ in await live.events()][:2]
@@ -138,7 +138,7 @@ async def test_reload_waits_for_writes_under_way(tmp_path: Path, monkeypatch: py
         stood: list[tuple[int, int]] = []
 
         async def compare() -> str:
-            stood.append((live.server.lanes[0].machine.next_offset, await live.log.end_offset(0)))
+            stood.append((live.server.pipelines[0].machine.next_offset, await live.log.end_offset(0)))
             return ""
 
         monkeypatch.setattr(live.server.host, "reload_and_compare", compare)

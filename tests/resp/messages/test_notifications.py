@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import pytest
 
 from engine.apply.machine import Machine
-from engine.apply.records import Applied, Touched
+from engine.apply.records import Applied, Modified
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS
 from engine.values.rdb.encode import seal
@@ -63,10 +63,10 @@ class Teller:
         self.notifications = Notifications(pubsub)
         self.notifications.flags = Notifications.parse(letters)
 
-    def told(self, touched: Sequence[Touched]) -> list[list[bytes]]:
+    def told(self, modified: Sequence[Modified]) -> list[list[bytes]]:
         """What is told of these changes."""
         applied = Applied(0)
-        applied.touched = list(touched)
+        applied.modified = list(modified)
         return self.told_of(applied)
 
     def told_of(self, applied: Applied) -> list[list[bytes]]:
@@ -123,7 +123,7 @@ def told_by_us(commands: list[list[bytes]], letters: str = "KEAn") -> Iterator[l
     for name, *args in commands:
         applied = one.apply([(one.next_offset, now_ms(), name, args, 0, None, None)], one.next_offset)
         one.commit(b"f")
-        yield teller.told(applied.touched)
+        yield teller.told(applied.modified)
 
 
 @pytest.mark.parametrize("script", [STRINGS, HASHES, LISTS, SETS, SORTED_SETS, EXPIRY, LATER])
@@ -166,12 +166,12 @@ def test_commands_of_later(oracle: Connection, listener: Connection) -> None:
         expected = next(told_by_oracle(oracle, listener, [[name, *args]]))
         after = contents(oracle)
         changed = [place for place in {**before, **after} if before.get(place) != after.get(place)]
-        touched: list[Touched] = [
+        modified: list[Modified] = [
             (number, db, name, args, -1, key, int((db, key) in before), int((db, key) in after), now_ms())
             for db, key in changed
         ]
 
-        assert (name, args, expected) == (name, args, teller.told(touched))
+        assert (name, args, expected) == (name, args, teller.told(modified))
 
 
 def contents(oracle: Connection) -> dict[tuple[int, bytes], tuple[Any, Any]]:
@@ -350,5 +350,5 @@ def test_transactions_are_told_command_by_command() -> None:
 
     applied = one.apply([(one.next_offset, 1, b"EXEC", steps, 0, None, None)], one.next_offset)
 
-    told = [message[2] for message in teller.told(applied.touched)]
+    told = [message[2] for message in teller.told(applied.modified)]
     assert told == [b"__keyevent@0__:set", b"__keyevent@0__:set", b"__keyevent@0__:append"]

@@ -13,7 +13,7 @@ from resp.reports.loop_use import LoopUse
 from resp.reports.stats import Rate, Stats
 from resp.resources.memory import memory_use
 from tests.real.oracle import Connection
-from tests.resp.beside import serving
+from tests.resp.processes import serving
 from tests.wire.servers import RespServer
 
 DEFAULT = (

@@ -303,7 +303,7 @@ def test_many_arguments_byte_by_byte(parser: Parser) -> None:
     assert [args] == one_by_one(parser, canonical(args))
 
 
-def test_commands_that_need_the_strict_way_between_quick_ones(parser: Parser) -> None:
+def test_commands_that_need_the_strict_way_between_fast_ones(parser: Parser) -> None:
     """Inline commands, values with line ends and skipped counts may stand anywhere among others in one packet."""
     odd = [b"*0\r\n", b"GET x\n", b"\n", canonical([b"SET", b"k", b"a\r\n*1\r\n"]), b"*-1\r\n", b"GET y\r\n"]
     found = [[], [[b"GET", b"x"]], [], [[b"SET", b"k", b"a\r\n*1\r\n"]], [], [[b"GET", b"y"]]]

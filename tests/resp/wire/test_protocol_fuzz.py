@@ -80,7 +80,7 @@ def test_cut_anywhere(authenticated: bool, data: bytes, cuts: list[int]) -> None
 
 @given(data=INPUTS)
 @settings(max_examples=400, deadline=None)
-def test_quick_and_strict_agree(data: bytes) -> None:
+def test_fast_and_strict_agree(data: bytes) -> None:
     """The strict way alone, which serves whoever has not authenticated, finds what both ways together find.
 
     It has smaller limits, so inputs that reach them are left to the other tests.

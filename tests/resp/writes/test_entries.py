@@ -1,4 +1,4 @@
-"""What a client's write becomes in the log is what the lane applies: a replay reads the same event."""
+"""What a client's write becomes in the log is what the write pipeline applies: a replay reads the same event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def words(chance: random.Random, count: int) -> list[bytes]:
 
 
 def test_events_are_read_as_they_are_applied() -> None:
-    """Name, arguments, database, id and session come out of the log's bytes as the lane has them in memory."""
+    """Name, arguments, database, id and session come out of the log's bytes as the pipeline has them in memory."""
     chance = random.Random(7)
     for _ in range(200):
         args = words(chance, chance.randrange(1, 20))

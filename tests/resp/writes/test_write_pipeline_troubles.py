@@ -15,7 +15,7 @@ from engine.batch import staging
 from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from ingest.dead_letters.letter import DeadLetter
+from ingest.dead_letters.dead_letter import DeadLetter
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import FAMILIES, PlayedLog, blocked, event, pipeline, replies, serving, until
 
@@ -74,7 +74,7 @@ async def test_a_store_that_is_busy_within_a_record_is_waited_for(
         assert await live.replayed_digest() == live.digest()
 
 
-class Letters:
+class KeptDeadLetters:
     """A dead-letter store in memory."""
 
     concerns = ()
@@ -102,12 +102,12 @@ class Letters:
 
 async def test_an_own_write_that_becomes_a_dead_letter(tmp_path: Path) -> None:
     """A write that the engine cannot take is answered with the reason and kept as a dead letter; the others go on."""
-    letters = Letters()
+    letters = KeptDeadLetters()
     async with serving(tmp_path, dead_letters=letters) as live:
         client = await live.client()
-        lane = live.server.lanes[0]
+        write_pipeline = live.server.pipelines[0]
         client.send(["SET", "a", "1"])
-        odd = asyncio.create_task(lane.write(b"SET", [b"a", b"1"], 99))
+        odd = asyncio.create_task(write_pipeline.write(b"SET", [b"a", b"1"], 99))
         client.send(["GET", "a"])
         got = await replies(client, 2)
 
@@ -155,9 +155,9 @@ async def test_other_partitions_go_on(tmp_path: Path, monkeypatch: pytest.Monkey
         with monkeypatch.context() as planted:
             stop_at(planted, b"poison")
             first = await pipeline(client, f"INCR {low}", f"APPEND {low}x poison", f"INCR {high}")
-            await until(lambda: str(live.server.lanes[0].seat.condition) == "stopped")
+            await until(lambda: str(live.server.pipelines[0].owned.condition) == "stopped")
             second = await pipeline(client, f"INCR {low}", f"INCR {high}")
-        await until(lambda: str(live.server.lanes[0].seat.condition) == "running")
+        await until(lambda: str(live.server.pipelines[0].owned.condition) == "running")
         third = await pipeline(client, f"INCR {low}", f"INCR {high}", f"GET {low}x")
 
         assert [1, True, 1] == [first[0], first[1].text.startswith(b"UNKNOWNOUTCOME "), first[2]]
@@ -173,10 +173,10 @@ async def test_a_full_disk(tmp_path: Path) -> None:
         client = await live.client()
         await client.call("SET", "a", "1")
         reasons[0] = "disk full"
-        await until(lambda: str(live.server.lanes[0].seat.condition) == "waiting")
+        await until(lambda: str(live.server.pipelines[0].owned.condition) == "waiting")
         full = await pipeline(client, "SET a 2", "GET a", "WATCH a", "MULTI", "SET a 3", "EXEC")
         reasons[0] = ""
-        await until(lambda: str(live.server.lanes[0].seat.condition) == "running")
+        await until(lambda: str(live.server.pipelines[0].owned.condition) == "running")
 
         refused = ErrorReply(b"ERR partition 0 is waiting: disk full; nothing was written")
         aborted = ErrorReply(b"EXECABORT Transaction discarded because of previous errors.")
@@ -191,12 +191,12 @@ async def test_an_append_that_arrives_after_its_partition_was_set_aside(tmp_path
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["INCR", "n"])
-        await until(lambda: live.server.lanes[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
         live.log.before = lambda: [event("INCR", "n")]
         reasons[0] = "disk full"
-        live.server.lanes[0].seat.retry_seconds = 60
+        live.server.pipelines[0].owned.retry_seconds = 60
         # The consumer waits for the append under way before it looks at the guard again.
-        live.consumer._set_aside(0, type(live.server.lanes[0].seat.condition).WAITING, "disk full")
+        live.consumer._set_aside(0, type(live.server.pipelines[0].owned.condition).WAITING, "disk full")
         live.log.start_gate.set()
 
         text = b"UNKNOWNOUTCOME the write is in the log and not applied yet: disk full"
@@ -211,13 +211,13 @@ async def test_loading_until_the_log_is_applied(tmp_path: Path) -> None:
     begin = asyncio.Event()
     async with serving(tmp_path, begin=begin) as live:
         client = await live.client()
-        lane = live.server.lanes[0]
+        write_pipeline = live.server.pipelines[0]
         early = await pipeline(client, "GET n", "INCR n", "PING")
         begin.set()
-        await until(lambda: lane.machine.next_offset == 2501)
+        await until(lambda: write_pipeline.machine.next_offset == 2501)
         late = await pipeline(client, "GET n", "INCR n", "GET a")
 
-        assert live.server.evaluate == lane.machine.evaluate
+        assert live.server.evaluate == write_pipeline.machine.evaluate
     loading = ErrorReply(b"LOADING slotlog is applying its log")
     assert [loading] * 3 == early
     assert [b"2500", 2501, b"1"] == late
@@ -233,7 +233,7 @@ async def test_loading_in_a_cluster(tmp_path: Path) -> None:
         client = await live.client()
         early = await pipeline(client, *commands)
         begin.set()
-        await until(lambda: live.server.lanes[0].machine.next_offset == 2500)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 2500)
         late = await live.ask("GET", "b")
 
     down = ErrorReply(b"CLUSTERDOWN slotlog is applying its log")
@@ -250,7 +250,7 @@ async def test_the_end_of_a_server_answers_what_is_under_way(tmp_path: Path) -> 
         await other.call("PING")
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.lanes[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].pending_events == 1)
         draining = asyncio.create_task(live.server.drain())
         await asyncio.sleep(0)
         refused = await pipeline(other, "SET a 2", "GET a")
@@ -270,7 +270,7 @@ async def test_the_end_of_a_server_pops_nothing_more(tmp_path: Path) -> None:
         await live.server.drain()
         told = await replies(client, 1)
         await live.log.append_as_another(event("RPUSH", "q", "x"))
-        await until(lambda: live.server.lanes[0].machine.next_offset == 1)
+        await until(lambda: live.server.pipelines[0].machine.next_offset == 1)
         still = await pipeline(client, "LRANGE q 0 -1", "BLPOP q 0")
 
     stopped = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
@@ -285,7 +285,7 @@ async def test_the_end_of_a_server_waits_for_a_pop_under_way(tmp_path: Path) -> 
         await blocked(live, 1)
         live.log.start_gate.clear()
         await live.log.append_as_another(event("RPUSH", "q", "x"))
-        await until(lambda: live.server.lanes[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].pending_events == 1)
         draining = asyncio.create_task(live.server.drain())
         await asyncio.sleep(0)
         live.log.start_gate.set()
@@ -315,9 +315,9 @@ async def test_the_end_of_a_server_whose_log_does_not_answer(tmp_path: Path) -> 
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.lanes[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
         client.send(["SET", "a", "2"])
-        await until(lambda: live.server.lanes[0].pending_events == 2)
+        await until(lambda: live.server.pipelines[0].pending_events == 2)
         await live.server.close()
         got = await replies(client, 2)
         with pytest.raises(ConnectionError):
@@ -346,5 +346,5 @@ async def test_a_damaged_read_ends_itself_alone(tmp_path: Path, monkeypatch: pyt
         internal = ErrorReply(b"ERR internal error: see the log of slotlog")
         assert [internal, SimpleString(b"PONG")] == alone
         assert [OK, internal, b"1"] == behind
-        assert "running" == str(live.server.lanes[0].seat.condition)
+        assert "running" == str(live.server.pipelines[0].owned.condition)
         assert b"1" == await other.call("GET", "a")

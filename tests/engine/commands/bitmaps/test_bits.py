@@ -132,13 +132,13 @@ def test_a_failed_bitfield_has_made_the_string_longer(oracle: Connection) -> Non
     oracle.pipeline([["DEL", "k"], ["WATCH", "k"], line.split(" ")])
     assert NullArray() != oracle.pipeline([["MULTI"], ["EXEC"]])[1]
     send(machine, "DEL k")
-    assert 1 == len(touched(machine, line))
+    assert 1 == len(modified(machine, line))
 
 
-def touched(machine: Machine, line: str) -> list[tuple[object, ...]]:
+def modified(machine: Machine, line: str) -> list[tuple[object, ...]]:
     """What a server is told of the keys that a command modified."""
     machine.witnessing = True
     name, *args = line.encode().split(b" ")
     applied = machine.apply([(machine.next_offset, NOW_MS, name, args, 0, None, None)], machine.next_offset)
     machine.commit(FINGERPRINT)
-    return list(applied.touched)
+    return list(applied.modified)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.embedded.chain import link_behind
 from ingest.log.embedded.embedded_log import LocalLog

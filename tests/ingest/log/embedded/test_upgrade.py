@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.dead_letters.embedded_finding import LocalLetters
+from ingest.dead_letters.embedded_finding import LocalDeadLetterSearch
 from ingest.dead_letters.embedded_store import LocalDeadLetters
 from ingest.dead_letters.found import Wanted
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError
@@ -74,7 +74,7 @@ async def test_upgrade(old: Path, create: bool) -> None:
     ]
     assert [(2, 4), (0, 3), (0, 0)] == [(await log.begin_offset(p), await log.end_offset(p)) for p in range(3)]
     letters = LocalDeadLetters(log)
-    page = await LocalLetters(log).page(Wanted())
+    page = await LocalDeadLetterSearch(log).page(Wanted())
     assert ["not msgpack", "grüße"] == [letter.reason for letter in await letters.read()]
     assert [(1, 2), None] == [found.redriven for found in page]
     assert [(0, 4)] == await append(log, b"new")
@@ -90,7 +90,7 @@ async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_
         "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_schema WHERE name IN (?, ?, ?, ?, ?)"
     )
     names = ("log", "partitions", "records", "dead_letters", "redriven")
-    assert [] == await LocalLetters(local_log).newest(1)
+    assert [] == await LocalDeadLetterSearch(local_log).newest(1)
     with closing(sqlite3.connect(old)) as upgraded, closing(sqlite3.connect(local_path)) as new:
         assert set(new.execute(definitions, names)) == set(upgraded.execute(definitions, names))
         upgraded.execute("UPDATE records SET value = x'00' WHERE position = 3")
@@ -100,7 +100,7 @@ async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_
     again = await opened(old)
     with pytest.raises(LogRecordError, match="the record at offset 3 "):
         await read(again.reader({0: 2}), 2)
-    for reading in (LocalDeadLetters(again).read(), LocalLetters(again).page(Wanted())):
+    for reading in (LocalDeadLetters(again).read(), LocalDeadLetterSearch(again).page(Wanted())):
         with pytest.raises(LogDamagedError, match="the dead letter of partition 1, offset 1 is damaged"):
             await reading
     await again.close()

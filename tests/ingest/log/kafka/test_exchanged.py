@@ -243,12 +243,12 @@ async def test_exchanged_topic_stops_a_running_consumer(make_log: MakeKafkaLog, 
     while machine.position.next_offset < 10:  # noqa: ASYNC110 - the consumer sends no event
         await asyncio.sleep(0.02)
     await recreate(25)
-    while consumer.seats[0].condition is not Condition.STOPPED:  # noqa: ASYNC110 - as above
+    while consumer.partitions[0].condition is not Condition.STOPPED:  # noqa: ASYNC110 - as above
         await asyncio.sleep(0.02)
     stop.set()
     await running
 
-    assert "it was recreated" in consumer.seats[0].reason
+    assert "it was recreated" in consumer.partitions[0].reason
     assert (10, b"10", None) == (
         machine.position.next_offset,
         machine.read(b"GET", [b"old"]),

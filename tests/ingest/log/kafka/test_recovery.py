@@ -15,8 +15,8 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka.protocol.fetch import FetchRequest
 
+from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
-from ingest.dead_letters.letter import DeadLetter
 from ingest.errors import LogUnavailableError
 from ingest.log import Entry, KafkaSettings
 from ingest.log.kafka.clients import told

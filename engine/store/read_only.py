@@ -16,7 +16,7 @@ class _Database(Protocol):
 Database = TypeVar("Database", bound=_Database)
 
 
-def open_beside(open_read_only: Callable[[], Database], logs: Callable[[], set[str]]) -> Database:
+def open_while_written(open_read_only: Callable[[], Database], logs: Callable[[], set[str]]) -> Database:
     """A database opened read-only, whole as of a moment during this call.
 
     RocksDB reads the manifest, then the write-ahead logs that it finds. When the writer flushes in between, a file that

@@ -33,7 +33,7 @@ _RECLAIMED: Final = re.compile(r"^slotlog_reclaimed_records_total\{.*\} (\S+)$",
 
 
 @dataclass(frozen=True, slots=True)
-class BesideSize:
+class ReclaimingSize:
     """How much is measured: SETs of a run, pairs of runs, and elements reclaimed in each pair."""
 
     requests: int
@@ -41,15 +41,15 @@ class BesideSize:
     elements: int
 
 
-BESIDE_LARGE: Final = BesideSize(requests=10_000, pairs=5, elements=1_000_000)
-BESIDE_SMOKE: Final = BesideSize(requests=200, pairs=1, elements=200_000)
+RECLAIMING_LARGE: Final = ReclaimingSize(requests=10_000, pairs=5, elements=1_000_000)
+RECLAIMING_SMOKE: Final = ReclaimingSize(requests=200, pairs=1, elements=200_000)
 
 
 @dataclass(frozen=True, slots=True)
-class BesideResult:
+class ReclaimingResult:
     """One line of output."""
 
-    size: BesideSize
+    size: ReclaimingSize
     without: list[Run]
     beside: list[Run]
     reclaimed: int
@@ -75,7 +75,7 @@ class BesideResult:
         )
 
 
-async def run_beside(size: BesideSize) -> AsyncIterator[BesideResult]:
+async def run_reclaiming(size: ReclaimingSize) -> AsyncIterator[ReclaimingResult]:
     """Measure it, on the embedded log.
 
     Raises:
@@ -89,10 +89,10 @@ async def run_beside(size: BesideSize) -> AsyncIterator[BesideResult]:
     ):
         runs = [_pair(server, port, size, number) for number in range(size.pairs)]
     without, beside, reclaimed = zip(*runs, strict=True)
-    yield BesideResult(size, list(without), list(beside), sum(reclaimed), load)
+    yield ReclaimingResult(size, list(without), list(beside), sum(reclaimed), load)
 
 
-def _pair(server: RespServer, port: int, size: BesideSize, number: int) -> tuple[Run, Run, int]:
+def _pair(server: RespServer, port: int, size: ReclaimingSize, number: int) -> tuple[Run, Run, int]:
     names = [b"dead:%d:%d" % (number, at) for at in range(size.elements // MEMBERS)]
     with closing(server.connect()) as connection:
         members = [b"member:%012d" % at for at in range(MEMBERS)]
