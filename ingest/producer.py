@@ -25,7 +25,7 @@ from engine.commands.registry import find
 from engine.errors import EventError
 from ingest.errors import ProducerClosedError
 from ingest.events import decode, encode
-from ingest.log.log import Entry, Log, Position
+from ingest.log.log import Entry, Log, RecordPosition
 from ingest.routing import route
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Queued(NamedTuple):
 
     entries: list[Entry]
     size: int
-    done: asyncio.Future[list[Position]]
+    done: asyncio.Future[list[RecordPosition]]
 
 
 def prepare(
@@ -138,7 +138,7 @@ class Producer:
         db: int = 0,
         meta: Mapping[str, Any] | None = None,
         time_ms: int | None = None,
-    ) -> asyncio.Future[list[Position]]:
+    ) -> asyncio.Future[list[RecordPosition]]:
         """Queue one command, waiting only while the queue is full.
 
         Args:
@@ -160,21 +160,21 @@ class Producer:
         entries = prepare(self.partitions, cmd, args, id=id, db=db, meta=meta, time_ms=time_ms)
         return await self.enqueue(cmd, entries)
 
-    async def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[Position]:
+    async def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[RecordPosition]:
         """`send`, and wait until the event is durable."""
         return await (await self.send(cmd, *args, **options))
 
-    async def exec(self, commands: Sequence[Sequence[Any]], **options: Any) -> asyncio.Future[list[Position]]:
+    async def exec(self, commands: Sequence[Sequence[Any]], **options: Any) -> asyncio.Future[list[RecordPosition]]:
         """Queue a transaction, `[[name, arg, …], …]`; it takes the options of `send` and returns the same.
 
         It is checked whole, as the worker does; then each command stands or falls alone.
         """
         return await self.send("EXEC", *map(list, commands), **options)
 
-    async def enqueue(self, cmd: str | bytes, entries: list[Entry]) -> asyncio.Future[list[Position]]:
+    async def enqueue(self, cmd: str | bytes, entries: list[Entry]) -> asyncio.Future[list[RecordPosition]]:
         """Queue what `prepare` made of `cmd`."""
         size = sum(len(entry.value) for entry in entries)
-        done: asyncio.Future[list[Position]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[RecordPosition]] = asyncio.get_running_loop().create_future()
         if self._tracing is not None:
             entries = self._tracing.send(entries, done, cmd)
         async with self._turn:
@@ -277,14 +277,14 @@ class SyncProducer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="slotlog-producer", daemon=True)
         self._thread.start()
         self._room = threading.BoundedSemaphore(_QUEUED_EVENTS_MAX)
-        self._outstanding: dict[concurrent.futures.Future[list[Position]], None] = {}
+        self._outstanding: dict[concurrent.futures.Future[list[RecordPosition]], None] = {}
         try:
             self._log, self._producer = self._call(_open(open_log, tracing))
         except BaseException:
             self._stop()
             raise
 
-    def send(self, cmd: str | bytes, *args: Any, **options: Any) -> concurrent.futures.Future[list[Position]]:
+    def send(self, cmd: str | bytes, *args: Any, **options: Any) -> concurrent.futures.Future[list[RecordPosition]]:
         """As `Producer.send`; the future is one of `concurrent.futures`."""
         if self._loop.is_closed():
             raise ProducerClosedError("the producer is closed")
@@ -295,11 +295,13 @@ class SyncProducer:
         future.add_done_callback(self._settled)
         return future
 
-    def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[Position]:
+    def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[RecordPosition]:
         """As `Producer.send_and_wait`."""
         return self.send(cmd, *args, **options).result()
 
-    def exec(self, commands: Sequence[Sequence[Any]], **options: Any) -> concurrent.futures.Future[list[Position]]:
+    def exec(
+        self, commands: Sequence[Sequence[Any]], **options: Any
+    ) -> concurrent.futures.Future[list[RecordPosition]]:
         """As `Producer.exec`."""
         return self.send("EXEC", *map(list, commands), **options)
 
@@ -326,11 +328,11 @@ class SyncProducer:
     ) -> None:
         self.close()
 
-    def _settled(self, future: concurrent.futures.Future[list[Position]]) -> None:
+    def _settled(self, future: concurrent.futures.Future[list[RecordPosition]]) -> None:
         del self._outstanding[future]
         self._room.release()
 
-    async def _append(self, cmd: str | bytes, entries: list[Entry]) -> list[Position]:
+    async def _append(self, cmd: str | bytes, entries: list[Entry]) -> list[RecordPosition]:
         return await (await self._producer.enqueue(cmd, entries))
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:

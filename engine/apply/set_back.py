@@ -21,7 +21,7 @@ from engine.errors import DueLeftError
 from engine.limits import DEDUP_WINDOW_MS
 from engine.store.store import DEDUP_CF, LOCAL_CF, Changes, Store
 from engine.tables import dedup
-from engine.tables.compaction_notes import Range, delete_range
+from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.dedup import Deduplicator
 from engine.tables.expiry_index import EXPIRY_CURSOR, due_entries
 from engine.tables.graveyard import CURSOR as GRAVEYARD_CURSOR
@@ -48,7 +48,7 @@ def set_back(tx: Transaction, store: Store, deduplicator: Deduplicator, to_ms: i
         local[GRAVEYARD_CURSOR] = pack_u64(to_ms)
     first = dedup.first_kept(store, U32.pack(0), from_ms, deduplicator.set_backs)
     if next(store.scan(DEDUP_CF, U32.pack(0), first), None) is not None:
-        delete_range(tx.batch, Range(DEDUP_CF, U32.pack(0), first))
+        delete_range(tx.batch, DeletedRange(DEDUP_CF, U32.pack(0), first))
     if (get(dedup.CURSOR) or b"") > (bucket := U32.pack(to_ms // DEDUP_WINDOW_MS)):
         local[dedup.CURSOR] = bucket
     tx.floors.clear()  # hints of hashes, which say that no field dies before a time of the old clock

@@ -23,7 +23,7 @@ from engine.batch.key import Key, Subkeys
 from engine.batch.writing import write_subkeys
 from engine.layouts.layout import Layout
 from engine.store.store import LOCAL_CF, Changes, Store
-from engine.tables.compaction_notes import Range, delete_range, notes_in
+from engine.tables.compaction_notes import DeletedRange, delete_range, notes_in
 from engine.values.encoding import pack_u64, parse_u64, prefix_end
 
 STAGED_BYTES: Final = 4 * 1024 * 1024
@@ -150,7 +150,7 @@ class Staging:
         """Delete what is staged under versions that were never named."""
         for mark, metadata_key in self._left.items():
             for column_family, prefix in self._prefixes(metadata_key, parse_u64(mark[len(MARK) :])).items():
-                delete_range(changes, Range(column_family, prefix, prefix_end(prefix)))
+                delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
             changes.of(LOCAL_CF)[mark] = None
 
     def _spare(self, key: Key, batch: Changes) -> None:

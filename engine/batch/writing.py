@@ -10,7 +10,7 @@ from engine.batch.key import Key, Subkeys
 from engine.layouts.layout import Layout
 from engine.model import NONE, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
-from engine.tables.compaction_notes import Range, delete_range
+from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
 from engine.tables.graveyard import Grave, pack_grave
 
@@ -108,12 +108,12 @@ def delete_databases(
     for db in databases:
         start, end = layout.database_range(db)
         for column_family in layout.column_families:
-            delete_range(changes, Range(column_family, start, end))
+            delete_range(changes, DeletedRange(column_family, start, end))
             records = changes.of(column_family)
             for record in [record for record in records if start <= record < end]:
                 del records[record]
     if new is None:
-        delete_range(changes, Range(EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
+        delete_range(changes, DeletedRange(EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
     elif new:
         ranges = [layout.database_range(db) for db in new]
         entries = changes.of(EXPIRY_CF)

@@ -19,7 +19,7 @@ from engine.errors import CorruptionError
 from engine.layouts import LAYOUTS
 from engine.model import HASH, ZSET
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF, Changes, Store
-from engine.tables.compaction_notes import Range, compacted, delete_range, noted, notes_in
+from engine.tables.compaction_notes import DeletedRange, compacted, delete_range, noted, notes_in
 from engine.tables.graveyard import CURSOR, Grave, parse_grave
 from engine.values.encoding import U64, pack_u64, prefix_end
 
@@ -119,13 +119,13 @@ class Reclaimer:
         more = self._go_on(at, last, more=more)
         return Reclaimed(graves, records, len(changes.ranges), more)
 
-    def ranges(self) -> list[Range]:
+    def ranges(self) -> list[DeletedRange]:
         """What waits for its compaction: a few ranges, in order. There may be more when they are done with."""
         self._machine.notes.clear()
         ranges, self._notes = noted(self._store)
         return ranges
 
-    def compacted(self, deleted: Range) -> bool:
+    def compacted(self, deleted: DeletedRange) -> bool:
         """Forget that a range, one of those that `ranges` gave last, waits for its compaction: it is done.
 
         What was deleted of it since that call goes on waiting: also where it was all of it once more, by a flush.
@@ -172,7 +172,7 @@ class Reclaimer:
                     changes.of(column_family).update(dict.fromkeys(records))
                 return sum(map(len, found.values()))
         for column_family, prefix in families:
-            delete_range(changes, Range(column_family, prefix, prefix_end(prefix)))
+            delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
         return _RANGE_RECORDS * len(families)
 
     def _families(self, grave: Grave) -> list[tuple[str, bytes]]:

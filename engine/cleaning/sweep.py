@@ -28,7 +28,7 @@ from engine.layouts import LAYOUTS
 from engine.model import NONE
 from engine.store.store import DEDUP_CF, EXPIRY_CF, LOCAL_CF, Store
 from engine.tables import dedup
-from engine.tables.compaction_notes import Range, delete_range
+from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import EXPIRY_CURSOR, parse_entry
 from engine.values.encoding import U32, pack_u64, parse_u64, prefix_end
 
@@ -159,7 +159,7 @@ class Sweeper:
             buckets += 1
             start = prefix_end(record[0][: U32.size])
         if buckets:
-            delete_range(tx.batch, Range(DEDUP_CF, self._bucket, first))
+            delete_range(tx.batch, DeletedRange(DEDUP_CF, self._bucket, first))
             tx.batch.of(LOCAL_CF)[dedup.CURSOR] = first
         return buckets
 

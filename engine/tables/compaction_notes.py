@@ -29,7 +29,7 @@ _RANGES_MAX_OF_MANY: Final = 8
 """Instead of `RANGES_MAX`, when there are more notes than are read: each compaction begins with a flush."""
 
 
-class Range(NamedTuple):
+class DeletedRange(NamedTuple):
     """Records to compact: `start <= key < end`."""
 
     column_family: str
@@ -37,7 +37,7 @@ class Range(NamedTuple):
     end: bytes
 
 
-def delete_range(changes: Changes, deleted: Range) -> None:
+def delete_range(changes: Changes, deleted: DeletedRange) -> None:
     """Add to a batch that these records go, and that they are to be compacted."""
     changes.ranges.append(deleted)
     changes.of(LOCAL_CF)[_key(deleted.column_family, deleted.start)] = deleted.end
@@ -48,13 +48,13 @@ def notes_in(changes: Changes) -> list[bytes]:
     return [key for key, end in changes.of(LOCAL_CF).items() if end is not None and key.startswith(NOTE)]
 
 
-def noted(store: Store) -> tuple[list[Range], frozenset[bytes]]:
+def noted(store: Store) -> tuple[list[DeletedRange], frozenset[bytes]]:
     """The ranges that wait for their compaction, at most `RANGES_MAX` of each column family, in order; and their notes.
 
     Raises:
         CorruptionError: a note cannot be read.
     """
-    notes: dict[str, list[Range]] = {}
+    notes: dict[str, list[DeletedRange]] = {}
     records = list(islice(store.scan(LOCAL_CF, NOTE, prefix_end(NOTE)), NOTES_MAX))
     for key, end in records:
         deleted = parse_note(key, end)
@@ -68,7 +68,7 @@ def noted(store: Store) -> tuple[list[Range], frozenset[bytes]]:
     return found, frozenset(key for key, _ in records)
 
 
-def compacted(store: Store, deleted: Range, known: Container[bytes]) -> Changes:
+def compacted(store: Store, deleted: DeletedRange, known: Container[bytes]) -> Changes:
     """The batch that takes away the notes of what is in `deleted`, one of those that `noted` gave, as far as `known`.
 
     What was noted since may have been deleted behind the compaction's back.
@@ -81,7 +81,7 @@ def compacted(store: Store, deleted: Range, known: Container[bytes]) -> Changes:
     return changes
 
 
-def parse_note(key: bytes, end: bytes) -> Range:
+def parse_note(key: bytes, end: bytes) -> DeletedRange:
     """What `delete_range` noted.
 
     Raises:
@@ -91,14 +91,14 @@ def parse_note(key: bytes, end: bytes) -> Range:
     if not slash or not name.isascii() or start >= end:
         message = f"the note {key.hex()} names no range; rebuild the state with `slotlog replay`"
         raise CorruptionError(message)
-    return Range(name.decode(), start, end)
+    return DeletedRange(name.decode(), start, end)
 
 
 def _key(column_family: str, start: bytes) -> bytes:
     return NOTE + column_family.encode() + b"/" + start
 
 
-def _together(ranges: list[Range], ranges_max: int) -> list[Range]:
+def _together(ranges: list[DeletedRange], ranges_max: int) -> list[DeletedRange]:
     size = -(-len(ranges) // ranges_max)
     groups = [ranges[at : at + size] for at in range(0, len(ranges), size)]
     return [group[0]._replace(end=group[-1].end) for group in groups]

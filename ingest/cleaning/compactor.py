@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from engine.store.rocks import RocksStore
-from engine.tables.compaction_notes import Range
+from engine.tables.compaction_notes import DeletedRange
 from ingest.applying.owned_partition import HasRoom, OwnedPartition
 from ingest.cleaning.chores import Job
 from ingest.reporting.observer import Cleaned, Observer
@@ -91,7 +91,7 @@ class Compactor:
         self._observer.cleaned(partition, Cleaned(ranges=1, ranges_waiting=job.ranges_waiting))
         return is_done
 
-    async def _compact(self, partition: int, job: Job, deleted: Range) -> bool:
+    async def _compact(self, partition: int, job: Job, deleted: DeletedRange) -> bool:
         """Whether it is done, and the store still the same."""
         owned = self._partitions[partition]
         try:

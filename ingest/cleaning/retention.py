@@ -17,7 +17,7 @@ import structlog
 
 from ingest.clock import now_ms
 from ingest.errors import LogUnavailableError
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 
 _LOOK_SECONDS: Final = 60.0
 _PAGE_LETTERS: Final = 1000
@@ -54,7 +54,7 @@ class Retention:
         settings: what is kept.
     """
 
-    def __init__(self, log: LocalLog, partitions: list[int], settings: RetentionSettings) -> None:
+    def __init__(self, log: EmbeddedLog, partitions: list[int], settings: RetentionSettings) -> None:
         self._log = log
         self._partitions = partitions
         self._settings = settings

@@ -19,7 +19,7 @@ import structlog
 
 from ingest.clock import now_ms
 from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import connect, in_thread, translated
 from ingest.log.embedded.scan import Damage, PartitionScan, scan_letters
 
@@ -42,7 +42,7 @@ class Scrubber:
         bytes_per_s: how much is read in a second, at most; more than 0.
     """
 
-    def __init__(self, log: LocalLog, partitions: Sequence[int], bytes_per_s: int) -> None:
+    def __init__(self, log: EmbeddedLog, partitions: Sequence[int], bytes_per_s: int) -> None:
         self._log = log
         self._partitions = partitions
         self._bytes_per_s = bytes_per_s

@@ -14,7 +14,7 @@ from ingest.dead_letters.embedded_store import stored_letter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
 from ingest.errors import LogDamagedError
 from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import REDRIVEN, REDRIVEN_TRIGGER
 from ingest.log.embedded.writer import append_rows
 from ingest.log.log import check_entries
@@ -46,14 +46,14 @@ _MARKED: Final = (
 _MARK: Final = "INSERT OR IGNORE INTO redriven VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
-class LocalDeadLetterSearch:
+class EmbeddedDeadLetterSearch:
     """Those in the embedded log's file.
 
     Args:
         log: started before the first question.
     """
 
-    def __init__(self, log: LocalLog) -> None:
+    def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
 
     async def newest(self, letters_max: int) -> list[Summary]:

@@ -11,7 +11,7 @@ from msgpack import packb, unpackb
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import LogDamagedError
 from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 
 _INSERT: Final = (
     "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers, sum) "
@@ -25,7 +25,7 @@ _SELECT: Final = (
 )
 
 
-class LocalDeadLetters:
+class EmbeddedDeadLetters:
     """The table in the embedded log's file.
 
     Args:
@@ -34,7 +34,7 @@ class LocalDeadLetters:
 
     concerns: tuple[str, ...] = ()
 
-    def __init__(self, log: LocalLog) -> None:
+    def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
 
     async def start(self) -> None:

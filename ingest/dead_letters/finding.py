@@ -10,9 +10,9 @@ A letter that was sent again is marked, never removed:
 from __future__ import annotations
 
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.dead_letters.embedded_finding import LocalDeadLetterSearch
+from ingest.dead_letters.embedded_finding import EmbeddedDeadLetterSearch
 from ingest.dead_letters.found import DeadLetterSearch
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import Log
 
 
@@ -22,8 +22,8 @@ def open_search(log: Log, dead_letters: DeadLetters) -> DeadLetterSearch:
     Raises:
         TypeError: neither the embedded log nor Kafka.
     """
-    if isinstance(log, LocalLog):
-        return LocalDeadLetterSearch(log)
+    if isinstance(log, EmbeddedLog):
+        return EmbeddedDeadLetterSearch(log)
     from ingest.dead_letters.kafka_finding import KafkaDeadLetterSearch  # noqa: PLC0415
     from ingest.dead_letters.kafka_store import KafkaDeadLetters  # noqa: PLC0415 - aiokafka takes 0.1 s to import
     from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415

@@ -12,8 +12,8 @@ for a position; in the topic the headers tell that two are the same.
 from __future__ import annotations
 
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import Log
 
 
@@ -23,8 +23,8 @@ def open_dead_letters(log: Log) -> DeadLetters:
     Raises:
         TypeError: neither the embedded log nor Kafka.
     """
-    if isinstance(log, LocalLog):
-        return LocalDeadLetters(log)
+    if isinstance(log, EmbeddedLog):
+        return EmbeddedDeadLetters(log)
     from ingest.dead_letters.kafka_store import KafkaDeadLetters  # noqa: PLC0415 - aiokafka takes 0.1 s to import
     from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.log.kafka.settings import KafkaSettings
-from ingest.log.log import Entry, Headers, Log, LogRecord, Position, Reader
+from ingest.log.log import Entry, Headers, Log, LogRecord, Reader, RecordPosition
 
 if TYPE_CHECKING:
-    from ingest.log.embedded.embedded_log import LocalLog
+    from ingest.log.embedded.embedded_log import EmbeddedLog
     from ingest.log.kafka.kafka_log import KafkaLog
 
-__all__ = ["Entry", "Headers", "KafkaSettings", "Log", "LogRecord", "Position", "Reader", "open_log"]
+__all__ = ["Entry", "Headers", "KafkaSettings", "Log", "LogRecord", "Reader", "RecordPosition", "open_log"]
 
 
 def open_log(
     url: str, *, topic: str, partitions: int, kafka: KafkaSettings | None = None, create: bool = True
-) -> LocalLog | KafkaLog:
+) -> EmbeddedLog | KafkaLog:
     """The log at `url`, not started yet.
 
     Args:
@@ -33,9 +33,9 @@ def open_log(
     # Each is imported when it is wanted: aiokafka alone takes 0.1 s, which every `slotlog query` would pay.
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" and separator and len(rest) > 1 and rest[0] == "/":
-        from ingest.log.embedded.embedded_log import LocalLog  # noqa: PLC0415
+        from ingest.log.embedded.embedded_log import EmbeddedLog  # noqa: PLC0415
 
-        return LocalLog(Path(rest[1:]), topic=topic, partitions=partitions, create=create)
+        return EmbeddedLog(Path(rest[1:]), topic=topic, partitions=partitions, create=create)
     if scheme == "kafka" and separator and rest:
         from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 

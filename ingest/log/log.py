@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     headers: Headers = ()
 
 
-class Position(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record is, and the time that the log gave it."""
 
     partition: int
@@ -143,7 +143,7 @@ class Log(Protocol):
         """Finish running appends, then let go of everything. Can be called twice."""
         ...
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """Append `entries` in their order (per partition); returns their positions once all are durable.
 
         Raises:
@@ -153,7 +153,7 @@ class Log(Protocol):
         """
         ...
 
-    def append_at_once(self, entries: Sequence[Entry]) -> list[Position] | None:
+    def append_at_once(self, entries: Sequence[Entry]) -> list[RecordPosition] | None:
         """`append` without waiting for anybody, where the log can do that; None, and nothing done, where it cannot.
 
         Blocks the event loop for one write to disk.

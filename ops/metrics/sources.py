@@ -28,7 +28,7 @@ from ingest.applying.worker import Worker
 from ingest.clock import WALL, now_ms
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.log import Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.metrics.counts import PartitionCounts
@@ -194,7 +194,7 @@ def read_log(readings: Readings, log: Log, dead_letters: DeadLetters | None) -> 
     readings.add("topic_settings_wrong", len(log.concerns) + len(letters))
     if log.stored_bytes is not None:
         readings.add("log_disk_bytes", log.stored_bytes)
-    if isinstance(log, LocalLog):
+    if isinstance(log, EmbeddedLog):
         readings.add("log_scrubbed_bytes_total", log.scrubbed.bytes)
         readings.add("log_damages", log.scrubbed.damages)
         if log.scrubbed.ended_ms:

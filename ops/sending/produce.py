@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.errors import CorruptionError, EventError
 from ingest.clock import WALL
 from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
-from ingest.log import Entry, Log, Position, open_log
+from ingest.log import Entry, Log, RecordPosition, open_log
 from ingest.producer import prepare
 from ops.config import Settings
 from ops.progress import Advance
@@ -81,7 +81,7 @@ class _Target(NamedTuple):
     log: Log
     tracing: Tracing | None
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """As `Log.append`; one span for all of them."""
         if self.tracing is None:
             return await self.log.append(entries)

@@ -12,7 +12,7 @@ from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.cleaning.retention import Retention, RetentionSettings
 from ingest.cleaning.scrubber import Scrubber
 from ingest.log import Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import Observer
 from ops.config import Settings
 from resp.server import Server
@@ -29,10 +29,10 @@ async def cleaning(
         for owned in consumer.partitions.values():
             owned.worker.tell_swept = resp.swept
     tasks = [asyncio.create_task(cleaner.run())]
-    if isinstance(log, LocalLog) and (settings.dead_letters_max or settings.dead_letters_days):
+    if isinstance(log, EmbeddedLog) and (settings.dead_letters_max or settings.dead_letters_days):
         kept = RetentionSettings(settings.dead_letters_max, settings.dead_letters_days)
         tasks.append(asyncio.create_task(Retention(log, settings.owned, kept).run()))
-    if isinstance(log, LocalLog) and settings.log_scrub_bytes_per_s:
+    if isinstance(log, EmbeddedLog) and settings.log_scrub_bytes_per_s:
         tasks.append(asyncio.create_task(Scrubber(log, settings.owned, settings.log_scrub_bytes_per_s).run()))
     try:
         yield

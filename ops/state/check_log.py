@@ -12,7 +12,7 @@ from time import sleep
 from typing import Final
 
 from ingest.log import open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import FORMAT, connect, read_identity, steadily_here
 from ingest.log.embedded.mark import HeadMark
 from ingest.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
@@ -42,7 +42,7 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
         LogMismatchError, LogUnavailableError: it cannot be opened.
     """
     log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
-    if not isinstance(log, LocalLog):
+    if not isinstance(log, EmbeddedLog):
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
     HeadMark(log.path).refuse_behind()
     with closing(connect(log.path)) as connection:

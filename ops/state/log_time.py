@@ -11,7 +11,7 @@ from engine.limits import TIME_MS_MAX
 from ingest.clock import WALL
 from ingest.events import encode
 from ingest.log import Entry, Log, open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import ConfigError, Settings
 from ops.state.clocks import bound_clock, decide, latest_ms
 from ops.state.directories import reading
@@ -111,7 +111,7 @@ async def set_back(settings: Settings, partition: int, to_ms: int | None = None)
             )
         args = [seen.clock_ms, to_ms]
         entries = [Entry(partition, None, encode("SETCLOCK", args))] if seen.clock_ms > to_ms else []
-        if isinstance(log, LocalLog):
+        if isinstance(log, EmbeddedLog):
             timed = [entry._replace(time_ms=to_ms) for entry in entries]
             positions = await log.set_time_back(partition, to_ms, timed)
         else:

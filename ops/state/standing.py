@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from ingest.errors import LogMismatchError, LogUnavailableError
 from ingest.log import Log, open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import ConfigError, Settings
 from ops.state.directories import partition_path
 
@@ -83,7 +83,7 @@ def log_ends(settings: Settings, partitions: Sequence[int]) -> Ends:
     )
     try:
         # The embedded one is not started: that would upgrade an older file.
-        ends = log.ends(partitions) if isinstance(log, LocalLog) else asyncio.run(_ask(log, partitions))
+        ends = log.ends(partitions) if isinstance(log, EmbeddedLog) else asyncio.run(_ask(log, partitions))
         return Ends(ends, "")
     except TimeoutError:
         return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")

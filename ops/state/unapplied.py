@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.apply.records import Applied
-from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.log import Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
 
 
@@ -55,9 +55,9 @@ class Unapplied(NullObserver):
             log: with its dead letters, all of them. Of Kafka's nothing is noted: they have a topic of their own.
             live_offsets: of each partition with a live state, what it has applied everything before.
         """
-        if not isinstance(log, LocalLog):
+        if not isinstance(log, EmbeddedLog):
             return
         for partition, next_offset in live_offsets.items():
             if met := [offset for offset in self._dead[partition] if offset < next_offset]:
-                kept = await LocalDeadLetters(log).offsets(partition)
+                kept = await EmbeddedDeadLetters(log).offsets(partition)
                 self.counts[partition].newly_dead = tuple(offset for offset in met if offset not in kept)

@@ -12,7 +12,7 @@ from engine.errors import CommandError, EventError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import ReadClock
-from ingest.log import Position
+from ingest.log import RecordPosition
 from resp.writes.items import Item
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
@@ -47,7 +47,9 @@ class Part(NamedTuple):
     written: int
 
 
-def apply_group(owned: OwnedPartition, items: list[Item], positions: list[Position], read_clock: ReadClock) -> Part:
+def apply_group(
+    owned: OwnedPartition, items: list[Item], positions: list[RecordPosition], read_clock: ReadClock
+) -> Part:
     """Evaluate at least one item of a group whose first write is the partition's next record; as many as a turn allows.
 
     Raises:
@@ -90,7 +92,7 @@ def _end_of_run(items: list[Item], at: int, writes: int) -> int:
     return next((end for end in range(at, limit) if items[end].entry is None), limit)
 
 
-def _apply_run(machine: Machine, items: list[Item], positions: list[Position], answers: Answers) -> Applied:
+def _apply_run(machine: Machine, items: list[Item], positions: list[RecordPosition], answers: Answers) -> Applied:
     """Apply a run of writes, and add the outcome of each to `answers`."""
     records: list[Record] = []
     for item, (_, offset, time_ms) in zip(items, positions, strict=True):

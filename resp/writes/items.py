@@ -13,7 +13,7 @@ from engine.commands.registry import Spec
 from engine.limits import SLOTS
 from engine.values.replies import Reply
 from ingest.applying.ticker import TICK
-from ingest.log import Entry, Headers, LogRecord, Position
+from ingest.log import Entry, Headers, LogRecord, RecordPosition
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 NOTHING_WRITTEN: Final = "ERR nothing was written: "
@@ -107,17 +107,17 @@ class Tick(Item):
         self._done()
 
 
-Group = tuple[list[Item], list[Position]]
+Group = tuple[list[Item], list[RecordPosition]]
 """Items in order, and the positions of the writes among them: no gap between two of these."""
 
 
-def log_record(item: Item, position: Position) -> LogRecord:
+def log_record(item: Item, position: RecordPosition) -> LogRecord:
     """The record as the log would give it."""
     assert item.entry is not None
     return position.offset, position.time_ms, item.entry.key, item.entry.value
 
 
-def without_gaps(items: list[Item], positions: list[Position]) -> list[Group]:
+def without_gaps(items: list[Item], positions: list[RecordPosition]) -> list[Group]:
     """The items as groups whose offsets follow each other: others may have appended in between."""
     if not positions or positions[-1].offset - positions[0].offset == len(positions) - 1:
         return [(items, positions)]

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ingest.log import Entry, Log, Position
+from ingest.log import Entry, Log, RecordPosition
 from resp.writes.items import Item
 
 _GROUP_EVENTS_MAX: Final = 1000
@@ -37,7 +37,7 @@ class Outbox:
     def __init__(
         self,
         log: Log,
-        arrived: Callable[[list[Item], list[Position]], None],
+        arrived: Callable[[list[Item], list[RecordPosition]], None],
         failed: Callable[[list[Item], list[Item], Exception], None],
     ) -> None:
         self._log = log
@@ -102,7 +102,7 @@ class Outbox:
         self._hand_over(items, positions)
 
     async def _append(self, entries: list[Entry]) -> None:
-        positions: list[Position] = []
+        positions: list[RecordPosition] = []
         failure: Exception | None = None
         try:
             positions = await self._log.append(entries)
@@ -115,7 +115,7 @@ class Outbox:
         elif items:
             self._hand_over(items, positions)
 
-    def _hand_over(self, items: list[Item], positions: list[Position]) -> None:
+    def _hand_over(self, items: list[Item], positions: list[RecordPosition]) -> None:
         self._arrived(items, positions)
         if self.items:
             self.schedule()

@@ -28,7 +28,7 @@ from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import ReadClock
 from ingest.errors import LogUnavailableError, appended_nothing
-from ingest.log import Log, Position
+from ingest.log import Log, RecordPosition
 from ingest.reporting.observer import Condition
 from resp.writes.entries import event_entry
 from resp.writes.groups import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
@@ -155,7 +155,7 @@ class WritePipeline:
 
     # ------------------------------------------------------------------ from the log
 
-    def _arrived(self, items: list[Item], positions: list[Position]) -> None:
+    def _arrived(self, items: list[Item], positions: list[RecordPosition]) -> None:
         """These items are durable."""
         self._durable.extend(without_gaps(items, positions))
         self.advance()
@@ -258,7 +258,7 @@ class WritePipeline:
             self._outbox.go_on()
             self._stood_still.wake()
 
-    def _advance_group(self, machine: Machine, items: list[Item], positions: list[Position]) -> bool:
+    def _advance_group(self, machine: Machine, items: list[Item], positions: list[RecordPosition]) -> bool:
         """Apply and answer a group; False: it is not its turn, or it was its beginning alone, or met trouble."""
         if positions and positions[0].offset != machine.next_offset:
             self._durable.appendleft((items, positions))
@@ -294,7 +294,7 @@ class WritePipeline:
         self._going_on = False
         self.advance()
 
-    def _apply(self, machine: Machine, items: list[Item], positions: list[Position]) -> Part:
+    def _apply(self, machine: Machine, items: list[Item], positions: list[RecordPosition]) -> Part:
         """Apply and commit a group, or its beginning."""
         part = apply_group(self.owned, items, positions, self._read_clock)
         if part.written:
@@ -324,7 +324,7 @@ class WritePipeline:
             self._busy = False
         self.advance()
 
-    async def _apply_slowly(self, items: list[Item], positions: list[Position]) -> None:
+    async def _apply_slowly(self, items: list[Item], positions: list[RecordPosition]) -> None:
         """One item after the other, each committed before it is answered."""
         worker = self.owned.worker
         places = iter(positions)

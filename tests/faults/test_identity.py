@@ -15,7 +15,7 @@ import pytest
 
 from ingest.events import encode
 from ingest.log import Entry, KafkaSettings, Log, open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import Settings, load_settings
 from ops.serving.service import Service
 from ops.state.directories import digest_partition
@@ -176,12 +176,12 @@ async def test_kafka_is_checked_while_running(fault: str, on_kafka: Settings, ka
 
 # ---------------------------------------------------------------------- embedded
 
-LocalFault = Callable[[Path, Settings], None]
+EmbeddedFault = Callable[[Path, Settings], None]
 
 
 async def _trim(settings: Settings, before_offset: int) -> None:
     log = opened(settings)
-    assert isinstance(log, LocalLog)
+    assert isinstance(log, EmbeddedLog)
     await log.start()
     await log.trim(0, before_offset)
     await log.close()
@@ -227,7 +227,7 @@ def _not_a_log(file: Path, _: Settings) -> None:
     file.write_bytes(b"a thesis, by mistake " * 100)
 
 
-LOCAL_FAULTS: dict[str, tuple[LocalFault, str]] = {
+LOCAL_FAULTS: dict[str, tuple[EmbeddedFault, str]] = {
     "trimmed to nothing": (
         _trimmed_to_nothing,
         (

@@ -23,7 +23,7 @@ from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.events import encode
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
 from ops.state.directories import home_of, store_opener
@@ -79,7 +79,7 @@ def _copy(path: Path, target: Path) -> None:
 
 async def _write(settings: Settings, path: Path, root: Path) -> None:
     """Make the log, apply it, and leave it behind twice: as a crash and as an orderly end leave it."""
-    log = LocalLog(path, topic=settings.topic, partitions=PARTITIONS)
+    log = EmbeddedLog(path, topic=settings.topic, partitions=PARTITIONS)
     await log.start()
     entries = _events(random.Random(SEED))
     for at in range(0, len(entries), 7):

@@ -17,7 +17,7 @@ from engine.batch import fragments, rank_counts
 from engine.layouts import neokv
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import Entry
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings
@@ -105,7 +105,7 @@ async def test_a_service_gives_the_recorded_dump(name: str, tmp_path: Path) -> N
     assert dump is not None
     settings = Settings(data=tmp_path / "data")
     prepare_data(settings)
-    log = LocalLog(settings.data / "log.sqlite3", topic=events.topic, partitions=1)
+    log = EmbeddedLog(settings.data / "log.sqlite3", topic=events.topic, partitions=1)
     await log.start()
     await log.append([Entry(0, each.key, each.value or b"", each.time_ms) for each in events.records])
     worker = Worker(home_of(settings, 0), log, store_opener(settings, settings.data), None, NullObserver())

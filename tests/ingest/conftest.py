@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from ingest.log import KafkaSettings, Log, open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.kafka.kafka_log import KafkaLog
 
 OpenLog: TypeAlias = Callable[..., Awaitable[Log]]
@@ -84,9 +84,9 @@ def local_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def local_log(local_path: Path) -> AsyncIterator[LocalLog]:
+async def local_log(local_path: Path) -> AsyncIterator[EmbeddedLog]:
     """An empty embedded log of two partitions."""
-    log = LocalLog(local_path, topic="t", partitions=2)
+    log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     yield log
     await log.close()

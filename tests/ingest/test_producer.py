@@ -15,7 +15,7 @@ from engine.values.slots import partition_of, slot
 from ingest import producer as producer_module
 from ingest.errors import AppendUncertainError, CrossSlotError, LogUnavailableError, ProducerClosedError
 from ingest.events import decode
-from ingest.log import Entry, Log, Position, open_log
+from ingest.log import Entry, Log, RecordPosition, open_log
 from ingest.producer import Producer, SyncProducer, prepare
 from tests.ingest.conftest import OpenLog
 from tests.ingest.log.reading import places, read
@@ -43,7 +43,7 @@ class FailingLog:
         self.calls: list[int] = []
         self.values: list[bytes] = []
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """Append, or fail with the next of `failures`."""
         await self.open.wait()
         self.calls.append(len(entries))
@@ -51,7 +51,7 @@ class FailingLog:
             raise self.failures.pop(0)
         first = len(self.values)
         self.values += [entry.value for entry in entries]
-        return [Position(0, first + place, 0) for place in range(len(entries))]
+        return [RecordPosition(0, first + place, 0) for place in range(len(entries))]
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def open_local(tmp_path: Path) -> Callable[[], Log]:
 async def test_sync(open_local: Callable[[], Log]) -> None:
     """The sync producer does the same, from several threads, each keeping its order."""
 
-    def work() -> list[Position]:
+    def work() -> list[RecordPosition]:
         with SyncProducer(open_local) as producer:
 
             def send(name: str) -> None:

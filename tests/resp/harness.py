@@ -24,8 +24,8 @@ from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.events import decode, encode
-from ingest.log import Entry, LogRecord, Position, Reader
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log import Entry, LogRecord, Reader, RecordPosition
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver, Observer
 from resp.server import Server
 from resp.settings.startup import RespSettings
@@ -41,7 +41,7 @@ _WAIT_MS_MAX: Final = 20
 MakeStore = Callable[[], Store]
 
 
-class PlayedLog(LocalLog):
+class PlayedLog(EmbeddedLog):
     """The embedded log, and what a test wants to happen to it.
 
     Attributes:
@@ -69,7 +69,7 @@ class PlayedLog(LocalLog):
         self.appends = 0
         self.entries = 0
 
-    def append_at_once(self, entries: Sequence[Entry]) -> list[Position] | None:
+    def append_at_once(self, entries: Sequence[Entry]) -> list[RecordPosition] | None:
         """As the embedded log, or not at all."""
         if not self.at_once or self.before or self.between or self.uncertain is not None:
             return None
@@ -78,7 +78,7 @@ class PlayedLog(LocalLog):
         self._count(entries)
         return super().append_at_once(entries)
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """As the embedded log, with what the test wants around it."""
         await self.start_gate.wait()
         if self.failure is not None:
@@ -86,7 +86,7 @@ class PlayedLog(LocalLog):
         self._count(entries)
         if self.before is not None and (foreign := self.before()):
             await super().append(foreign)
-        positions: list[Position] = []
+        positions: list[RecordPosition] = []
         between = self.between
         if between is None:
             positions = await super().append(entries)
@@ -102,7 +102,7 @@ class PlayedLog(LocalLog):
 
     async def append_as_another(self, *entries: Entry) -> None:
         """As another process would: another handle on the same file."""
-        other = LocalLog(self._path, topic=TOPIC, partitions=self.partitions)
+        other = EmbeddedLog(self._path, topic=TOPIC, partitions=self.partitions)
         await other.start()
         try:
             await other.append(entries)
@@ -251,7 +251,7 @@ class Live:
 
 
 def make_consumer(
-    log: LocalLog,
+    log: EmbeddedLog,
     stores: Mapping[int, Store],
     observer: Observer,
     guard: Guard | None = None,

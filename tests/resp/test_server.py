@@ -11,7 +11,7 @@ import pytest
 from engine.store.memory import MemoryStore
 from engine.values.slots import partition_of, slot
 from ingest.log import Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from resp.server import Server
 from resp.settings.startup import RespSettings
 from tests.real.oracle import SimpleString
@@ -54,7 +54,7 @@ async def test_beside_a_busy_writer(tmp_path: Path) -> None:
     """Another process that appends all the time delays nothing for ever, and its events stand between ours."""
     foreign, own = 400, 300
     async with serving(tmp_path) as live:
-        other = LocalLog(tmp_path / "log.db", topic=TOPIC, partitions=1)
+        other = EmbeddedLog(tmp_path / "log.db", topic=TOPIC, partitions=1)
         await other.start()
 
         async def write() -> None:

@@ -12,7 +12,7 @@ from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.appends import Appends
 from ingest.log.identity import Mark, check_range, check_record, mark_of
-from ingest.log.log import Entry, Headers, LogRecord, Position
+from ingest.log.log import Entry, Headers, LogRecord, RecordPosition
 from tests.simulation.world import INJECTED, World
 
 TOPIC: Final = "simulation"
@@ -78,10 +78,10 @@ class SimulatedLog:
             raise AppendUncertainError(f"{INJECTED}: the append may have happened")
         return offset
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """One after the other, so that an error leaves the rest out."""
         now_ms = self._data.now_ms()
-        return [Position(e.partition, self.send(e.partition, now_ms, e.key, e.value), now_ms) for e in entries]
+        return [RecordPosition(e.partition, self.send(e.partition, now_ms, e.key, e.value), now_ms) for e in entries]
 
     def append_at_once(self, entries: Sequence[Entry]) -> None:
         """Never."""

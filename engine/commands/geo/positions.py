@@ -14,7 +14,7 @@ from engine.types import zsets
 from engine.types.zsets import NX, XX
 from engine.values.encoding import pack_score
 from engine.values.geo.distance import METRES, between, format_distance
-from engine.values.geo.geohash import LATITUDE_MAX, LONGITUDE_MAX, Position, position_of, score_at, text_of
+from engine.values.geo.geohash import LATITUDE_MAX, LONGITUDE_MAX, Point, position_of, score_at, text_of
 from engine.values.numbers import parse_double
 from engine.values.replies import NIL_ARRAY, Digits, Reply
 
@@ -96,7 +96,7 @@ def geopos(tx: Transaction, args: list[bytes]) -> Reply:
     return [NIL_ARRAY if position is None else coordinates(position) for position in positions]
 
 
-def parse_position(longitude_text: bytes, latitude_text: bytes) -> Position:
+def parse_position(longitude_text: bytes, latitude_text: bytes) -> Point:
     """A position on the map.
 
     Raises:
@@ -122,12 +122,12 @@ def parse_unit(name: bytes) -> float:
     return metres
 
 
-def coordinates(position: Position) -> Reply:
+def coordinates(position: Point) -> Reply:
     """A position as Redis shows it."""
     return [Digits((b"%.17f" % degrees).rstrip(b"0").rstrip(b".")) for degrees in position]
 
 
-def _positions(key: Key | None, members: list[bytes]) -> list[Position | None]:
+def _positions(key: Key | None, members: list[bytes]) -> list[Point | None]:
     """Where they are, None for those that are not there."""
     scores = [None if key is None else zsets.score_of(key, member) for member in members]
     return [None if score is None else position_of(score) for score in scores]

@@ -35,7 +35,7 @@ from engine.types import zsets
 from engine.values.encoding import pack_score
 from engine.values.geo.areas import score_ranges
 from engine.values.geo.distance import format_distance
-from engine.values.geo.geohash import Position, position_of
+from engine.values.geo.geohash import Point, position_of
 from engine.values.geo.shapes import Circle, Shape
 from engine.values.ordering import in_order
 from engine.values.replies import Reply, bounded
@@ -60,7 +60,7 @@ class _Found(NamedTuple):
 
     member: bytes
     score: float
-    position: Position
+    position: Point
     distance_m: float
 
 

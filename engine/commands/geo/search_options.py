@@ -28,7 +28,7 @@ from engine.errors import (
     CommandError,
 )
 from engine.types import zsets
-from engine.values.geo.geohash import Position, position_of
+from engine.values.geo.geohash import Point, position_of
 from engine.values.geo.shapes import Box, Circle, Polygon, Shape
 from engine.values.numbers import parse_double, parse_int
 
@@ -57,9 +57,9 @@ class Search:
 
     key: Key | None
     origin: bytes = b""
-    middle: Position = NOWHERE
+    middle: Point = NOWHERE
     form: bytes = b""
-    shape: Callable[[Position], Shape] | None = None
+    shape: Callable[[Point], Shape] | None = None
     scale: float = 1.0
     destination: bytes | None = None
     by_distance: bool = False

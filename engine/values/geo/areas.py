@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.values.geo.geohash import LATITUDE_MAX, STEP_MAX, Cell, Position, cell_at
+from engine.values.geo.geohash import LATITUDE_MAX, STEP_MAX, Cell, Point, cell_at
 from engine.values.geo.shapes import Edges, Shape
 
 _HALF_MAP_M: Final = 20037726.37
@@ -38,12 +38,12 @@ def score_ranges(shape: Shape) -> Iterator[tuple[float, float]]:
             yield cell.scores()
 
 
-def _onto_map(position: Position) -> Position:
+def _onto_map(position: Point) -> Point:
     """The middle of a polygon around a pole is not on the map."""
     return position[0], max(-LATITUDE_MAX, min(LATITUDE_MAX, position[1]))
 
 
-def _cells(middle: Position, step: int) -> list[Cell]:
+def _cells(middle: Point, step: int) -> list[Cell]:
     cell = cell_at(middle, step)
     return [cell.neighbour(east, north) for east, north in _AROUND]
 

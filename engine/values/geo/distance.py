@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-from engine.values.geo.geohash import Position
+from engine.values.geo.geohash import Point
 from engine.values.geo.trigonometry import PI, asin, cos, sin
 
 EARTH_RADIUS_M: Final = 6372797.560856
@@ -34,7 +34,7 @@ def along_meridian(one: float, other: float) -> float:
     return EARTH_RADIUS_M * abs(radians(other) - radians(one))
 
 
-def between(one: Position, other: Position) -> float:
+def between(one: Point, other: Point) -> float:
     """Between two positions. Measured: 3 us."""
     east = sin((radians(other[0]) - radians(one[0])) / 2)
     if east == 0.0:

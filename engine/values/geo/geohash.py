@@ -30,7 +30,7 @@ _LONGITUDES: Final = 0xAAAAAAAAAAAAAAAA
 _SPREADS: Final = ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333))
 _GATHERS: Final = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF))
 
-Position = tuple[float, float]
+Point = tuple[float, float]
 """Longitude and latitude, degrees."""
 
 
@@ -73,7 +73,7 @@ class Cell(NamedTuple):
         return float(self.bits << unused), float(self.bits + 1 << unused)
 
 
-def cell_at(position: Position, step: int, latitude_max: float = LATITUDE_MAX) -> Cell:
+def cell_at(position: Point, step: int, latitude_max: float = LATITUDE_MAX) -> Cell:
     """The cell with `position`, in a grid that ends at `latitude_max`."""
     longitude, latitude = position
     east = int((longitude + LONGITUDE_MAX) / (2 * LONGITUDE_MAX) * (1 << step))
@@ -81,12 +81,12 @@ def cell_at(position: Position, step: int, latitude_max: float = LATITUDE_MAX) -
     return Cell(_spread(east) << 1 | _spread(north), step)
 
 
-def score_at(position: Position) -> float:
+def score_at(position: Point) -> float:
     """The score of a member at `position`."""
     return float(cell_at(position, STEP_MAX).bits)
 
 
-def position_of(score: float) -> Position:
+def position_of(score: float) -> Point:
     """The middle of the cell that a score stands for. Any score stands for one, also those that GEOADD never gives."""
     bits = _to_u64(score)
     east, north = _gather(bits >> 1), _gather(bits)
@@ -107,7 +107,7 @@ def position_of(score: float) -> Position:
     )
 
 
-def text_of(position: Position) -> bytes:
+def text_of(position: Point) -> bytes:
     """The eleven letters of geohash.org for `position`. That grid ends at the poles, so it is cut anew.
 
     A letter has 5 bits, and 52 are there: the last letter is always 0, as in Redis.

@@ -10,7 +10,7 @@ from math import sqrt
 from typing import Final, NamedTuple, Protocol
 
 from engine.values.geo.distance import EARTH_RADIUS_M, along_meridian, between, degrees, radians
-from engine.values.geo.geohash import Position
+from engine.values.geo.geohash import Point
 from engine.values.geo.trigonometry import atan2, cos, sin
 
 Edges = tuple[float, float, float, float]
@@ -23,14 +23,14 @@ class Shape(Protocol):
     """Something on the map."""
 
     @property
-    def middle(self) -> Position:
+    def middle(self) -> Point:
         """Where distances are measured from."""
 
     @property
     def reach_m(self) -> float:
         """No corner is further from the middle."""
 
-    def distance(self, position: Position) -> float | None:
+    def distance(self, position: Point) -> float | None:
         """From the middle to `position`; None outside."""
 
     def edges(self) -> Edges:
@@ -40,10 +40,10 @@ class Shape(Protocol):
 class Circle(NamedTuple):
     """All that is not further than `reach_m` from the middle."""
 
-    middle: Position
+    middle: Point
     reach_m: float
 
-    def distance(self, position: Position) -> float | None:
+    def distance(self, position: Point) -> float | None:
         """From the middle to `position`; None outside."""
         if along_meridian(self.middle[1], position[1]) > self.reach_m * _SURELY:
             return None
@@ -62,7 +62,7 @@ class Box(NamedTuple):
         scale: the metres of the unit that width and height are in. They become metres where Redis makes them.
     """
 
-    middle: Position
+    middle: Point
     width: float
     height: float
     scale: float
@@ -72,7 +72,7 @@ class Box(NamedTuple):
         """From the middle to a corner, on a plane."""
         return sqrt(self.width / 2 * (self.width / 2) + self.height / 2 * (self.height / 2)) * self.scale
 
-    def distance(self, position: Position) -> float | None:
+    def distance(self, position: Point) -> float | None:
         """From the middle to `position`; None outside."""
         if along_meridian(position[1], self.middle[1]) > self.height * self.scale / 2:
             return None
@@ -91,7 +91,7 @@ class Polygon:
     Its middle is the one of its corners, on the sphere.
     """
 
-    def __init__(self, corners: list[Position]) -> None:
+    def __init__(self, corners: list[Point]) -> None:
         self._corners = corners
         self._sides = list(zip(corners, [corners[-1], *corners[:-1]], strict=True))
         self.middle = _centre(corners)
@@ -104,7 +104,7 @@ class Polygon:
             between(self.middle, corner) for corner in ((west, north), (east, north), (west, south), (east, south))
         )
 
-    def distance(self, position: Position) -> float | None:
+    def distance(self, position: Point) -> float | None:
         """From the middle to `position`; None outside. A line to the east crosses the sides an odd number of times."""
         longitude, latitude = position
         is_inside = False
@@ -119,7 +119,7 @@ class Polygon:
         return min(longitudes), min(latitudes), max(longitudes), max(latitudes)
 
 
-def _edges(middle: Position, east_m: float, north_m: float) -> Edges:
+def _edges(middle: Point, east_m: float, north_m: float) -> Edges:
     """So far to all sides; east and west at the latitude that is nearer to the pole, where degrees are shorter."""
     longitude, latitude = middle
     height = degrees(north_m / EARTH_RADIUS_M)
@@ -128,7 +128,7 @@ def _edges(middle: Position, east_m: float, north_m: float) -> Edges:
     return longitude - width, latitude - height, longitude + width, latitude + height
 
 
-def _centre(corners: list[Position]) -> Position:
+def _centre(corners: list[Point]) -> Point:
     x = y = z = 0.0
     for longitude, latitude in corners:
         across, up = radians(longitude), radians(latitude)

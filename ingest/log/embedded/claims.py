@@ -21,7 +21,7 @@ SUFFIX = "-owners"
 logger = structlog.get_logger(__name__)
 
 
-class LocalClaims:
+class EmbeddedClaims:
     """The claim of one worker, and those of the others.
 
     Args:

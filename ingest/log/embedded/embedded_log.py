@@ -19,7 +19,7 @@ from ingest.errors import AppendUncertainError, LogMismatchError, LogRecordError
 from ingest.log.appends import Appends
 from ingest.log.embedded import file as local_file
 from ingest.log.embedded.chain import OFFSET_BITS
-from ingest.log.embedded.claims import LocalClaims
+from ingest.log.embedded.claims import EmbeddedClaims
 from ingest.log.embedded.file import (
     IN_LOOP_SECONDS_MAX,
     Identity,
@@ -33,13 +33,13 @@ from ingest.log.embedded.file import (
 from ingest.log.embedded.heads import head_of, link_at, record_at, set_head
 from ingest.log.embedded.mark import HeadMark
 from ingest.log.embedded.open_files import Files
-from ingest.log.embedded.reader import LocalReader
+from ingest.log.embedded.reader import EmbeddedReader
 from ingest.log.embedded.scan import Scrubbed
 from ingest.log.embedded.times import first_at, set_time_back
 from ingest.log.embedded.upgrade import upgrade
 from ingest.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from ingest.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
-from ingest.log.log import Entry, LogRecord, Position, check_entries
+from ingest.log.log import Entry, LogRecord, RecordPosition, check_entries
 from ingest.reporting.wording import counted
 
 _TRIM_ROWS: Final = 10_000
@@ -51,7 +51,7 @@ T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
-class LocalLog:
+class EmbeddedLog:
     """A log in the file `path`; see `ingest.log.log.Log` for every method.
 
     Args:
@@ -66,14 +66,14 @@ class LocalLog:
         self._topic = topic
         self._partitions = partitions
         self._create = create
-        self._claims = LocalClaims(path)
+        self._claims = EmbeddedClaims(path)
         self._writer: Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._files: Files | None = None
         self._mark = HeadMark(path)
         self._marking: asyncio.Task[None] | None = None
-        self._readers: list[LocalReader] = []
+        self._readers: list[EmbeddedReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
         self.scrubbed = Scrubbed()
@@ -168,17 +168,17 @@ class LocalLog:
         if not self._mark.is_written(self._identity.id, heads, works):
             await asyncio.to_thread(self._mark.write, self._identity.id, heads, works)
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """Append in groups of at most 1,000 rows, each atomic."""
         return await self.append_counts.measured(self._append(entries), entries)
 
-    async def _append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def _append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         check_entries(entries, self._partitions)
         for entry in entries:
             if entry.time_ms is not None:
                 WALL.refuse_ahead(entry.time_ms)
         writer = self._open_writer()
-        positions: list[Position] = []
+        positions: list[RecordPosition] = []
         for group in groups_of(entries):  # one after the other: none overtakes one that failed
             try:
                 positions += await writer.submit(group)
@@ -188,7 +188,7 @@ class LocalLog:
                 raise
         return positions
 
-    def append_at_once(self, entries: Sequence[Entry]) -> list[Position] | None:
+    def append_at_once(self, entries: Sequence[Entry]) -> list[RecordPosition] | None:
         """Append in the caller's thread, for an event loop that has nothing to do before it is done.
 
         Measured: a commit takes 0.4 ms of disk, and handing it to the writer's thread and back as long again, more when
@@ -268,10 +268,10 @@ class LocalLog:
             begin = trimmed
         return begin
 
-    def reader(self, positions: Mapping[int, int]) -> LocalReader:
+    def reader(self, positions: Mapping[int, int]) -> EmbeddedReader:
         """A reader with a connection of its own."""
         assert self._identity is not None, "not started"
-        reader = LocalReader(self._path, self._identity.id, positions, self._readers.remove)
+        reader = EmbeddedReader(self._path, self._identity.id, positions, self._readers.remove)
         self._readers.append(reader)
         return reader
 
@@ -301,10 +301,10 @@ class LocalLog:
         """By bisection."""
         return await self._asked(partial(first_at, partition=partition, time_ms=time_ms))
 
-    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[Position]:
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
         """Append `entries` of one partition as if no record before them were later than `to_ms`. Not part of `Log`."""
 
-        def work(connection: sqlite3.Connection) -> list[Position]:
+        def work(connection: sqlite3.Connection) -> list[RecordPosition]:
             set_time_back(connection, partition, to_ms)
             return append_rows(connection, entries)
 

@@ -12,7 +12,7 @@
 
 Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
 (`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
-links nor sums; format 2 had these tables, with longer seals (`ingest.log.local_format_2`).
+links nor sums; format 2 had these tables, with longer seals (`ingest.log.embedded_format_2`).
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves

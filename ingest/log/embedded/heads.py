@@ -10,7 +10,7 @@ from zlib import crc32
 
 from ingest.errors import LogDamagedError, LogRecordError
 from ingest.log.embedded.chain import DAMAGED, LINK_BYTES, LOST, OFFSET_BITS, OFFSET_MASK, Row, is_sealed
-from ingest.log.local_format_2 import sum_of_head
+from ingest.log.embedded_format_2 import sum_of_head
 from ingest.log.log import LogRecord
 
 _HEAD: Final = (

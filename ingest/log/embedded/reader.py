@@ -43,7 +43,7 @@ _POLL_SECONDS_MIN: Final = 0.001
 _POLL_SECONDS_MAX: Final = 0.02  # an idle reader asks 50 times a second, 5 µs each
 
 
-class LocalReader:
+class EmbeddedReader:
     """Reads pages of at most 4 MiB; see `ingest.log.log.Reader` for every method.
 
     Args:
@@ -54,7 +54,7 @@ class LocalReader:
     """
 
     def __init__(
-        self, path: Path, log_id: bytes, positions: Mapping[int, int], closed: Callable[[LocalReader], None]
+        self, path: Path, log_id: bytes, positions: Mapping[int, int], closed: Callable[[EmbeddedReader], None]
     ) -> None:
         self._path = path
         self._log_id = log_id

@@ -33,7 +33,7 @@ from ingest.log.embedded.file import (
     translated,
 )
 from ingest.log.embedded.heads import Head, head_of, insert_head, set_head
-from ingest.log.local_format_2 import was_sealed
+from ingest.log.embedded_format_2 import was_sealed
 
 _SLICE_ROWS: Final = 1000
 _SLICE_BYTES: Final = 4 * 1024 * 1024

@@ -21,7 +21,7 @@ from ingest.log.embedded.chain import LINK_BYTES, OFFSET_BITS, seals_of
 from ingest.log.embedded.file import BUSY_SECONDS_MAX, code_of, connect, count_work, patiently, translated
 from ingest.log.embedded.heads import Head, head_of, set_head
 from ingest.log.embedded.open_files import Files
-from ingest.log.log import Entry, Position
+from ingest.log.log import Entry, RecordPosition
 
 GROUP_ROWS_MAX: Final = 1000
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -191,7 +191,7 @@ def _worked(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection],
     return result
 
 
-def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[Entry]) -> list[Position] | None:
+def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[Entry]) -> list[RecordPosition] | None:
     """Append in a transaction of `connection`; None, and nothing done, while somebody else writes.
 
     Raises:
@@ -220,7 +220,7 @@ def append_in(connection: sqlite3.Connection, files: Files, entries: Sequence[En
     return positions
 
 
-def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Position]:
+def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[RecordPosition]:
     """Give each entry its offset, its time and its seal, and insert the rows.
 
     Raises:
@@ -236,7 +236,7 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     places: dict[int, list[int]] = {}
     for place, partition in enumerate(partitions):
         places.setdefault(partition, []).append(place)
-    positions: dict[int, Position] = {}
+    positions: dict[int, RecordPosition] = {}
     for partition, chosen in places.items():
         its_keys, its_values, its_times = ([column[place] for place in chosen] for column in (keys, values, times))
         appended = _append_to_one(connection, partition, its_keys, its_values, its_times, now)
@@ -251,7 +251,7 @@ def _append_to_one(
     values: Sequence[bytes],
     times: Sequence[int | None],
     now: int,
-) -> list[Position]:
+) -> list[RecordPosition]:
     """`append_rows` for one partition, by columns: what Python does for each row costs as much as SQLite does.
 
     SQLite is given bytearrays, as Python's module first looks for an adapter of anything else but numbers and texts:
@@ -268,8 +268,10 @@ def _append_to_one(
     _insert(connection, (range(first + begin, first + end), stamped, stored_keys, stored_values, seals))
     link = bytes(seals[-1][LINK_BYTES:])
     set_head(connection, partition, Head(end, stamped[-1], head.begin_offset, head.begin_link, link))
-    # As Position(...) makes them, in half the time.
-    return list(map(tuple.__new__, repeat(Position), zip(repeat(partition), range(begin, end), stamped, strict=False)))
+    # As RecordPosition(...) makes them, in half the time.
+    return list(
+        map(tuple.__new__, repeat(RecordPosition), zip(repeat(partition), range(begin, end), stamped, strict=False))
+    )
 
 
 def _stamped(times: Sequence[int | None], last_time_ms: int, now: int) -> list[int]:

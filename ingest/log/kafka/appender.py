@@ -27,7 +27,7 @@ from ingest.clock import now_ms
 from ingest.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
 from ingest.log.kafka.clients import client_arguments, ended, unavailable
 from ingest.log.kafka.settings import KafkaSettings
-from ingest.log.log import Headers, Position
+from ingest.log.log import Headers, RecordPosition
 
 _BATCH_BYTES: Final = 1024 * 1024  # a larger record has a batch of its own
 _PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # sent and not acknowledged; with the broker away nothing more is taken
@@ -110,7 +110,7 @@ class KafkaAppender:
         self._retiring: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
-    async def append(self, topic: str, records: Sequence[Outgoing]) -> list[Position]:
+    async def append(self, topic: str, records: Sequence[Outgoing]) -> list[RecordPosition]:
         """Append `records`, in order per partition.
 
         Raises:
@@ -195,9 +195,9 @@ class KafkaAppender:
 
         future.add_done_callback(forget)
 
-    def _positions(self, sent: list[tuple[_Batch, asyncio.Future[Any]]], count: int) -> list[Position]:
+    def _positions(self, sent: list[tuple[_Batch, asyncio.Future[Any]]], count: int) -> list[RecordPosition]:
         """The positions of `count` records, from what the broker said of their batches."""
-        positions = [Position(-1, -1, -1)] * count
+        positions = [RecordPosition(-1, -1, -1)] * count
         for batch, future in sent:
             if future.cancelled():
                 raise AppendUncertainError(f"Kafka at {self._servers} did not answer before the producer was replaced")
@@ -214,7 +214,7 @@ class KafkaAppender:
                 raise AppendUncertainError("Kafka has the append, but cannot say at which offset")
             appended_ms = future.result().timestamp if future.result().timestamp_type == _LOG_APPEND_TIME else None
             for place, (index, sent_ms) in enumerate(batch.places):
-                positions[index] = Position(batch.partition, base + place, appended_ms or sent_ms)
+                positions[index] = RecordPosition(batch.partition, base + place, appended_ms or sent_ms)
         return positions
 
     def _retire(self, line: _Line | None) -> None:

@@ -24,7 +24,7 @@ from ingest.log.kafka.requests import Incarnation, fetch_once, incarnations
 from ingest.log.kafka.settings import KafkaSettings
 from ingest.log.kafka.sizes import topic_bytes
 from ingest.log.kafka.topic import MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
-from ingest.log.log import Entry, LogRecord, Position, check_entries
+from ingest.log.log import Entry, LogRecord, RecordPosition, check_entries
 
 _LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
 _LOOKUP_WAIT_MS: Final = 200
@@ -111,7 +111,7 @@ class KafkaLog:
                 await stop_consumer(consumer)
         self._lookup = self._committer = None
 
-    async def append(self, entries: Sequence[Entry]) -> list[Position]:
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """One batch per partition, acknowledged by all in-sync replicas. The broker sets the times."""
         check_entries(entries, self.partitions)
         stamp_ms()  # the broker gives the times, but a machine whose clock was set is to write nothing
@@ -120,7 +120,7 @@ class KafkaLog:
     def append_at_once(self, entries: Sequence[Entry]) -> None:
         """Never: a broker has to be waited for."""
 
-    async def send(self, records: Sequence[Outgoing]) -> list[Position]:
+    async def send(self, records: Sequence[Outgoing]) -> list[RecordPosition]:
         """`append` for records with headers and times. Not part of `Log`."""
         return await self.append_counts.measured(self._appender.append(self.topic, records), records)
 

@@ -22,7 +22,7 @@ from engine.store import rocks
 from engine.store.failures import damaged
 from engine.store.rocks import RocksStore, SharedMemory, database_options
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, Changes
-from engine.tables.compaction_notes import Range, delete_range
+from engine.tables.compaction_notes import DeletedRange, delete_range
 from tests.engine.harness import FAMILIES, HOME, NOW_MS, family
 
 WAIT_SECONDS = 30.0
@@ -179,7 +179,7 @@ def test_a_compaction_lets_a_large_log_go(path: Path) -> None:
     for first in range(0, 40_000, 1000):
         write(store, {b"%06d" % n: b"x" * 40 for n in range(first, first + 1000)})
     write(store, {b"k": b"v"}, "metadata")
-    deleted = Range("data", b"0", b"1")
+    deleted = DeletedRange("data", b"0", b"1")
     changes = Changes()
     delete_range(changes, deleted)
     store.write(changes)

@@ -10,7 +10,7 @@ from engine.store.compaction_pieces import pieces
 from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, Changes, Store
 from engine.tables import compaction_notes
-from engine.tables.compaction_notes import Range
+from engine.tables.compaction_notes import DeletedRange
 from tests.engine.harness import FAMILIES, apply, event, new_store, open_machine, send
 from tests.engine.proof.lived import LAYOUT
 
@@ -23,7 +23,7 @@ def store() -> MemoryStore:
     return new_store()
 
 
-def note(store: Store, *ranges: Range) -> None:
+def note(store: Store, *ranges: DeletedRange) -> None:
     """Delete and note ranges."""
     changes = Changes()
     for deleted in ranges:
@@ -39,14 +39,14 @@ def test_a_flush_leaves_ranges_to_compact(store: MemoryStore) -> None:
     (start, _), (_, end) = LAYOUT.database_range(0), LAYOUT.database_range(1)
 
     data, index, *others = Reclaimer(machine, store).ranges()
-    assert [Range(name, start, end) for name in sorted(FAMILIES)] == [data, *others]
+    assert [DeletedRange(name, start, end) for name in sorted(FAMILIES)] == [data, *others]
     assert (EXPIRY_CF, b"") == index[:2]
 
 
 def test_many_ranges_are_taken_together(store: MemoryStore) -> None:
     """At most 64 of a column family, each of them of neighbours, and none is forgotten; each takes its notes along."""
-    single = [Range("data", b"%04d" % n, b"%04d\1" % n) for n in range(0, 1000, 2)]
-    note(store, *single, Range("zset_score", b"0000", b"9999"))
+    single = [DeletedRange("data", b"%04d" % n, b"%04d\1" % n) for n in range(0, 1000, 2)]
+    note(store, *single, DeletedRange("zset_score", b"0000", b"9999"))
     ranges, notes = compaction_notes.noted(store)
 
     assert 63 + 1 == len(ranges)
@@ -60,10 +60,10 @@ def test_ranges_that_overlap_are_one(store: MemoryStore) -> None:
     """A range within another one is not compacted twice."""
     note(
         store,
-        Range("data", b"a", b"m"),
-        Range("data", b"c", b"d"),
-        Range("data", b"k", b"p"),
-        Range("data", b"x", b"y"),
+        DeletedRange("data", b"a", b"m"),
+        DeletedRange("data", b"c", b"d"),
+        DeletedRange("data", b"k", b"p"),
+        DeletedRange("data", b"x", b"y"),
     )
 
     assert [("data", b"a", b"p"), ("data", b"x", b"y")] == compaction_notes.noted(store)[0]
@@ -72,20 +72,20 @@ def test_ranges_that_overlap_are_one(store: MemoryStore) -> None:
 def test_what_is_noted_during_a_compaction_waits_for_the_next_one(store: MemoryStore) -> None:
     """Its records may have been deleted behind the place at which the compaction was."""
     reclaimer = Reclaimer(open_machine(store), store)
-    note(store, Range("data", b"a", b"m"))
+    note(store, DeletedRange("data", b"a", b"m"))
     assert [("data", b"a", b"m")] == reclaimer.ranges()
-    note(store, Range("data", b"c", b"d"))
-    reclaimer.compacted(Range("data", b"a", b"m"))
+    note(store, DeletedRange("data", b"c", b"d"))
+    reclaimer.compacted(DeletedRange("data", b"a", b"m"))
 
     assert [("data", b"c", b"d")] == reclaimer.ranges()
-    reclaimer.compacted(Range("data", b"c", b"d"))
+    reclaimer.compacted(DeletedRange("data", b"c", b"d"))
     assert [] == reclaimer.ranges()
 
 
 def test_a_look_at_what_waits_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first notes alone are read, and taken together; the others follow when these are done with."""
     monkeypatch.setattr(compaction_notes, "NOTES_MAX", 10)
-    note(store, *(Range("data", b"%02d" % n, b"%02d\1" % n) for n in range(15)))
+    note(store, *(DeletedRange("data", b"%02d" % n, b"%02d\1" % n) for n in range(15)))
     reclaimer = Reclaimer(open_machine(store), store)
     for count in (5, 5, 0):
         ranges = reclaimer.ranges()

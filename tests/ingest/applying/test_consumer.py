@@ -20,8 +20,8 @@ from ingest.applying.worker import Worker
 from ingest.errors import LogMismatchError, Mismatch
 from ingest.events import encode
 from ingest.log import Entry, Log, open_log
-from ingest.log.embedded.embedded_log import LocalLog
-from ingest.log.embedded.reader import LocalReader
+from ingest.log.embedded.embedded_log import EmbeddedLog
+from ingest.log.embedded.reader import EmbeddedReader
 from ingest.log.log import LogRecord
 from ingest.reporting.observer import Condition, NullObserver
 
@@ -171,10 +171,10 @@ async def test_a_guard_that_fails_makes_partitions_wait(log: Log) -> None:
 async def test_a_log_that_moves_is_not_held_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that come between two questions look like an open transaction; they are none once the end has moved."""
 
-    async def one_more(self: LocalLog, partition: int) -> int:
+    async def one_more(self: EmbeddedLog, partition: int) -> int:
         return await self.end_offset(partition) + 1
 
-    monkeypatch.setattr(LocalLog, "high_watermark", one_more)
+    monkeypatch.setattr(EmbeddedLog, "high_watermark", one_more)
     async with Running(log, Recorder(), identity_seconds=0.01) as consumer:
         owned = consumer.partitions[0]
         await until(lambda: owned.held_up_since > 0, "it looks held up")
@@ -189,7 +189,7 @@ async def test_a_mismatch_that_stays_lets_the_loop_turn(log: Log, monkeypatch: p
     async def refuse(*_: object) -> dict[int, list[LogRecord]]:
         raise LogMismatchError(Mismatch.RECREATED, "another log")
 
-    monkeypatch.setattr(LocalReader, "fetch", refuse)
+    monkeypatch.setattr(EmbeddedReader, "fetch", refuse)
     observer = Recorder()
     async with Running(log, observer):
         await until(lambda: {(0, "stopped"), (1, "stopped")} <= {*observer.conditions}, "both are stopped")

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from ingest.applying import ownership
 from ingest.applying.ownership import ALIVE_SECONDS, Ownership
-from ingest.log.embedded.claims import SUFFIX, LocalClaims
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.claims import SUFFIX, EmbeddedClaims
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.kafka.claims import KafkaClaims
 from tests.ingest.conftest import MakeKafkaLog
 
@@ -133,7 +133,7 @@ async def test_what_cannot_be_told_is_not_known(clock: Clock) -> None:
 
 def test_claims_beside_a_file(tmp_path: Path) -> None:
     """Workers on one file know of each other at once, until one of them lets go."""
-    first, second = LocalClaims(tmp_path / "log"), LocalClaims(tmp_path / "log")
+    first, second = EmbeddedClaims(tmp_path / "log"), EmbeddedClaims(tmp_path / "log")
     early = first.claim("one", [0, 1])
     late = second.claim("two", [1, 2])
     both = first.claim("one", [0, 1])
@@ -150,7 +150,7 @@ def test_a_dead_workers_claim_goes(tmp_path: Path) -> None:
     folder = tmp_path / f"log{SUFFIX}"
     folder.mkdir()
     (folder / "dead.json").write_text('{"owner": "dead", "partitions": [0]}')
-    mine = LocalClaims(tmp_path / "log")
+    mine = EmbeddedClaims(tmp_path / "log")
     found = mine.claim("me", [0])
     names = [path.name for path in folder.iterdir()]
     mine.close()
@@ -160,7 +160,7 @@ def test_a_dead_workers_claim_goes(tmp_path: Path) -> None:
 
 def test_a_claim_that_was_removed_is_made_again(tmp_path: Path) -> None:
     """Somebody has cleaned up beside the log: the next look has the claim there again."""
-    first, second = LocalClaims(tmp_path / "log"), LocalClaims(tmp_path / "log")
+    first, second = EmbeddedClaims(tmp_path / "log"), EmbeddedClaims(tmp_path / "log")
     first.claim("one", [0])
     for path in (tmp_path / f"log{SUFFIX}").iterdir():
         path.unlink()
@@ -174,7 +174,7 @@ def test_a_claim_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 async def test_a_log_that_cannot_carry_claims_says_so(tmp_path: Path) -> None:
     """Where the folder cannot be made the claims are unknown, and a line in the log has the reason."""
-    log = LocalLog(tmp_path / "log", topic="t", partitions=1)
+    log = EmbeddedLog(tmp_path / "log", topic="t", partitions=1)
     await log.start()
     (tmp_path / f"log{SUFFIX}").write_text("a file")
     with capture_logs() as said:

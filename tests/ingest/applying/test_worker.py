@@ -15,7 +15,7 @@ from engine.tables.system import Home, Position
 from ingest.applying.worker import Worker
 from ingest.events import encode
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
 
 
@@ -35,7 +35,7 @@ class BusyOnce(MemoryStore):
 async def test_a_gap_that_cannot_be_written_is_not_passed(tmp_path: Path) -> None:
     """Offsets without a record, whose end could not be committed, are still to come: nothing is left uncommitted."""
     store = BusyOnce(NeoKV.column_families)
-    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
     worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, NullObserver())
     worker.open()
 
@@ -64,7 +64,7 @@ async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
 ) -> None:
     """Where a batch ends early for its size, the state keeps the fingerprint of the last record that it applied."""
     monkeypatch.setattr("engine.apply.machine.OVERLAY_BYTES_MAX", 100)
-    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
     await log.start()
     await log.append([Entry(0, None, encode("SET", [f"k{n}", "v" * 200])) for n in range(3)])
     told = Told()

@@ -23,7 +23,7 @@ from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.events import decode, encode
 from ingest.log import Entry, Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import LogRecord
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
 
@@ -142,7 +142,7 @@ async def running(
     directory: Path, settings: CleaningSettings | None = None, store: Store | RocksStore | None = None
 ) -> AsyncIterator[Running]:
     """A consumer that runs, of an embedded log."""
-    log = LocalLog(directory / "log.sqlite3", topic="t", partitions=1)
+    log = EmbeddedLog(directory / "log.sqlite3", topic="t", partitions=1)
     await log.start()
     async with applying(log, settings, store) as one:
         yield one

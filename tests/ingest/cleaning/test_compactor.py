@@ -10,7 +10,7 @@ import pytest
 
 from engine.store.rocks import RocksStore
 from engine.store.store import LOCAL_CF
-from engine.tables.compaction_notes import NOTE, Range
+from engine.tables.compaction_notes import NOTE, DeletedRange
 from engine.values.encoding import prefix_end
 from ingest.applying.owned_partition import no_room
 from ingest.cleaning.chores import Job
@@ -80,7 +80,7 @@ async def test_each_time_it_is_another_ranges_turn(tmp_path: Path, monkeypatch: 
         waiting: list[list[str]] = [[], []]
         compacted: list[list[str]] = [[], []]
 
-        async def compact(_: Compactor, partition: int, job: Job, deleted: Range) -> bool:
+        async def compact(_: Compactor, partition: int, job: Job, deleted: DeletedRange) -> bool:
             compacted[partition].append(deleted.column_family)
             waiting[partition] = [each.column_family for each in job.reclaimer.ranges()]
             await both[partition].apply("SET a 1", "FLUSHALL")

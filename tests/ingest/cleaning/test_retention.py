@@ -10,27 +10,27 @@ from structlog.testing import capture_logs
 
 from ingest.cleaning.retention import Retention, RetentionSettings
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.dead_letters.embedded_store import LocalDeadLetters
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
+from ingest.log.embedded.embedded_log import EmbeddedLog
 
 DAY_MS = 86_400_000
 
 
 @pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[LocalLog]:
+async def log(tmp_path: Path) -> AsyncIterator[EmbeddedLog]:
     """A log of two partitions with 2,500 dead letters in the first and 3 in the second, a second apart."""
-    log = LocalLog(tmp_path / "log.sqlite3", topic="t", partitions=2)
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=2)
     await log.start()
     letters = [DeadLetter("t", 0, 2 * n, 1000 * n, "bad", None, b"x") for n in range(2500)]
     letters += [DeadLetter("t", 1, n, 1000 * n, "bad", None, b"x") for n in range(3)]
-    await LocalDeadLetters(log).store(letters)
+    await EmbeddedDeadLetters(log).store(letters)
     yield log
     await log.close()
 
 
-async def offsets(log: LocalLog, partition: int) -> list[int]:
+async def offsets(log: EmbeddedLog, partition: int) -> list[int]:
     """Of the letters that are left."""
-    return [letter.offset for letter in await LocalDeadLetters(log).read(9999) if letter.partition == partition]
+    return [letter.offset for letter in await EmbeddedDeadLetters(log).read(9999) if letter.partition == partition]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ async def offsets(log: LocalLog, partition: int) -> list[int]:
         (RetentionSettings(letters_max=1000, days_max=1), DAY_MS + 1_000_000, (1000, 0)),
     ],
 )
-async def test_the_oldest_go(log: LocalLog, settings: RetentionSettings, wall_ms: int, left: tuple[int, int]) -> None:
+async def test_the_oldest_go(
+    log: EmbeddedLog, settings: RetentionSettings, wall_ms: int, left: tuple[int, int]
+) -> None:
     """Of each partition, those that are too many or too old: the newest stay."""
     gone = await Retention(log, [0, 1], settings).forget(wall_ms)
 
@@ -53,7 +55,7 @@ async def test_the_oldest_go(log: LocalLog, settings: RetentionSettings, wall_ms
     assert [2 * n for n in range(2500 - left[0], 2500)] == await offsets(log, 0)
 
 
-async def test_it_is_said(log: LocalLog) -> None:
+async def test_it_is_said(log: EmbeddedLog) -> None:
     """How many went, and which offsets, stands in the log, a line for each partition; nothing when nothing went."""
     retention = Retention(log, [0, 1], RetentionSettings(letters_max=2))
     with capture_logs() as first:
@@ -66,7 +68,7 @@ async def test_it_is_said(log: LocalLog) -> None:
     assert [] == second
 
 
-async def test_only_owned_partitions(log: LocalLog) -> None:
+async def test_only_owned_partitions(log: EmbeddedLog) -> None:
     """Letters of a partition that another process applies stay."""
     await Retention(log, [1], RetentionSettings(letters_max=1)).forget(0)
 

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 from ingest.cleaning.scrubber import SLICE_ROWS, Scrubber
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.errors import LogMismatchError
 from ingest.log.embedded.chain import checked
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.scan import Damage, PartitionScan
 from tests.ingest.log.reading import append
 
@@ -25,12 +25,12 @@ FAST = 1 << 40
 
 
 @pytest.fixture
-async def filled(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> LocalLog:
+async def filled(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLog:
     """A log whose partitions take several slices each."""
     monkeypatch.setattr("ingest.cleaning.scrubber._AGAIN_SECONDS", 0)
     for partition in (0, 1):
         await append(local_log, *[b"%d" % n for n in range(RECORDS)], partition=partition)
-    await LocalDeadLetters(local_log).store([DeadLetter("t", 0, 3, 1, "no event", None, b"x")])
+    await EmbeddedDeadLetters(local_log).store([DeadLetter("t", 0, 3, 1, "no event", None, b"x")])
     return local_log
 
 
@@ -41,7 +41,7 @@ def change(path: Path, statement: str) -> None:
         connection.commit()
 
 
-async def test_sound(filled: LocalLog) -> None:
+async def test_sound(filled: EmbeddedLog) -> None:
     """A round over a sound log reads all of it, and finds nothing."""
     with capture_logs() as said:
         await Scrubber(filled, [0, 1], FAST).scrub()
@@ -51,7 +51,7 @@ async def test_sound(filled: LocalLog) -> None:
     assert filled.scrubbed.ended_ms > 0
 
 
-async def test_damage(filled: LocalLog, local_path: Path) -> None:
+async def test_damage(filled: EmbeddedLog, local_path: Path) -> None:
     """Each damage is a line with its place, and counts until a round no longer finds it."""
     change(local_path, "UPDATE records SET value = x'ff' WHERE position = 7")
     change(local_path, f"DELETE FROM records WHERE position BETWEEN {(1 << 48) + 150} AND {(1 << 48) + 159}")  # noqa: S608
@@ -72,7 +72,7 @@ async def test_damage(filled: LocalLog, local_path: Path) -> None:
     assert 1 == filled.scrubbed.damages
 
 
-async def test_a_read_that_fails_once(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_that_fails_once(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the disk cannot read once is read again before it counts as damaged."""
     failures = iter([True])
 
@@ -87,7 +87,7 @@ async def test_a_read_that_fails_once(filled: LocalLog, monkeypatch: pytest.Monk
     assert (0, []) == (filled.scrubbed.damages, list(failures))
 
 
-async def test_pace(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pace(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sleeps as long as what it read may take."""
     slept: list[float] = []
 
@@ -100,7 +100,7 @@ async def test_pace(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     assert filled.scrubbed.bytes / 1000 == pytest.approx(sum(slept))
 
 
-async def test_exchanged(filled: LocalLog, local_path: Path) -> None:
+async def test_exchanged(filled: EmbeddedLog, local_path: Path) -> None:
     """A file that took the place of the log is not scrubbed for it."""
     scrubber = Scrubber(filled, [0], FAST)
     local_path.with_name(f"{local_path.name}-wal").unlink()
@@ -110,7 +110,7 @@ async def test_exchanged(filled: LocalLog, local_path: Path) -> None:
     assert 0 == filled.scrubbed.ended_ms
 
 
-async def test_stopped_while_its_thread_reads(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stopped_while_its_thread_reads(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scrub that is cancelled closes its connection when its thread is done with it: earlier, SQLite would crash."""
     reading, cancelled = Event(), Event()
     rows: list[tuple[int]] = []

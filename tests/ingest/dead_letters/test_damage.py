@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.dead_letters.embedded_finding import LocalDeadLetterSearch
-from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.embedded_finding import EmbeddedDeadLetterSearch
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.dead_letters.found import Again, Wanted
 from ingest.errors import LogDamagedError
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.scan import scan_letters
 
 LETTERS = [DeadLetter("t", 0, offset, 1000 + offset, "no event", None, b"%d" % offset) for offset in range(3)]
@@ -22,10 +22,10 @@ AGAIN = [Again(letter, Entry(1, None, letter.value or b"")) for letter in LETTER
 
 
 @pytest.fixture
-async def letters(local_log: LocalLog) -> LocalDeadLetterSearch:
+async def letters(local_log: EmbeddedLog) -> EmbeddedDeadLetterSearch:
     """Three letters, of which the first two were sent again."""
-    await LocalDeadLetters(local_log).store(LETTERS)
-    letters = LocalDeadLetterSearch(local_log)
+    await EmbeddedDeadLetters(local_log).store(LETTERS)
+    letters = EmbeddedDeadLetterSearch(local_log)
     await letters.send(AGAIN[:2])
     return letters
 
@@ -51,7 +51,7 @@ CHANGES = {
 }
 
 
-async def test_sound(letters: LocalDeadLetterSearch, local_path: Path) -> None:
+async def test_sound(letters: EmbeddedDeadLetterSearch, local_path: Path) -> None:
     """What is as it was written is given, by pages as by the newest, and nothing is damaged."""
     newest = await letters.newest(2)
 
@@ -62,7 +62,7 @@ async def test_sound(letters: LocalDeadLetterSearch, local_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-async def test_damaged(letters: LocalDeadLetterSearch, local_path: Path, statement: str) -> None:
+async def test_damaged(letters: EmbeddedDeadLetterSearch, local_path: Path, statement: str) -> None:
     """A damaged letter, or mark of one, is named by whoever reads it, and found by a scrub."""
     change(local_path, statement)
 
@@ -75,7 +75,7 @@ async def test_damaged(letters: LocalDeadLetterSearch, local_path: Path, stateme
 
 
 async def test_nothing_is_sent_by_a_damaged_mark(
-    letters: LocalDeadLetterSearch, local_log: LocalLog, local_path: Path
+    letters: EmbeddedDeadLetterSearch, local_log: EmbeddedLog, local_path: Path
 ) -> None:
     """Whether a letter was sent again is not known from a damaged mark: the redrive says so, and appends nothing."""
     change(local_path, "UPDATE redriven SET to_offset = 7 WHERE offset = 1")

@@ -16,7 +16,7 @@ from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
 from ingest.dead_letters.kafka_store import SUFFIX
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.log import Log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import ENTRY_BYTES_MAX
 from tests.faults.topics import Topic
 from tests.ingest.conftest import OpenLog
@@ -120,7 +120,7 @@ async def test_stored_again(open_one: OpenLog, open_dead: OpenDead) -> None:
         await dead.store([letter(7), letter(3)])
     positions = [(each.partition, each.offset) for each in await dead.read()]
 
-    assert [(1, 3), (1, 7)] == (positions if isinstance(log, LocalLog) else sorted(positions)[::2])
+    assert [(1, 3), (1, 7)] == (positions if isinstance(log, EmbeddedLog) else sorted(positions)[::2])
 
 
 async def test_outlives_the_log_object(open_one: OpenLog, open_dead: OpenDead) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from ingest.log import Entry, Log, LogRecord, Position, Reader
+from ingest.log import Entry, Log, LogRecord, Reader, RecordPosition
 
 _PATIENCE_SECONDS = 30
 
@@ -14,7 +14,7 @@ async def append(log: Log, *values: bytes, partition: int = 0) -> list[tuple[int
     return places(await log.append([Entry(partition, b"\x00\x07", value) for value in values]))
 
 
-def places(positions: list[Position]) -> list[tuple[int, int]]:
+def places(positions: list[RecordPosition]) -> list[tuple[int, int]]:
     """(partition, offset) of each position."""
     return [(position.partition, position.offset) for position in positions]
 

@@ -21,8 +21,8 @@ import pytest
 from engine.values.slots import partition_of, slot
 from ingest.errors import AppendUncertainError, LogUnavailableError
 from ingest.events import decode
-from ingest.log import Entry, LogRecord, Position, open_log
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log import Entry, LogRecord, RecordPosition, open_log
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.verbs import run, succeed, wait_until, write_lines
 
 SET = {"cmd": "SET", "args": ["a", "1"]}
@@ -164,10 +164,10 @@ def test_cross_slot_is_refused_in_cluster_mode(data: Path, tmp_path: Path) -> No
 
 
 class _Failing:
-    """`LocalLog.append`, failing at the n-th call."""
+    """`EmbeddedLog.append`, failing at the n-th call."""
 
     def __init__(self, at: int, error: Exception, *, appends: bool) -> None:
-        self._real = LocalLog.append
+        self._real = EmbeddedLog.append
         self._left = at
         self._error = error
         self._appends = appends
@@ -175,7 +175,7 @@ class _Failing:
     def method(self) -> Any:
         """What stands in for it."""
 
-        async def append(log: LocalLog, entries: list[Entry]) -> list[Position]:
+        async def append(log: EmbeddedLog, entries: list[Entry]) -> list[RecordPosition]:
             self._left -= 1
             if self._left:
                 return await self._real(log, entries)
@@ -197,7 +197,7 @@ def test_failing_log_is_told(
     error: Exception, appends: bool, said: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the log fails midway, it is said which lines are in it, which are not, and which nobody can know."""
-    monkeypatch.setattr(LocalLog, "append", _Failing(3, error, appends=appends).method())
+    monkeypatch.setattr(EmbeddedLog, "append", _Failing(3, error, appends=appends).method())
     result = run("produce", write_lines(tmp_path / "events", [SET] * 5000), "--data", data)
 
     assert (1, "2000 events appended\npartition 0: 2000 records, offsets 0 to 1999\n") == (

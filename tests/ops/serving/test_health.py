@@ -26,8 +26,8 @@ from ingest.errors import LogUnavailableError
 from ingest.events import encode
 from ingest.log import Entry, Log, LogRecord
 from ingest.log.appends import Appends
-from ingest.log.embedded.embedded_log import LocalLog
-from ingest.log.embedded.reader import LocalReader
+from ingest.log.embedded.embedded_log import EmbeddedLog
+from ingest.log.embedded.reader import EmbeddedReader
 from ingest.reporting.observer import Condition, NullObserver
 from ops.config import load_settings
 from ops.serving import health as health_module
@@ -84,13 +84,13 @@ async def served(tmp_path: Path, **settings: Any) -> AsyncIterator[Served]:
 
 def gated(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
     """Let every fetch from the embedded log await `act` before it looks."""
-    fetch = LocalReader.fetch
+    fetch = EmbeddedReader.fetch
 
-    async def wait_first(self: LocalReader, wait_ms: int, records_max: int) -> Fetched:
+    async def wait_first(self: EmbeddedReader, wait_ms: int, records_max: int) -> Fetched:
         await act()
         return await fetch(self, wait_ms, records_max)
 
-    monkeypatch.setattr(LocalReader, "fetch", wait_first)
+    monkeypatch.setattr(EmbeddedReader, "fetch", wait_first)
 
 
 async def test_live_says_that_the_loop_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,10 +142,10 @@ async def test_ready_says_that_the_log_does_not_answer(tmp_path: Path, monkeypat
         await it.until("/readyz", 200)
         with monkeypatch.context() as patch:
 
-            async def refuse(_self: LocalLog, _partition: int) -> int:
+            async def refuse(_self: EmbeddedLog, _partition: int) -> int:
                 raise LogUnavailableError("away")
 
-            patch.setattr(LocalLog, "end_offset", refuse)
+            patch.setattr(EmbeddedLog, "end_offset", refuse)
             unheard = await it.until("/readyz", 503)
             away = await scraped(it.service.metrics)
         await it.until("/readyz", 200)
@@ -229,7 +229,7 @@ async def test_the_disk_is_not_written_to_by_everybody_who_asks(tmp_path: Path) 
         asked.append(data)
         return "no"
 
-    log = LocalLog(tmp_path / "log", topic="t", partitions=1)
+    log = EmbeddedLog(tmp_path / "log", topic="t", partitions=1)
     health = Health(Consumer(log, {}, NullObserver()), lambda _: 0, load_settings(data=tmp_path), log, probe)
     answers = [await health.readiness() for _ in range(20)]
 

@@ -14,9 +14,9 @@ from aiokafka.errors import NotEnoughReplicasError
 from aiokafka.protocol.produce import ProduceRequest
 
 from ingest.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
-from ingest.log import Entry, Position
+from ingest.log import Entry, RecordPosition
 from ingest.log.appends import Appends
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
 from tests.ops.state.test_set_aside import asked
@@ -49,7 +49,7 @@ async def test_ready_knows_of_failing_appends(resp: str, tmp_path: Path, monkeyp
         await it.until("/readyz", 200)
         with monkeypatch.context() as patch:
             patch.setattr("ingest.log.embedded.embedded_log.append_in", fail)
-            patch.setattr(LocalLog, "_append", refuse)
+            patch.setattr(EmbeddedLog, "_append", refuse)
             await write(it)
             refused = await it.until("/readyz", 503)
             metrics = [await scraped(it.service.metrics)]
@@ -124,7 +124,7 @@ def test_what_counts_as_failing(error: Exception, told: str) -> None:
     appends = Appends()
     appends.lost(error, ENTRIES)
     before = [appends.failure_of(partition) for partition in range(3)]
-    appends.done([Position(1, 0, 0)], 0.0)
+    appends.done([RecordPosition(1, 0, 0)], 0.0)
 
     assert [told, told, ""] == before
     assert [told, ""] == [appends.failure_of(partition) for partition in range(2)]
@@ -145,7 +145,7 @@ async def test_an_append_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 111.0
     later = [appends.failure_of(partition) for partition in range(3)]
     for at, future in enumerate(acknowledged):
-        future.set_result([Position(at, 0, 0)])
+        future.set_result([RecordPosition(at, 0, 0)])
     await asyncio.gather(*running)
 
     told = "an append has not been acknowledged for 11 s"

@@ -13,7 +13,7 @@ import pytest
 from ingest.log import Entry
 from ingest.log.embedded import scan
 from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.heads import head_of, set_head
 from ops.state import check_log
 from tests.ops.verbs import run, succeed
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[2] / "vectors" / "log-format-1.sql"
 async def log_file(tmp_path: Path) -> Path:
     """A log of two partitions, the second trimmed; its mark is laid aside."""
     path = tmp_path / "log.sqlite3"
-    log = LocalLog(path, topic="slotlog", partitions=2)
+    log = EmbeddedLog(path, topic="slotlog", partitions=2)
     await log.start()
     for partition in (0, 1):
         await log.append([Entry(partition, b"\0\7", b"%d" % n * 50) for n in range(RECORDS)])

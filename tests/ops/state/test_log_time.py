@@ -148,7 +148,7 @@ async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
         await verb("accept", "0", "--data", data)
         await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         with monkeypatch.context() as broker:
-            broker.setattr("ops.state.log_time.LocalLog", type(None))  # a broker gives its own time
+            broker.setattr("ops.state.log_time.EmbeddedLog", type(None))  # a broker gives its own time
             broker.setattr("ingest.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
             failed = await asyncio.to_thread(run, "clock", "set", 0, "--data", data)
             as_json = await asyncio.to_thread(run, "clock", "set", 0, "--data", data, "--json")

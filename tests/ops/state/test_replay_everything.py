@@ -28,7 +28,7 @@ from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.system import Home
 from engine.values.replies import NIL_ARRAY, pack
 from ingest.events import decode, encode
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import Entry
 from ingest.routing import route
 from tests.differential.cleaning import Slices
@@ -270,7 +270,7 @@ async def test_two_replays_give_the_same_bytes(author: Author, tmp_path: Path) -
     the log's identity.
     """
     states = [tmp_path / name for name in ("data", "first", "second")]
-    log = LocalLog(states[0] / "log.sqlite3", topic="slotlog", partitions=1)
+    log = EmbeddedLog(states[0] / "log.sqlite3", topic="slotlog", partitions=1)
     await log.start()
     begin = 0
     for at, entry in enumerate(author.entries):

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from ingest.log import Entry, Position
+from ingest.log import Entry, RecordPosition
 from tests.resp.harness import PlayedLog, pipeline, replies, serving, until
 
 MIB: Final = 1 << 20
@@ -33,7 +33,7 @@ def appended(log: PlayedLog) -> list[int]:
     sizes: list[int] = []
     append = log.append
 
-    async def counted(entries: Sequence[Entry]) -> list[Position]:
+    async def counted(entries: Sequence[Entry]) -> list[RecordPosition]:
         sizes.append(len(entries))
         return await append(entries)
 

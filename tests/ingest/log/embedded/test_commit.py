@@ -11,7 +11,7 @@ import pytest
 from ingest.errors import AppendUncertainError
 from ingest.log import Entry
 from ingest.log.embedded import writer
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import connect
 from tests.ingest.log.reading import append, read_values
 
@@ -44,7 +44,7 @@ def _modes(connection: sqlite3.Connection) -> tuple[str, int]:
     )
 
 
-async def test_commits_are_synced(local_log: LocalLog) -> None:
+async def test_commits_are_synced(local_log: EmbeddedLog) -> None:
     """Both connections that append, in the loop and by the thread, sync the `-wal` before a commit can be seen."""
     assert local_log._connection is not None
 
@@ -53,7 +53,7 @@ async def test_commits_are_synced(local_log: LocalLog) -> None:
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
-async def test_a_commit_that_fails(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch, is_durable: bool) -> None:
+async def test_a_commit_that_fails(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch, is_durable: bool) -> None:
     """Nobody can tell whether it is on disk: the append is uncertain, in both ways of appending; later ones go on."""
     said = "failed while it wrote: disk I/O error"
     opened: list[FailingCommit] = []

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from ingest.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from ingest.log import Entry, LogRecord
 from ingest.log.embedded.chain import DAMAGED, LOST, MOVED, link_behind
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import steadily, translated
 from ingest.log.embedded.heads import head_of, set_head
-from ingest.log.embedded.reader import LocalReader
+from ingest.log.embedded.reader import EmbeddedReader
 from ingest.log.embedded.scan import Damage, PartitionScan
 from tests.ingest.log.reading import append, last_record, read
 
@@ -32,7 +32,7 @@ def change(path: Path, statement: str, *values: Any) -> None:
 
 
 @pytest.fixture
-async def filled(local_log: LocalLog) -> LocalLog:
+async def filled(local_log: EmbeddedLog) -> EmbeddedLog:
     """A log with records in both of its partitions."""
     for partition in (0, 1):
         await local_log.append(
@@ -42,7 +42,7 @@ async def filled(local_log: LocalLog) -> LocalLog:
 
 
 async def read_up_to_damage(
-    reader: LocalReader, partition: int = 0, *, records_max: int = 1000
+    reader: EmbeddedReader, partition: int = 0, *, records_max: int = 1000
 ) -> tuple[list[LogRecord], LogRecordError]:
     """What a reader gives of a partition, and what it then says."""
     records: list[LogRecord] = []
@@ -82,7 +82,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_damaged_record(filled: LocalLog, local_path: Path, name: str) -> None:
+async def test_damaged_record(filled: EmbeddedLog, local_path: Path, name: str) -> None:
     """A reader gives what stands before a damaged record, then names it, and stays before it."""
     statement, offset, reason = CHANGES[name]
     change(local_path, statement)
@@ -98,7 +98,7 @@ async def test_damaged_record(filled: LocalLog, local_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("seal", ["zeroblob(8)", "zeroblob(32)", "x'00'", "NULL", "7", "'text'"])
 @pytest.mark.parametrize("records_max", [1, 3, 1000])
-async def test_damaged_seal(filled: LocalLog, local_path: Path, seal: str, records_max: int) -> None:
+async def test_damaged_seal(filled: EmbeddedLog, local_path: Path, seal: str, records_max: int) -> None:
     """Of a record whose seal alone is damaged those before and behind prove what it is; the scan names it."""
     change(local_path, f"UPDATE records SET seal = {seal} WHERE position = 4")  # noqa: S608
     reader = filled.reader({0: 0})
@@ -115,7 +115,7 @@ async def test_damaged_seal(filled: LocalLog, local_path: Path, seal: str, recor
     assert [Damage("record", DAMAGED, 0, 4)] == damages
 
 
-async def test_the_other_partition_goes_on(filled: LocalLog, local_path: Path) -> None:
+async def test_the_other_partition_goes_on(filled: EmbeddedLog, local_path: Path) -> None:
     """Damage in one partition keeps nobody from the other, once the damaged one is paused."""
     change(local_path, "UPDATE records SET value = x'ff' WHERE position = 0")
     reader = filled.reader({0: 0, 1: 0})
@@ -126,7 +126,7 @@ async def test_the_other_partition_goes_on(filled: LocalLog, local_path: Path) -
     assert RECORDS == len((await read(reader, RECORDS))[1])
 
 
-async def test_on_behind_a_damaged_record(filled: LocalLog, local_path: Path) -> None:
+async def test_on_behind_a_damaged_record(filled: EmbeddedLog, local_path: Path) -> None:
     """Whoever goes past a damaged or lost record reads what stands behind it."""
     change(local_path, "UPDATE records SET value = x'ff', seal = NULL WHERE position = 3")
     change(local_path, "DELETE FROM records WHERE position = 6")
@@ -141,7 +141,7 @@ async def test_on_behind_a_damaged_record(filled: LocalLog, local_path: Path) ->
     assert [7, 8, 9] == [record[0] for record in (await read(reader, 3))[0]]
 
 
-async def test_exchanged_with_a_good_seal(filled: LocalLog, local_path: Path) -> None:
+async def test_exchanged_with_a_good_seal(filled: EmbeddedLog, local_path: Path) -> None:
     """A record that was put in another's place, with a seal of its own, does not follow the one before it."""
     before = bytes(4)
     seal = before + link_behind(before, [(4, 1004, None, b"forged")])
@@ -153,7 +153,7 @@ async def test_exchanged_with_a_good_seal(filled: LocalLog, local_path: Path) ->
         assert (4, True) == (error.offset, MOVED in str(error))
 
 
-async def test_exchanged_with_a_good_seal_behind_a_trim(filled: LocalLog, local_path: Path) -> None:
+async def test_exchanged_with_a_good_seal_behind_a_trim(filled: EmbeddedLog, local_path: Path) -> None:
     """The first record that a trim leaves has to follow the last one that it took away."""
     await filled.trim(0, 5)
     before = bytes(4)
@@ -165,7 +165,7 @@ async def test_exchanged_with_a_good_seal_behind_a_trim(filled: LocalLog, local_
     assert ([], 5, True) == (records, error.offset, MOVED in str(error))
 
 
-async def test_gone_on_from_the_link_that_was_read(filled: LocalLog, local_path: Path) -> None:
+async def test_gone_on_from_the_link_that_was_read(filled: EmbeddedLog, local_path: Path) -> None:
     """A reader holds the next page against the last record that it gave, not against what the file now says of it."""
     reader = filled.reader({0: 0})
     await read(reader, RECORDS)
@@ -193,7 +193,7 @@ async def test_gone_on_from_the_link_that_was_read(filled: LocalLog, local_path:
 
 
 @pytest.mark.parametrize("column", ["next_offset", "last_time_ms", "begin_offset", "link", "sum"])
-async def test_damaged_head(filled: LocalLog, local_path: Path, column: str) -> None:
+async def test_damaged_head(filled: EmbeddedLog, local_path: Path, column: str) -> None:
     """A partition of which the file does not say how far it reaches takes no append and gives no record."""
     change(local_path, f"UPDATE partitions SET {column} = 3 WHERE partition = 0")  # noqa: S608
     said = "partition 0 of the log is damaged where the file says how far it reaches"
@@ -212,19 +212,19 @@ async def test_damaged_head(filled: LocalLog, local_path: Path, column: str) -> 
 
 
 @pytest.mark.parametrize("column", ["id", "topic", "partitions", "sum"])
-async def test_damaged_identity(filled: LocalLog, local_path: Path, column: str) -> None:
+async def test_damaged_identity(filled: EmbeddedLog, local_path: Path, column: str) -> None:
     """A file whose row of `log` is not what was written is damaged, not another log, to who opens and who reads it."""
     reader = filled.reader({0: 0})
     change(local_path, f"UPDATE log SET {column} = 3")  # noqa: S608
 
     with pytest.raises(LogDamagedError, match="the table `log` is not as it was written"):
-        await LocalLog(local_path, topic="t", partitions=2).start()
+        await EmbeddedLog(local_path, topic="t", partitions=2).start()
     if column == "id":
         with pytest.raises(LogDamagedError, match="the table `log` is not as it was written"):
             await reader.fetch(0, 10)
 
 
-async def test_damaged_definition(filled: LocalLog, local_path: Path) -> None:
+async def test_damaged_definition(filled: EmbeddedLog, local_path: Path) -> None:
     """A table whose definition is not what slotlog writes would give other rows: the file is damaged."""
     connection = sqlite3.connect(local_path)
     connection.execute("PRAGMA writable_schema = ON")
@@ -233,18 +233,18 @@ async def test_damaged_definition(filled: LocalLog, local_path: Path) -> None:
     connection.close()
 
     with pytest.raises(LogDamagedError, match="the definition of the table 'records' is not what slotlog writes"):
-        await LocalLog(local_path, topic="t", partitions=2).start()
+        await EmbeddedLog(local_path, topic="t", partitions=2).start()
 
 
-async def test_missing_table(filled: LocalLog, local_path: Path) -> None:
+async def test_missing_table(filled: EmbeddedLog, local_path: Path) -> None:
     """So it is without one of its tables."""
     change(local_path, "DROP TABLE dead_letters")
 
     with pytest.raises(LogDamagedError, match="the table 'dead_letters' is missing"):
-        await LocalLog(local_path, topic="t", partitions=2).start()
+        await EmbeddedLog(local_path, topic="t", partitions=2).start()
 
 
-async def test_check_at_a_damaged_record(filled: LocalLog, local_path: Path) -> None:
+async def test_check_at_a_damaged_record(filled: EmbeddedLog, local_path: Path) -> None:
     """A state that has applied a record before it was damaged goes on; one that applied another record does not."""
     fingerprint = filled.fingerprint(0, await last_record(filled))
     change(local_path, "UPDATE records SET value = x'ff' WHERE position = 9")
@@ -252,7 +252,7 @@ async def test_check_at_a_damaged_record(filled: LocalLog, local_path: Path) -> 
     await filled.check(0, RECORDS, fingerprint)
 
 
-async def test_time_of_a_damaged_record(filled: LocalLog, local_path: Path) -> None:
+async def test_time_of_a_damaged_record(filled: EmbeddedLog, local_path: Path) -> None:
     """A search by time does not go by the time of a damaged record."""
     change(local_path, "UPDATE records SET time_ms = 99999 WHERE position = 5")
 
@@ -260,7 +260,7 @@ async def test_time_of_a_damaged_record(filled: LocalLog, local_path: Path) -> N
         await filled.offset_at(0, 1004)
 
 
-async def test_trim_at_a_damaged_record(filled: LocalLog, local_path: Path) -> None:
+async def test_trim_at_a_damaged_record(filled: EmbeddedLog, local_path: Path) -> None:
     """A trim keeps the link of the last record that it takes away; from a damaged one there is none to keep."""
     change(local_path, "UPDATE records SET value = x'ff' WHERE position = 3")
     with pytest.raises(LogRecordError, match="the record at offset 3"):
@@ -273,7 +273,7 @@ async def test_trim_at_a_damaged_record(filled: LocalLog, local_path: Path) -> N
     assert (error.offset, await filled.begin_offset(0)) == (5, 5)
 
 
-async def test_one_failing_read(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_failing_read(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that cannot read something once is asked again: nothing is damaged."""
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0, 0))
     failures = iter([sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT])
@@ -292,7 +292,7 @@ async def test_one_failing_read(filled: LocalLog, monkeypatch: pytest.MonkeyPatc
     assert [] == list(failures)
 
 
-async def test_an_attempt_is_no_verdict(filled: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_attempt_is_no_verdict(filled: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log line of a failed read says what SQLite said, or that a check failed: damage is what fails each time."""
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0, 0))
     malformed = sqlite3.DatabaseError("database disk image is malformed")
@@ -316,7 +316,7 @@ async def test_an_attempt_is_no_verdict(filled: LocalLog, local_path: Path, monk
 
 
 async def test_one_failing_read_at_the_opening(
-    filled: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is it when the log is opened; a disk that fails again is named."""
     failures = [sqlite3.SQLITE_IOERR_READ]
@@ -328,7 +328,7 @@ async def test_one_failing_read_at_the_opening(
             raise error
 
     monkeypatch.setattr("ingest.log.embedded.file._refuse_foreign", failing)
-    again = LocalLog(local_path, topic="t", partitions=2)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
     assert RECORDS == await again.end_offset(0)
     await again.close()
@@ -336,11 +336,11 @@ async def test_one_failing_read_at_the_opening(
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
     failures += [sqlite3.SQLITE_IOERR_READ] * 6
     with pytest.raises(LogUnavailableError, match="cannot be used: disk I/O error"):
-        await LocalLog(local_path, topic="t", partitions=2).start()
+        await EmbeddedLog(local_path, topic="t", partitions=2).start()
     assert [] == failures
 
 
-async def test_concurrent_appends_stay_one_chain(filled: LocalLog, local_path: Path) -> None:
+async def test_concurrent_appends_stay_one_chain(filled: EmbeddedLog, local_path: Path) -> None:
     """Appends in the loop and by the writer's thread, for one partition and several, are one chain each."""
     for n in range(20):
         appending = asyncio.create_task(filled.append([Entry(n % 2, b"", b"a"), Entry(0, None, b"b")]))
@@ -351,7 +351,7 @@ async def test_concurrent_appends_stay_one_chain(filled: LocalLog, local_path: P
     assert end == len((await read(filled.reader({0: 0}), end))[0])
 
 
-async def test_one_failing_read_of_an_end(filled: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_failing_read_of_an_end(filled: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is it when the log is asked how far it goes, by whoever has it open and by who only asks that."""
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
     codes: list[int] = []

@@ -16,19 +16,19 @@ import pytest
 from engine.limits import TIME_MS_MAX
 from ingest import clock
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
-from ingest.log import Entry, Position
+from ingest.log import Entry, RecordPosition
 from ingest.log.embedded import writer
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from tests.ingest.log.reading import append, last_record, read, read_values
 
 APPENDER = """
 import asyncio, sys
 from pathlib import Path
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 
 async def main(path, name, count, batch):
-    log = LocalLog(Path(path), topic="t", partitions=2)
+    log = EmbeddedLog(Path(path), topic="t", partitions=2)
     await log.start()
     for first in range(0, count, batch):
         positions = await log.append([Entry(0, b"", b"%s %d" % (name, n)) for n in range(first, first + batch)])
@@ -49,7 +49,7 @@ def appender(path: Path, name: str, count: int, batch: int) -> subprocess.Popen[
 # ------------------------------------------------------------------ time
 
 
-async def test_given_times(local_log: LocalLog) -> None:
+async def test_given_times(local_log: EmbeddedLog) -> None:
     """A given time is kept, but never goes back in its partition; the other partition has times of its own."""
     await local_log.append([Entry(0, b"", b"", time_ms) for time_ms in (5, 9, 7, 0, 10)])
     await local_log.append([Entry(1, b"", b"", 3)])
@@ -58,7 +58,7 @@ async def test_given_times(local_log: LocalLog) -> None:
     assert {0: [5, 9, 9, 9, 10], 1: [3]} == {p: [record[1] for record in records] for p, records in times.items()}
 
 
-async def test_wall_clock_behind(local_log: LocalLog) -> None:
+async def test_wall_clock_behind(local_log: EmbeddedLog) -> None:
     """Without a given time, the wall clock counts, unless it is behind the last record."""
     soon_ms = clock.now_ms() + 50_000
     await local_log.append([Entry(0, b"", b"", soon_ms), Entry(0, b"", b"")])
@@ -66,7 +66,7 @@ async def test_wall_clock_behind(local_log: LocalLog) -> None:
     assert (await last_record(local_log))[1] == soon_ms
 
 
-async def test_wall_clock_steps_back(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wall_clock_steps_back(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wall clock that steps back does not take the log's time with it."""
     now = clock.now_ms()
     await append(local_log, b"a")
@@ -78,7 +78,7 @@ async def test_wall_clock_steps_back(local_log: LocalLog, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("time_ms", [-1, TIME_MS_MAX + 1])
-async def test_impossible_times(local_log: LocalLog, time_ms: int) -> None:
+async def test_impossible_times(local_log: EmbeddedLog, time_ms: int) -> None:
     """A time that no event can have is refused before anything is appended: it would stay for ever."""
     with pytest.raises(ValueError, match=f"time {time_ms} is outside"):
         await local_log.append([Entry(0, b"", b"a", 1), Entry(0, b"", b"b", time_ms)])
@@ -86,7 +86,7 @@ async def test_impossible_times(local_log: LocalLog, time_ms: int) -> None:
     assert await local_log.end_offset(0) == 0
 
 
-async def test_offset_at(local_log: LocalLog) -> None:
+async def test_offset_at(local_log: EmbeddedLog) -> None:
     """The first record at a time or later, also after a trim."""
     await local_log.append([Entry(0, b"", b"", time_ms) for time_ms in (10, 20, 20, 30)])
 
@@ -98,7 +98,7 @@ async def test_offset_at(local_log: LocalLog) -> None:
 # ------------------------------------------------------------------ trimming
 
 
-async def test_trim(local_log: LocalLog) -> None:
+async def test_trim(local_log: EmbeddedLog) -> None:
     """A trim forgets what lies before an offset, in its partition alone."""
     await append(local_log, *[b"%d" % n for n in range(5)])
     await append(local_log, b"other", partition=1)
@@ -109,13 +109,13 @@ async def test_trim(local_log: LocalLog) -> None:
     assert [b"other"] == await read_values(local_log, 1, partition=1)
 
 
-async def test_trimmed_to_nothing(local_log: LocalLog, local_path: Path) -> None:
+async def test_trimmed_to_nothing(local_log: EmbeddedLog, local_path: Path) -> None:
     """After a full trim, offsets and times go on where they were, also in a new process."""
     soon_ms = clock.now_ms() + 50_000
     await local_log.append([Entry(0, b"", b"", soon_ms)] * 3)
     assert await local_log.trim(0, 1_000_000) == 3
     await local_log.close()
-    again = LocalLog(local_path, topic="t", partitions=2)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
 
     assert [(0, 3)] == await append(again, b"new")
@@ -123,7 +123,7 @@ async def test_trimmed_to_nothing(local_log: LocalLog, local_path: Path) -> None
     await again.close()
 
 
-async def test_check_after_trim(local_log: LocalLog) -> None:
+async def test_check_after_trim(local_log: EmbeddedLog) -> None:
     """A state that has applied what was trimmed goes on; one that has not is refused, and so is its reader."""
     await append(local_log, b"a", b"b", b"c")
     fingerprint = local_log.fingerprint(0, (await read(local_log.reader({0: 1}), 1, records_max=1))[0][0])
@@ -145,7 +145,7 @@ async def test_check_after_trim(local_log: LocalLog) -> None:
 # ------------------------------------------------------------------ several processes
 
 
-async def test_other_processes_append(local_log: LocalLog, local_path: Path) -> None:
+async def test_other_processes_append(local_log: EmbeddedLog, local_path: Path) -> None:
     """Three processes append while this one appends and reads: nothing is lost, each one's order is kept."""
     others = [appender(local_path, name, 3000, batch) for name, batch in (("a", 1000), ("b", 100), ("c", 10))]
     reader = local_log.reader({0: 0})
@@ -166,7 +166,7 @@ async def test_other_processes_append(local_log: LocalLog, local_path: Path) -> 
         assert [b"%s %d" % (name, n) for n in range(count)] == [v for v in values if v.split()[0] == name]
 
 
-async def test_another_process_is_noticed(local_log: LocalLog, local_path: Path) -> None:
+async def test_another_process_is_noticed(local_log: EmbeddedLog, local_path: Path) -> None:
     """A reader that waits at the end gets what another process appends."""
     reader = local_log.reader({0: 0})
     fetching = asyncio.create_task(reader.fetch(60_000, 10))
@@ -176,7 +176,7 @@ async def test_another_process_is_noticed(local_log: LocalLog, local_path: Path)
     assert other.communicate()[0] == "0 0\n"
 
 
-async def test_kill(local_log: LocalLog, local_path: Path) -> None:
+async def test_kill(local_log: EmbeddedLog, local_path: Path) -> None:
     """A process killed while it appends: all that was acknowledged is there, in whole batches, without a gap."""
     await local_log.close()
     acknowledged: dict[int, int] = {}
@@ -192,7 +192,7 @@ async def test_kill(local_log: LocalLog, local_path: Path) -> None:
         for line in rest[:-1]:  # the last one may be torn
             number, offset = line.split()
             acknowledged[int(number)] = int(offset)
-    again = LocalLog(local_path, topic="t", partitions=2)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
     end = await again.end_offset(0)
     records = (await read(again.reader({0: 0}), end))[0]
@@ -203,7 +203,7 @@ async def test_kill(local_log: LocalLog, local_path: Path) -> None:
     assert [b"x %d" % number for number in acknowledged] == [records[offset][3] for offset in acknowledged.values()]
 
 
-async def test_lock_held_for_ever(local_log: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lock_held_for_ever(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that never lets go of the lock makes the log unavailable; later appends go through."""
     monkeypatch.setattr("ingest.log.embedded.writer.BUSY_SECONDS_MAX", 0.05)
     holder = sqlite3.connect(local_path, isolation_level=None)
@@ -219,7 +219,7 @@ async def test_lock_held_for_ever(local_log: LocalLog, local_path: Path, monkeyp
 # ------------------------------------------------------------------ limits and failures
 
 
-async def test_pages_are_short(local_log: LocalLog) -> None:
+async def test_pages_are_short(local_log: EmbeddedLog) -> None:
     """A fetch gives a few MiB at most, however many records are asked for."""
     await append(local_log, *[b"x" * 1024 * 1024] * 12)
     reader = local_log.reader({0: 0})
@@ -228,7 +228,7 @@ async def test_pages_are_short(local_log: LocalLog) -> None:
     assert [5, 5, 2] == sizes
 
 
-async def test_failing_job_fails_alone(local_log: LocalLog) -> None:
+async def test_failing_job_fails_alone(local_log: EmbeddedLog) -> None:
     """When a transaction fails, whoever waits for it gets the error, and the next one goes through."""
 
     def fail(_: sqlite3.Connection) -> None:
@@ -240,12 +240,12 @@ async def test_failing_job_fails_alone(local_log: LocalLog) -> None:
     assert [(0, 0)] == await append(local_log, b"a")
 
 
-async def test_nothing_overtakes_a_failure(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_overtakes_a_failure(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a part of a large append fails, the outcome is uncertain, and what stands behind it is not appended."""
     append_rows = writer.append_rows
     calls: list[int] = []
 
-    def failing(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Position]:
+    def failing(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[RecordPosition]:
         calls.append(len(entries))
         if len(calls) == 2:
             raise sqlite3.OperationalError("disk I/O error")
@@ -261,7 +261,7 @@ async def test_nothing_overtakes_a_failure(local_log: LocalLog, monkeypatch: pyt
 
 async def test_not_open(local_path: Path) -> None:
     """A log that was not started, or is closed, says so."""
-    log = LocalLog(local_path, topic="t", partitions=1)
+    log = EmbeddedLog(local_path, topic="t", partitions=1)
     with pytest.raises(RuntimeError, match="is not open"):
         await append(log, b"a")
     with pytest.raises(RuntimeError, match="is not open"):
@@ -271,7 +271,7 @@ async def test_not_open(local_path: Path) -> None:
 # ------------------------------------------------------------------ what must not hang, vanish or spread
 
 
-async def test_close_during_an_append(local_log: LocalLog) -> None:
+async def test_close_during_an_append(local_log: EmbeddedLog) -> None:
     """An append of several groups ends when the log is closed between two of them, and its outcome is uncertain."""
     appending = asyncio.create_task(append(local_log, *[b"x"] * 20_000))
     while await local_log.end_offset(0) == 0:  # noqa: ASYNC110 - the append sends no event
@@ -282,7 +282,7 @@ async def test_close_during_an_append(local_log: LocalLog) -> None:
         await appending
 
 
-async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_later_groups_fail_as_uncertain(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails after the first group of an append: some of it is in the log."""
     inserted: list[int] = []
     insert = writer._insert
@@ -300,7 +300,7 @@ async def test_later_groups_fail_as_uncertain(local_log: LocalLog, monkeypatch: 
     assert (1000, [1000, 500]) == (await local_log.end_offset(0), inserted)
 
 
-async def test_a_failing_job_fails_alone(local_log: LocalLog) -> None:
+async def test_a_failing_job_fails_alone(local_log: EmbeddedLog) -> None:
     """Jobs that share a transaction with one that cannot be written are written all the same."""
     good, bad, work, other = await asyncio.gather(
         append(local_log, b"a"),

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import LogMismatchError, LogRecordError, Mismatch
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from tests.ingest.log.reading import append, last_record, read
 
 
@@ -24,11 +24,11 @@ def forget_mark(path: Path) -> None:
 async def refused(path: Path, *, topic: str = "t", partitions: int = 2, create: bool = True) -> LogMismatchError:
     """What `start` raises."""
     with pytest.raises(LogMismatchError) as raised:
-        await LocalLog(path, topic=topic, partitions=partitions, create=create).start()
+        await EmbeddedLog(path, topic=topic, partitions=partitions, create=create).start()
     return raised.value
 
 
-async def test_other_topic(local_log: LocalLog, local_path: Path) -> None:
+async def test_other_topic(local_log: EmbeddedLog, local_path: Path) -> None:
     """A file that holds another topic is refused."""
     error = await refused(local_path, topic="other")
 
@@ -36,14 +36,14 @@ async def test_other_topic(local_log: LocalLog, local_path: Path) -> None:
     assert "holds the topic 't', but was opened as 'other'" in str(error)
 
 
-async def test_recreated(local_log: LocalLog, local_path: Path) -> None:
+async def test_recreated(local_log: EmbeddedLog, local_path: Path) -> None:
     """A log that was deleted and made again is another log, though it holds the same records at the same times."""
     await local_log.append([Entry(0, b"", b"a", 1)])
     fingerprint = local_log.fingerprint(0, await last_record(local_log))
     await local_log.close()
     local_path.unlink()
     forget_mark(local_path)
-    again = LocalLog(local_path, topic="t", partitions=2)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
     await again.append([Entry(0, b"", b"a", 1)])
 
@@ -53,19 +53,19 @@ async def test_recreated(local_log: LocalLog, local_path: Path) -> None:
     await again.close()
 
 
-async def test_restored_from_a_copy(local_log: LocalLog, local_path: Path, tmp_path: Path) -> None:
+async def test_restored_from_a_copy(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
     """An older copy of the same log is noticed: at once while it is shorter, and when it has grown past the state."""
     await append(local_log, b"a")
     await local_log.close()
     shutil.copy(local_path, tmp_path / "copy")
-    original = LocalLog(local_path, topic="t", partitions=2)
+    original = EmbeddedLog(local_path, topic="t", partitions=2)
     await original.start()
     await append(original, b"b")
     fingerprint = original.fingerprint(0, await last_record(original))
     await original.close()
     shutil.copy(tmp_path / "copy", local_path)
     forget_mark(local_path)
-    restored = LocalLog(local_path, topic="t", partitions=2)
+    restored = EmbeddedLog(local_path, topic="t", partitions=2)
     await restored.start()
 
     with pytest.raises(LogMismatchError, match="restored from an older copy") as raised:
@@ -78,13 +78,13 @@ async def test_restored_from_a_copy(local_log: LocalLog, local_path: Path, tmp_p
     await restored.close()
 
 
-async def test_exchanged_while_open(local_log: LocalLog, local_path: Path) -> None:
+async def test_exchanged_while_open(local_log: EmbeddedLog, local_path: Path) -> None:
     """A file that is deleted or replaced while the log is open takes no more appends: they would be lost with it."""
     await append(local_log, b"a")
     local_path.rename(local_path.with_suffix(".away"))
     for exchanged in (False, True):
         if exchanged:
-            other = LocalLog(local_path, topic="t", partitions=2)
+            other = EmbeddedLog(local_path, topic="t", partitions=2)
             await other.start()
             await other.close()
         with pytest.raises(LogMismatchError, match="was deleted or exchanged while it was open"):
@@ -121,7 +121,7 @@ async def test_no_database(local_path: Path) -> None:
     assert local_path.read_bytes() == b"not a database" * 100
 
 
-async def test_newer_format(local_log: LocalLog, local_path: Path) -> None:
+async def test_newer_format(local_log: EmbeddedLog, local_path: Path) -> None:
     """A log of a newer format is refused."""
     await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 4"))
 
@@ -131,14 +131,14 @@ async def test_newer_format(local_log: LocalLog, local_path: Path) -> None:
     assert "has format 4, and this version knows 3" in str(error)
 
 
-async def test_damaged_file(local_log: LocalLog, local_path: Path) -> None:
+async def test_damaged_file(local_log: EmbeddedLog, local_path: Path) -> None:
     """A page that is damaged on disk is named as damage."""
     await append(local_log, *[b"x" * 1000] * 100)
     await local_log.close()
     content = bytearray(local_path.read_bytes())
     content[-60_000:-20_000] = b"\xff" * 40_000
     local_path.write_bytes(content)
-    again = LocalLog(local_path, topic="t", partitions=2)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
     await again.start()
 
     with pytest.raises(LogRecordError, match=r"partition 0: the record at offset \d+ cannot be read: .* is damaged"):

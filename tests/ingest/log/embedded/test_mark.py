@@ -17,10 +17,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.embedded.chain import link_behind
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.heads import head_of, set_head
 from tests.ingest.log.reading import append
 
@@ -30,9 +30,9 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-async def opened(path: Path) -> LocalLog:
+async def opened(path: Path) -> EmbeddedLog:
     """The log, started."""
-    log = LocalLog(path, topic="t", partitions=2)
+    log = EmbeddedLog(path, topic="t", partitions=2)
     await log.start()
     return log
 
@@ -51,7 +51,7 @@ def heads(path: Path) -> list[int]:
     return [offset for offset, _ in json.loads(beside(path, "-head").read_bytes())["heads"]]
 
 
-async def copied(local_log: LocalLog, path: Path, target: Path) -> Path:
+async def copied(local_log: EmbeddedLog, path: Path, target: Path) -> Path:
     """A copy of the open log, as a crash leaves it: with its `-wal`, and the mark of a moment before."""
     for suffix in ("", "-wal", "-head"):
         shutil.copy(beside(path, suffix), beside(target, suffix))
@@ -59,7 +59,7 @@ async def copied(local_log: LocalLog, path: Path, target: Path) -> Path:
 
 
 @pytest.fixture
-async def marked(local_log: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalLog:
+async def marked(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLog:
     """A log with ten records and a mark that says so; the next mark comes at its close."""
     await append(local_log, *[b"%d" % n for n in range(10)])
     await local_log._write_mark()
@@ -83,7 +83,7 @@ async def _truncated_wal(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_no_wal, _damaged_wal, _truncated_wal])
 async def test_wal_lost(
-    marked: LocalLog, local_path: Path, tmp_path: Path, damage: Callable[[Path], Awaitable[None]]
+    marked: EmbeddedLog, local_path: Path, tmp_path: Path, damage: Callable[[Path], Awaitable[None]]
 ) -> None:
     """Without all of its `-wal` a log is an earlier one: that is refused, and what is left stays as it is."""
     copy = await copied(marked, local_path, tmp_path / "copy.db")
@@ -103,7 +103,7 @@ async def test_wal_lost(
     assert 0 == await end_offset(copy)
 
 
-async def test_older_copy(local_log: LocalLog, local_path: Path, tmp_path: Path) -> None:
+async def test_older_copy(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
     """An older copy is refused while it is shorter, and, written to beside another mark, where it differs."""
     await append(local_log, b"a")
     await local_log.close()
@@ -128,7 +128,7 @@ async def test_older_copy(local_log: LocalLog, local_path: Path, tmp_path: Path)
     assert raised.value.kind is Mismatch.RECREATED
 
 
-async def test_log_gone(marked: LocalLog, local_path: Path) -> None:
+async def test_log_gone(marked: EmbeddedLog, local_path: Path) -> None:
     """A log that is gone, or empty, is not made anew while its mark is there; nor is another one taken for it."""
     await marked.close()
     local_path.rename(beside(local_path, "-away"))
@@ -146,7 +146,7 @@ async def test_log_gone(marked: LocalLog, local_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"log": "00", "heads": [], "sum": "00"}', b"\xff"])
-async def test_damaged_mark(marked: LocalLog, local_path: Path, content: bytes) -> None:
+async def test_damaged_mark(marked: EmbeddedLog, local_path: Path, content: bytes) -> None:
     """A mark that cannot be read refuses nothing, and is written anew."""
     await marked.close()
     beside(local_path, "-head").write_bytes(content)
@@ -155,7 +155,7 @@ async def test_damaged_mark(marked: LocalLog, local_path: Path, content: bytes) 
     assert [10, 0] == heads(local_path)
 
 
-async def test_kept_up_to_date(local_log: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_up_to_date(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark follows what this process and others append, without a close, and never the other way round."""
     await local_log.close()
     monkeypatch.setattr("ingest.log.embedded.embedded_log._MARK_SECONDS", 0.01)
@@ -174,7 +174,7 @@ async def test_kept_up_to_date(local_log: LocalLog, local_path: Path, monkeypatc
     assert [1, 1] == heads(local_path)
 
 
-async def test_not_written_for_another_file(marked: LocalLog, local_path: Path) -> None:
+async def test_not_written_for_another_file(marked: EmbeddedLog, local_path: Path) -> None:
     """Who still has a log open that was taken away writes no mark for what is there now."""
     local_path.unlink()
     beside(local_path, "-head").unlink()
@@ -183,7 +183,7 @@ async def test_not_written_for_another_file(marked: LocalLog, local_path: Path) 
     assert not beside(local_path, "-head").exists()
 
 
-async def test_disk_full(local_log: LocalLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_disk_full(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mark that cannot be written is left as it was; appends go on."""
     await append(local_log, b"a")
     await local_log._write_mark()
@@ -223,7 +223,7 @@ CODES = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_CORRUPT)
 
 @pytest.mark.parametrize("name", ["file._identity", "mark.head_of", "mark.link_at"])
 async def test_failing_read_beside_the_mark(
-    marked: LocalLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    marked: EmbeddedLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A read that fails while the log is held against the mark is tried again: the log opens, and a shorter one not."""
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
@@ -254,7 +254,7 @@ async def test_failing_read_beside_the_mark(
 
 @pytest.mark.parametrize("name", ["file._identity", "mark.head_of"])
 async def test_mark_that_cannot_be_looked_at(
-    marked: LocalLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    marked: EmbeddedLog, local_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A disk that goes on failing ends the start: no log is opened that was not held against its mark."""
     monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0, 0))
@@ -265,9 +265,9 @@ async def test_mark_that_cannot_be_looked_at(
         await opened(whole)
 
 
-async def test_dead_letters_lost_with_the_wal(marked: LocalLog, local_path: Path, tmp_path: Path) -> None:
+async def test_dead_letters_lost_with_the_wal(marked: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
     """A `-wal` that has all records, and lacks the last change of dead letters, is refused; reading counts as none."""
-    letters = LocalDeadLetters(marked)
+    letters = EmbeddedDeadLetters(marked)
     await letters.store([DeadLetter("t", 0, 3, 1000, "no event", None, b"x", ())])
     await letters.read()
     await marked._write_mark()
@@ -283,7 +283,7 @@ async def test_dead_letters_lost_with_the_wal(marked: LocalLog, local_path: Path
     assert 10 == await end_offset(copy)
 
 
-async def test_mark_without_works(marked: LocalLog, local_path: Path) -> None:
+async def test_mark_without_works(marked: EmbeddedLog, local_path: Path) -> None:
     """A mark that an older release wrote is held against the log as well."""
     await marked.close()
     said = json.loads(beside(local_path, "-head").read_bytes())

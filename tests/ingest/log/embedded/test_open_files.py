@@ -14,17 +14,17 @@ import pytest
 
 from ingest.errors import LogMismatchError, Mismatch
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from tests.ingest.log.reading import append, read_values
 
 APPENDER = """
 import asyncio, sys
 from pathlib import Path
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 
 async def main(path):
-    log = LocalLog(Path(path), topic="t", partitions=2)
+    log = EmbeddedLog(Path(path), topic="t", partitions=2)
     await log.start()
     for word in sys.stdin:
         try:
@@ -43,7 +43,7 @@ def wal_of(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
-async def test_wal_taken_away(local_log: LocalLog, local_path: Path, exchanged: bool) -> None:
+async def test_wal_taken_away(local_log: EmbeddedLog, local_path: Path, exchanged: bool) -> None:
     """Without its `-wal` the log takes no append, in the loop or by its thread, and its check says so."""
     await append(local_log, b"a")
     local_log.append_at_once([Entry(0, b"", b"b")])
@@ -83,7 +83,7 @@ def test_nothing_is_lost_with_the_wal(local_path: Path) -> None:
     wal_of(local_path).unlink(missing_ok=True)  # whoever opened the log meanwhile may have made one
 
     async def values() -> list[bytes | None]:
-        log = LocalLog(local_path, topic="t", partitions=2, create=False)
+        log = EmbeddedLog(local_path, topic="t", partitions=2, create=False)
         await log.start()
         try:
             return await read_values(log, 10)
@@ -107,7 +107,7 @@ def test_tables_need_no_wal(local_path: Path) -> None:
     wal_of(local_path).unlink()
 
     async def end_offset() -> int:
-        log = LocalLog(local_path, topic="t", partitions=2, create=False)
+        log = EmbeddedLog(local_path, topic="t", partitions=2, create=False)
         await log.start()
         try:
             return await log.end_offset(0)
@@ -118,18 +118,18 @@ def test_tables_need_no_wal(local_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-async def test_log_replaced_under_an_open_reader(local_log: LocalLog, local_path: Path, again: bool) -> None:
+async def test_log_replaced_under_an_open_reader(local_log: EmbeddedLog, local_path: Path, again: bool) -> None:
     """A reader gives no record of a log that was put in the place of the one that it has open."""
     await append(local_log, *[b"%d" % n for n in range(5)])
     await local_log.close()
-    log = LocalLog(local_path, topic="t", partitions=2)
+    log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     reader = log.reader({0: 5})
     if again:  # it has looked before, and waits for what comes
         assert {} == await reader.fetch(0, 10)
     local_path.unlink()
     wal_of(local_path).with_name(f"{local_path.name}-head").unlink()
-    other = LocalLog(local_path, topic="t", partitions=2)
+    other = EmbeddedLog(local_path, topic="t", partitions=2)
     await other.start()
     await append(other, *[b"other %d" % n for n in range(10)])
 
@@ -140,15 +140,15 @@ async def test_log_replaced_under_an_open_reader(local_log: LocalLog, local_path
     await log.close()
 
 
-async def test_log_overwritten_under_an_open_reader(local_log: LocalLog, local_path: Path, tmp_path: Path) -> None:
+async def test_log_overwritten_under_an_open_reader(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
     """Nor of one that was copied over it."""
     await append(local_log, *[b"%d" % n for n in range(5)])
     await local_log.close()
-    other = LocalLog(tmp_path / "other", topic="t", partitions=2)
+    other = EmbeddedLog(tmp_path / "other", topic="t", partitions=2)
     await other.start()
     await append(other, *[b"other %d" % n for n in range(10)])
     await other.close()
-    log = LocalLog(local_path, topic="t", partitions=2)
+    log = EmbeddedLog(local_path, topic="t", partitions=2)
     await log.start()
     reader = log.reader({0: 5})
     with local_path.open("r+b") as file:

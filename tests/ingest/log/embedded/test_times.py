@@ -11,7 +11,7 @@ import pytest
 from ingest import clock
 from ingest.errors import LogDamagedError
 from ingest.log import Entry
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.scan import scan_letters
 from tests.ingest.log.reading import last_record, read
 
@@ -21,7 +21,7 @@ def at(time_ms: int) -> Entry:
     return Entry(0, None, b"x", time_ms)
 
 
-async def test_a_time_that_was_set_back_stays_back(local_log: LocalLog) -> None:
+async def test_a_time_that_was_set_back_stays_back(local_log: EmbeddedLog) -> None:
     """The record that is appended with it has the given time, later ones theirs; other partitions keep their time."""
     soon_ms = clock.now_ms() + 50_000
     await local_log.append([at(1000), at(soon_ms), Entry(1, None, b"x", soon_ms)])
@@ -36,7 +36,7 @@ async def test_a_time_that_was_set_back_stays_back(local_log: LocalLog) -> None:
     assert soon_ms == (await read(local_log.reader({1: 1}), 1))[1][0][1]
 
 
-async def test_offsets_are_found_by_time_across_it(local_log: LocalLog) -> None:
+async def test_offsets_are_found_by_time_across_it(local_log: EmbeddedLog) -> None:
     """The first record at a time or later is the first one in the log, on whichever side of the seam it stands."""
     for time_ms in (10, 20, 30):
         await local_log.append([at(time_ms)])
@@ -50,7 +50,7 @@ async def test_offsets_are_found_by_time_across_it(local_log: LocalLog) -> None:
     assert expected == [await local_log.offset_at(0, wanted) for wanted in range(1, 45)]
 
 
-async def test_setting_time_ahead_changes_nothing(local_log: LocalLog) -> None:
+async def test_setting_time_ahead_changes_nothing(local_log: EmbeddedLog) -> None:
     """A time that is no step back leaves the log's own, and no seam."""
     await local_log.append([at(1000)])
     await local_log.set_time_back(0, 2000, [at(500)])
@@ -60,7 +60,7 @@ async def test_setting_time_ahead_changes_nothing(local_log: LocalLog) -> None:
 
 
 @pytest.mark.parametrize("column", ["offset", "sum"])
-async def test_a_damaged_mark(local_log: LocalLog, local_path: Path, column: str) -> None:
+async def test_a_damaged_mark(local_log: EmbeddedLog, local_path: Path, column: str) -> None:
     """Where times were set back is not guessed: who asks for a time hears that the mark is damaged, as does a scan."""
     await local_log.append([at(1000)])
     await local_log.set_time_back(0, 500, [at(500)])

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from ingest.dead_letters.embedded_finding import LocalDeadLetterSearch
-from ingest.dead_letters.embedded_store import LocalDeadLetters
+from ingest.dead_letters.embedded_finding import EmbeddedDeadLetterSearch
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.dead_letters.found import Wanted
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError
 from ingest.log.embedded import upgrade
 from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import LocalLog
+from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.file import SET_BACKS
 from ingest.log.embedded.scan import scan_letters
 from tests.ingest.log.reading import append, read
@@ -55,9 +55,9 @@ def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return made(tmp_path / "old.sqlite3", request.param)
 
 
-async def opened(path: Path, *, create: bool = True) -> LocalLog:
+async def opened(path: Path, *, create: bool = True) -> EmbeddedLog:
     """The log, started."""
-    log = LocalLog(path, topic="t", partitions=3, create=create)
+    log = EmbeddedLog(path, topic="t", partitions=3, create=create)
     await log.start()
     return log
 
@@ -73,8 +73,8 @@ async def test_upgrade(old: Path, create: bool) -> None:
         record[:3] for record in records[1]
     ]
     assert [(2, 4), (0, 3), (0, 0)] == [(await log.begin_offset(p), await log.end_offset(p)) for p in range(3)]
-    letters = LocalDeadLetters(log)
-    page = await LocalDeadLetterSearch(log).page(Wanted())
+    letters = EmbeddedDeadLetters(log)
+    page = await EmbeddedDeadLetterSearch(log).page(Wanted())
     assert ["not msgpack", "grüße"] == [letter.reason for letter in await letters.read()]
     assert [(1, 2), None] == [found.redriven for found in page]
     assert [(0, 4)] == await append(log, b"new")
@@ -82,7 +82,7 @@ async def test_upgrade(old: Path, create: bool) -> None:
     await log.close()
 
 
-async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_path: Path) -> None:
+async def test_upgraded_is_like_a_new_one(old: Path, local_log: EmbeddedLog, local_path: Path) -> None:
     """An upgraded file has the tables of a new one, and what is damaged in it from then on shows."""
     log = await opened(old)
     await log.close()
@@ -90,7 +90,7 @@ async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_
         "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_schema WHERE name IN (?, ?, ?, ?, ?)"
     )
     names = ("log", "partitions", "records", "dead_letters", "redriven")
-    assert [] == await LocalDeadLetterSearch(local_log).newest(1)
+    assert [] == await EmbeddedDeadLetterSearch(local_log).newest(1)
     with closing(sqlite3.connect(old)) as upgraded, closing(sqlite3.connect(local_path)) as new:
         assert set(new.execute(definitions, names)) == set(upgraded.execute(definitions, names))
         upgraded.execute("UPDATE records SET value = x'00' WHERE position = 3")
@@ -100,7 +100,7 @@ async def test_upgraded_is_like_a_new_one(old: Path, local_log: LocalLog, local_
     again = await opened(old)
     with pytest.raises(LogRecordError, match="the record at offset 3 "):
         await read(again.reader({0: 2}), 2)
-    for reading in (LocalDeadLetters(again).read(), LocalDeadLetterSearch(again).page(Wanted())):
+    for reading in (EmbeddedDeadLetters(again).read(), EmbeddedDeadLetterSearch(again).page(Wanted())):
         with pytest.raises(LogDamagedError, match="the dead letter of partition 1, offset 1 is damaged"):
             await reading
     await again.close()
@@ -147,7 +147,7 @@ async def test_wrong_settings_upgrade_nothing(old: Path) -> None:
     """A log that is refused for its topic stays what it was."""
     before = old.read_bytes()
     with pytest.raises(LogMismatchError, match="holds the topic 't'"):
-        await LocalLog(old, topic="other", partitions=3).start()
+        await EmbeddedLog(old, topic="other", partitions=3).start()
 
     assert before == old.read_bytes()
 
