@@ -1,4 +1,4 @@
-"""What every part of the engine calls a key's type and facts: type codes, list indexes, metadata as Python values.
+"""Type codes, list indexes and the metadata of a key, for the whole engine.
 
 Source: encodings of NeoKV and Kvrocks (seeds 000, 001, 003); the type codes are burned into disk.
 """

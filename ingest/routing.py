@@ -1,4 +1,4 @@
-"""Where an event belongs: the slot of its keys names the partition, and an event without keys goes to all of them."""
+"""Routes an event to the partition of its keys' slot, or without keys to all partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand where: the checks of an event before anything of it runs.
+"""Checks an event before anything of it runs.
 
 Whatever is refused here can never be applied, whoever reads it: it becomes a dead letter.
 """

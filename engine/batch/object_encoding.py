@@ -1,4 +1,4 @@
-"""What OBJECT ENCODING answers: how Redis would hold a value of this content in memory.
+"""The reply of OBJECT ENCODING: how Redis would hold such a value in memory.
 
     string   int: a 64-bit integer in its canonical digits      embstr: at most 44 bytes      raw
     list     listpack: in one node of list-max-listpack-size    quicklist

@@ -349,7 +349,7 @@ class Transaction:
     # ------------------------------------------------------------------ inside
 
     def _load(self, name: bytes) -> Key:
-        """The key `name` from the store: no batch of late has met it."""
+        """The key `name` from the store: it is not cached."""
         db = self.stored_dbs[self._db]
         key = Key(db, name, self._layout.metadata_key(db, slot(name), name))
         stored = None if db in self._flushed else self._get_metadata(key.metadata_key)

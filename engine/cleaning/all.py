@@ -1,4 +1,4 @@
-"""All that is to be cleaned up of one partition, in one go: for tests and a full clean. A service does it in slices.
+"""Cleans one partition in one go, for tests and a full clean. A service does it in slices.
 
 Afterwards two states that have applied the same records have the same bytes, whatever was cleaned before and when, but
 for the node-local column family.

@@ -1,4 +1,4 @@
-"""Giving back the room of dead collections: a walk over the graveyard, in slices, that costs what died and no more.
+"""Deletes the elements of dead collections, in slices, in the order of the graveyard.
 
 A small collection goes record by record. A large one goes by range deletes, which cost the same for any size, and is
 noted for a compaction (engine/tables/compaction_notes.py), as a range delete alone gives no room back. Either way its

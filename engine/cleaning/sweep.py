@@ -1,4 +1,4 @@
-"""Expiry, done: records of what is due by the partition's clock are removed, a slice at a time.
+"""Deletes expired keys and fields in bounded slices.
 
 Physical only: no reply, no digest and no replay knows whether a key that is due is still stored. A key dies as under
 DEL, into the graveyard (what was its elements is the reclaimer's, engine/cleaning/reclaim.py); a hash that is alive

@@ -1,4 +1,4 @@
-"""What RocksDB's failures mean. rocksdict raises them all as one class, so their text tells."""
+"""Classifies RocksDB's failures by their text: rocksdict raises them all as one class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a database to read it while another process may be writing."""
+"""Opens a database read-only while another process may be writing."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def noted(store: Store) -> tuple[list[DeletedRange], frozenset[bytes]]:
 def compacted(store: Store, deleted: DeletedRange, known: Container[bytes]) -> Changes:
     """The batch that takes away the notes of what is in `deleted`, one of those that `noted` gave, as far as `known`.
 
-    What was noted since may have been deleted behind the compaction's back.
+    What was noted since may have been deleted after the compaction began.
     """
     name, start, end = deleted
     changes = Changes()

@@ -1,4 +1,4 @@
-"""Whether a log that has refused an append takes one again: otherwise nobody would find out but by losing a write.
+"""Finds out whether a log that has refused an append takes one again, before a client loses a write.
 
 Who is not ready gets no requests, so nothing would be appended that could show that all is well again. A TICK is what
 may be appended at any time: it moves the partition's clock to now, and nothing else.

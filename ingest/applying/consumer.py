@@ -1,4 +1,4 @@
-"""Log to state: the loop that fetches records of the owned partitions and lets each partition's worker apply them.
+"""The loop that fetches records of the owned partitions and lets each partition's worker apply them.
 
 Offsets come from the state, never from a consumer group. A partition that cannot go on is set aside with its reason
 while the others go on, and is tried again by itself, from what its store says:
@@ -177,7 +177,7 @@ class Consumer:
         return reader
 
     def set_aside(self, partition: int, reason: str) -> None:
-        """Stop a partition whose store cannot be gone on with, from outside of the loop, which opens it again.
+        """Stop a partition whose store must be reopened, from outside of the loop, which opens it again.
 
         At once: whatever a write that failed may have left in the store, its machine does not know of it.
         """

@@ -1,4 +1,4 @@
-"""Who may enter a machine in which a command was suspended (ingest/applying/slices.py): nobody before it has left.
+"""Keeps others out of a machine in which a command is suspended (ingest/applying/slices.py).
 
 Such a machine is *held*: it refuses everybody with a MachineHeldError, and who needs it waits here, in order. So what a
 command reads does not change while it is suspended, and nobody sees half of what it writes.

@@ -1,4 +1,4 @@
-"""Applying what a fetch gave in a partition whose own appends are applied from memory."""
+"""Applies fetched records in a partition whose own appends are applied from memory."""
 
 from __future__ import annotations
 

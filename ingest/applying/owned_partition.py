@@ -1,4 +1,4 @@
-"""One owned partition and how it is, as the consumer and its watch share it."""
+"""An owned partition and its condition, shared by the consumer and its watch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def no_room(_size: int) -> bool:
 
 
 class LocalAppends(Protocol):
-    """Who applies this process's own appends from memory, beside the consumer: the RESP server's write pipeline."""
+    """Applies this process's own appends from memory, beside the consumer: the RESP server's write pipeline."""
 
     @property
     def first_offset(self) -> int | None:
@@ -85,7 +85,7 @@ def _is_another() -> bool:
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """One owned partition.
+    """A partition that this process applies, with its condition.
 
     Attributes:
         worker: its store and machine; closed while the partition is stopped.

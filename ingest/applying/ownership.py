@@ -1,4 +1,4 @@
-"""Who applies which partition: a second owner of one is noticed, and that one has none.
+"""Knows who applies which partition, and warns of one with two owners or none.
 
 Nobody assigns partitions: each worker is told which are its own. So two may have been told the same, each with a state
 of its own: both are right, as both apply the log, but a client that reads from one what it wrote through the other may

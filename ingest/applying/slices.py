@@ -1,4 +1,4 @@
-"""Work of a machine in slices: a command over millions of elements holds its partition, not the process.
+"""Runs a machine's work in slices: a command over millions of elements holds its partition, not the process.
 
 Whatever enters a machine beside the event loop runs on a greenlet, a stack of its own. When it has run for a slice of
 time, a signal of the interval timer ends the slice: the greenlet is left where it stands, the event loop turns, and

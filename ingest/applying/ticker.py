@@ -1,4 +1,4 @@
-"""The clock of an idle partition: keys die though nobody writes, because its owner appends a TICK when some are due."""
+"""Appends a TICK to an idle partition when keys are due, so that they expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on beside the consumer's loop: lag, offsets for lag tools, and whether the log is still the same one."""
+"""Watches the log beside the consumer's loop: lag, offsets for lag tools, the log's identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to clean in one partition, and how much of it fits into a slice of the event loop's time.
+"""Lists what is to be cleaned in one partition, and fits it into slices of the event loop's time.
 
 These questions are asked several times a second, so they cost nothing where a partition is idle: whether its store is
 looked at follows from its position alone, as nothing dies without an event.

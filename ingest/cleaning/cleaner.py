@@ -1,4 +1,4 @@
-"""The cleaning of a running service: keys and fields that are due go, dead collections go, their room is given back.
+"""Cleans a running service: deletes expired keys, fields and dead collections, and gives their room back.
 
     expire    keys and fields that are due by the partition's clock     engine/cleaning/sweep.py
     reclaim   what dead collections have left                           engine/cleaning/reclaim.py
@@ -58,7 +58,7 @@ _RESTART_SECONDS: Final = 60.0
 logger = structlog.get_logger(__name__)
 
 SetAside = Callable[[int, str], None]
-"""Takes a partition and the reason why its store cannot be gone on with."""
+"""Takes a partition and why its store must be reopened."""
 
 Tell = Callable[[int, Swept], None]
 """Takes a partition and what has expired in it, once that is committed."""
@@ -102,7 +102,7 @@ class Cleaner:
         log: where ticks go; started.
         partitions: the owned partitions.
         observer: told of every slice that did something.
-        set_aside: called when a partition's store cannot be gone on with.
+        set_aside: called when a partition's store must be reopened.
         settings: how much, how often.
         has_room: asked where the disk is full.
     """

@@ -1,4 +1,4 @@
-"""The room of what was deleted as a range: RocksDB gives it back in a compaction of that range, in a thread."""
+"""Compacts deleted ranges, in a thread, so that RocksDB gives their room back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compactor:
         partitions: the owned partitions.
         job_of: the cleaning of a partition that can be cleaned now.
         observer: told of every range.
-        failed: takes a partition whose store cannot be gone on with, and why.
+        failed: takes a partition whose store must be reopened, and why.
         bytes_per_s: of the files that are compacted; 0: no limit.
         has_room: asked where the disk is full: whether it has room for so many bytes.
     """

@@ -1,4 +1,4 @@
-"""How long dead letters of the embedded log are kept: as many a partition, and as long, as the settings say.
+"""Deletes dead letters of the embedded log that are more, or older, than the settings allow.
 
 By default all of them for ever: they are lost events, and each is somebody's to look at. On Kafka it is the retention
 of the topic `<topic>.dlq`.

@@ -1,4 +1,4 @@
-"""The scrub: the records of the embedded log, held against their checksums slowly and again and again.
+"""Checks the records of the embedded log against their checksums, slowly, again and again.
 
 What the state has applied is not read any more, so damage there would be found by the replay that needs it. The scrub
 reads at a rate that nobody notices, in a thread, as a slow disk must not hold the event loop. There sqlite3 waits for

@@ -1,4 +1,4 @@
-"""Dead letters in the embedded log's file, found again and sent again."""
+"""Finds dead letters in the embedded log's file and sends them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters, found again and sent again. How they are stored is in `ingest.dead_letters.stores`.
+"""Finds dead letters and sends them again. How they are stored is in `ingest.dead_letters.stores`.
 
 A letter that was sent again is marked, never removed:
 

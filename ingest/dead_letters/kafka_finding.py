@@ -1,4 +1,4 @@
-"""Dead letters in Kafka, found again and sent again. See `ingest.dead_letters.finding`."""
+"""Finds dead letters in Kafka and sends them again. See `ingest.dead_letters.finding`."""
 
 from __future__ import annotations
 

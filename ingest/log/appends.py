@@ -1,4 +1,4 @@
-"""What a log counts of its appends, for whoever shows it, and where it takes none."""
+"""Counts a log's appends, and the partitions that take none."""
 
 from __future__ import annotations
 

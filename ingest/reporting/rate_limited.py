@@ -1,4 +1,4 @@
-"""Log lines that one bad client could write a thousand times a second."""
+"""Limits a log line to one a second and counts the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages say numbers of things and of bytes."""
+"""Words numbers of things and of bytes for messages."""
 
 from __future__ import annotations
 

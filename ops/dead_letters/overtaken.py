@@ -1,4 +1,4 @@
-"""What came into the log after a record that may be appended again: that record itself, or events of its keys.
+"""Finds what came into the log after a dead letter: the same record, or events of its keys.
 
 The record itself is known by its `id`: then it need not be sent. Dead letters do not count: they were never applied.
 What counts as touching a key is naming it, also to read it; a FLUSHALL and the like touch every key.

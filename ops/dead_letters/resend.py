@@ -1,4 +1,4 @@
-"""Dead letters for an operator: which there are, and sending them again after a mend.
+"""Lists dead letters for an operator and sends them again after a mend.
 
 A letter is sent as the bytes that it was, as a new record: with the time of now, from which a relative time to live
 counts. An event without an `id` is given one that is derived from its position and bytes: of two redrives at the same

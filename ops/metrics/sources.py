@@ -1,4 +1,4 @@
-"""Where the values of a scrape come from: one function for each group of the catalog, read when somebody asks.
+"""Reads the values of a scrape: one function for each group of the catalog.
 
 Nothing here scans but for the due keys, up to a bound: RocksDB is asked for numbers that it keeps in memory, half a
 microsecond each.

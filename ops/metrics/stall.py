@@ -1,4 +1,4 @@
-"""How late the event loop is: a timer that is due every 50 ms, and when it fires."""
+"""Measures how late the event loop is, by a timer that is due every 50 ms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on as long as a service applies: the cleaner, the retention of dead letters, the scrub of the log."""
+"""Starts the jobs beside the consumer: the cleaner, the retention of dead letters, the scrub of the log."""
 
 from __future__ import annotations
 

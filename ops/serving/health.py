@@ -1,4 +1,4 @@
-"""How a service is: what `/livez`, `/readyz` and systemd are told."""
+"""The health of a service, for `/livez`, `/readyz` and systemd."""
 
 from __future__ import annotations
 

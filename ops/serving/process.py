@@ -1,4 +1,4 @@
-"""What a slotlog process sets for itself as a whole."""
+"""Settings of the whole slotlog process."""
 
 from __future__ import annotations
 

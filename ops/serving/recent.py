@@ -1,4 +1,4 @@
-"""Quantiles of late: of what a distribution has counted in the last minute."""
+"""Quantiles of what a distribution has counted in the last minute."""
 
 from __future__ import annotations
 

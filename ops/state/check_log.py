@@ -1,4 +1,4 @@
-"""Look through the embedded log for everything that is not as it was written, also beside a running service."""
+"""Checks the embedded log for damage, also beside a running service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look through a state for everything that cannot be as it was written, also beside a running service."""
+"""Checks a state for damage, also beside a running service."""
 
 from __future__ import annotations
 

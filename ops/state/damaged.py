@@ -1,4 +1,4 @@
-"""Reading a state partition by partition: one that is damaged or cannot be opened keeps nobody from the others."""
+"""Reads a state partition by partition, and goes on past one that is damaged or cannot be opened."""
 
 from __future__ import annotations
 

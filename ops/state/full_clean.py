@@ -1,4 +1,4 @@
-"""Everything that there is to clean up in a stopped service's state, in one go."""
+"""Cleans the state of a stopped service in one go."""
 
 from __future__ import annotations
 

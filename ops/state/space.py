@@ -1,4 +1,4 @@
-"""What takes the room of a state, also beside a running service: files, what waits to be cleaned up, keys."""
+"""Reports the disk space of a state, also beside a running service: files, uncleaned records, keys."""
 
 from __future__ import annotations
 

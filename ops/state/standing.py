@@ -1,4 +1,4 @@
-"""How far a state is behind its log, and whether a service applies it: whether what a verb reads is what holds now.
+"""Tells how far a state is behind its log, and whether a service applies it.
 
 A directory that no service applies any more, as its partition has another owner or its service is down, looks as sound
 as any other. The log tells the difference, where it can be reached.

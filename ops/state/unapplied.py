@@ -1,4 +1,4 @@
-"""What a replay could not apply: how much of what kind, and which records were applied at their first life."""
+"""Counts what a replay could not apply, and names the records that the live state did apply."""
 
 from __future__ import annotations
 

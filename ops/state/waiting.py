@@ -1,4 +1,4 @@
-"""Waiting until a state has applied what its log has: for whoever starts a service and then reads.
+"""Waits until a state has applied what its log has.
 
 The log is asked once where it ends. Each state is opened anew, beside its service, until it has come that far.
 """

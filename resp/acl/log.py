@@ -1,4 +1,4 @@
-"""What the ACL has refused lately, for `ACL LOG`: the newest first, repetitions counted in one entry."""
+"""The latest refusals of the ACL, for `ACL LOG`: newest first, repetitions counted in one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys a write may fill, and with how many elements: known when it is sent, before anybody knows its outcome.
+"""Tells, before a write is applied, which keys it may fill and with how many elements.
 
 Only a key that was empty is of interest, as nobody waits for one that is not. So what adds to a list that is there
 already (LPUSHX, LINSERT) fills nothing, and neither do types that nobody can wait for.

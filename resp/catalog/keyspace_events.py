@@ -1,4 +1,4 @@
-"""What Redis calls that which a command did to its keys: `set`, `expire`, `lpop`, `del` …, in Redis' order.
+"""Redis keyspace events for each command's effects: `set`, `expire`, `lpop`, `del` …, in Redis' order.
 
 An event follows from the command and from the type of the key before and after it, so nothing in the engine knows of
 events. Names and order are those of valkey 9.1: https://valkey.io/topics/notifications/.

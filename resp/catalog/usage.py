@@ -1,4 +1,4 @@
-"""Usage lines read as arguments: what COMMAND DOCS tells redis-cli for its hints, and where a command's keys stand.
+"""Parses usage lines into arguments, for COMMAND DOCS and the places of a command's keys.
 
     line     = name {item}
     item     = word | LITERAL {word} | "[" choice "]" | "<" choice ">" , each with "..." for "may be repeated"

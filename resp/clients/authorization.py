@@ -1,4 +1,4 @@
-"""The two doors: who may connect, and what the commands of a client may do."""
+"""Admission of connections and authorization of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of one command: refused, queued in a MULTI, read, written, or run by the server itself.
+"""Decides what becomes of a command: refused, queued in a MULTI, read, written, or run by the server.
 
 The checks stand in the order of Redis' own, as the first one that fails gives the error text.
 """

@@ -1,4 +1,4 @@
-"""The short way of a plain session's reads and writes: the hot path of a server that has one partition.
+"""The fast path of a plain session's reads and writes on a server that has one partition.
 
 Plain is a session that may do everything, outside of MULTI, while nobody listens with MONITOR (`Session.refresh`). What
 is not plain in a command itself (a wrong number of arguments, an error, a key that is due) goes the general way of

@@ -1,4 +1,4 @@
-"""What a client has sent: its commands, one after the other, and those of them that wait."""
+"""Takes what a client has sent, command by command, and keeps what waits."""
 
 from __future__ import annotations
 

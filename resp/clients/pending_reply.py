@@ -1,4 +1,4 @@
-"""The places of replies that are not there yet."""
+"""Keeps the place of each reply that is not there yet."""
 
 from __future__ import annotations
 

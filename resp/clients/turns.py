@@ -1,4 +1,4 @@
-"""A client's turns: its commands run for some milliseconds, then the event loop turns, and others have theirs."""
+"""Runs a client's commands for some milliseconds, then lets other clients run."""
 
 from __future__ import annotations
 

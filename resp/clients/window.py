@@ -1,4 +1,4 @@
-"""How far a client's commands may run ahead of its replies.
+"""Limits how far a client's commands may run ahead of its replies.
 
 Nobody knows how large a reply is before it is there. So of the commands whose replies may be large, as many are under
 way at once as bring about `AHEAD_BYTES` when their replies are like the last ones; the first time that is only a few.

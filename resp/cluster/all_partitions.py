@@ -1,4 +1,4 @@
-"""Commands without a key in cluster mode: they act on all partitions of this worker, as on all slots of a node."""
+"""Runs commands without a key, in cluster mode, on all partitions of this worker."""
 
 from __future__ import annotations
 

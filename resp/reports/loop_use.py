@@ -1,4 +1,4 @@
-"""How often the event loop has turned, and how long it did anything but wait, as libuv counts it: for INFO.
+"""Counts the event loop's turns and its busy time, as libuv does, for INFO.
 
 uvloop hands out no figures, but its library has libuv's functions and the loop's address. Measured: to note the time of
 waiting costs the loop one more look at its sockets before it sleeps, under a microsecond a turn.

@@ -1,4 +1,4 @@
-"""SLOWLOG: the commands of late that took long, without their passwords and without what is long in them."""
+"""SLOWLOG: the latest slow commands, without passwords, long arguments cut."""
 
 from __future__ import annotations
 

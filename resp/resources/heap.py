@@ -1,4 +1,4 @@
-"""Freed memory that goes back to the kernel.
+"""Gives freed memory back to the kernel.
 
 glibc keeps what is freed for the next who asks: after a few large replies that was 2 GB which nobody used. Blocks of
 1 MiB and more are therefore mapped one by one (glibc would raise that bound to 32 MiB by itself), so that they are gone

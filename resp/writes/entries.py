@@ -1,4 +1,4 @@
-"""A client's write as a record of the log: what `ingest.events.decode` reads from it is what is applied."""
+"""Makes a client's write a record of the log, from which `ingest.events.decode` reads what is applied."""
 
 from __future__ import annotations
 

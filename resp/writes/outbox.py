@@ -1,4 +1,4 @@
-"""What a write pipeline has for the log: the writes of one turn of the event loop, together, one append at a time.
+"""Appends the writes of one turn of the event loop to the log together, one append at a time.
 
 While the pipeline applies a group that was suspended, the others gather: to append the few of each turn would cost
 more.

@@ -1,4 +1,4 @@
-"""What a client hears whose command is not done when a worker begins or ends, or its partition is closed.
+"""Errors of commands that are not done when a worker starts or stops, or their partition is closed.
 
 Of one that comes too early or too late nothing was done, and it may be tried again. Clients of a cluster wait a moment
 after CLUSTERDOWN, ask again who owns what, and send the command once more: redis-py, go-redis and ioredis do so. Of a

@@ -1,4 +1,4 @@
-"""One owned partition as the RESP server sees it: the way of a write from a client to its reply.
+"""The write pipeline of one owned partition: takes a client's write to the log, the state and its reply.
 
     submit -> outbox -> log.append -> durable -> machine.apply, in memory -> commit -> answer
 
@@ -44,7 +44,7 @@ logger = structlog.get_logger(__name__)
 
 
 class WritePipeline:
-    """One owned partition.
+    """Takes the writes of one owned partition to the log, the state and their replies.
 
     Args:
         partition: its number.

@@ -1,4 +1,4 @@
-"""An audit of one state, part by part: what one part cannot read does not keep the others from being looked at."""
+"""Audits one state, part by part: a part that cannot be read does not stop the others."""
 
 from __future__ import annotations
 

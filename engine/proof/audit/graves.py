@@ -1,4 +1,4 @@
-"""The graveyard: ordered by time, wanted by key."""
+"""Reads the graveyard, which is ordered by time, in the order of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the embedded log.
+"""Reads the embedded log.
 
 Reads run in the event loop, as short pages: in a thread, sqlite3 would wait for the GIL at every row.
 """

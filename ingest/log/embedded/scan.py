@@ -1,4 +1,4 @@
-"""Looking through the whole embedded log for what is not as it was written, in slices, also while others append."""
+"""Checks the whole embedded log for what is not as it was written, in slices, while others append."""
 
 from __future__ import annotations
 

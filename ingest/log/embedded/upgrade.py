@@ -1,6 +1,8 @@
-"""From format 1 of the embedded log, which had no checksums, or 2, which had others, to format 3, in place.
+"""Upgrades the embedded log from format 1 or 2 to format 3, in place.
 
-Which one it is says the table `log`. The tables change in one transaction, from which on no older slotlog appends any
+Format 1 had no checksums, format 2 had others. Which one it is says the table `log`.
+
+The tables change in one transaction, from which on no older slotlog appends any
 more. Then the records get their seals, in slices that are transactions of their own: an upgrade that is killed goes on
 at the next opening, and nobody appends before it is done. A seal vouches for what is there now: what was damaged in
 format 1 is not known; a record that is not what its seal of format 2 says gets none, and counts as damaged.

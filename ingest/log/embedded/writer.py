@@ -1,4 +1,4 @@
-"""Writing to the embedded log: groups of appends, one transaction and one fsync each.
+"""Writes to the embedded log: groups of appends, one transaction and one fsync each.
 
 `Writer` is the one thread that writes; `append_in` does the same in the caller's thread while nobody else writes.
 """

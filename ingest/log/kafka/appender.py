@@ -1,4 +1,4 @@
-"""Appending to Kafka: one idempotent producer, `acks=all`, no linger, one batch per partition and call.
+"""Appends to Kafka: one idempotent producer, `acks=all`, no linger, one batch per partition and call.
 
 An idempotent aiokafka producer retries a batch for ever. So an append has a time of its own; when it is over, the batch
 is still under way: its producer has a few seconds to end, and what a broker has in its socket by then may arrive at any

@@ -1,4 +1,4 @@
-"""Reading from Kafka: a consumer outside of any group, with `assign` and `seek` alone.
+"""Reads from Kafka: a consumer outside of any group, with `assign` and `seek` alone.
 
 A group consumer fetches from the group's committed offset while the state is still being opened, and then skips events
 in silence; one with the default `auto_offset_reset` jumps to the end when its position is gone. Neither happens here.
