@@ -62,6 +62,10 @@ class CorruptionError(Exception):
     """Stored bytes that cannot be what was written. `slotlog replay` rebuilds the state from the log."""
 
 
+class InvariantError(Exception):
+    """A bug of ours, found before it was written: what was to be written cannot be right. The text names no key."""
+
+
 class StoreBusyError(Exception):
     """The store refused a write before it wrote anything, in a write stall: the one failed write to try again."""
 

@@ -310,7 +310,7 @@ class Transaction:
     def changes(self) -> Changes:
         """Everything that changed since the last `reset`, as one batch. The overlay stays as it is."""
         changes = self.batch.copy()
-        write_keys(self._touched, self._layout, changes)
+        write_keys(self._touched, self._layout, changes, self.last_version)
         self.watches.add_to(changes)
         self.staging.add_to(changes)
         return changes
@@ -387,7 +387,7 @@ class Transaction:
         if key.type == NONE:
             return
         if key.version:
-            bury_subkeys(key, self.now_ms, self.batch)
+            bury_subkeys(key, self.now_ms, self.last_version, self.batch)
         self.counts[key.db, key.type] -= 1
         key.type = NONE
         key.expire_ms = 0

@@ -12,7 +12,7 @@ from collections.abc import Container
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.errors import CorruptionError
+from engine.errors import CorruptionError, InvariantError
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.values.encoding import prefix_end
 
@@ -38,7 +38,13 @@ class DeletedRange(NamedTuple):
 
 
 def delete_range(changes: Changes, deleted: DeletedRange) -> None:
-    """Add to a batch that these records go, and that they are to be compacted."""
+    """Add to a batch that these records go, and that they are to be compacted.
+
+    Raises:
+        InvariantError: no key is in the range.
+    """
+    if deleted.start >= deleted.end:
+        raise InvariantError(f"a range to delete in {deleted.column_family} ends at or before its start")
     changes.ranges.append(deleted)
     changes.of(LOCAL_CF)[_key(deleted.column_family, deleted.start)] = deleted.end
 

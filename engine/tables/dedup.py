@@ -16,7 +16,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from engine.errors import CommandError
+from engine.errors import CommandError, InvariantError
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.store.store import DEDUP_CF, Changes, Store
 from engine.tables.system import SetBacks
@@ -94,10 +94,16 @@ class Deduplicator:
         return None
 
     def remember(self, event_id: bytes, now_ms: int, offset: int, reply: Reply) -> None:
-        """Keep the outcome of an event that was applied or rejected."""
+        """Keep the outcome of an event that was applied or rejected.
+
+        Raises:
+            InvariantError: one of this batch is kept, which `outcome` would have found: the event was applied twice.
+        """
         packed = pack(reply)
         kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
         key = U32.pack(now_ms // DEDUP_WINDOW_MS) + event_id
+        if key in self._new:
+            raise InvariantError(f"the id of the event at offset {offset} was applied in this batch already")
         self._new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
 
     def add_to(self, changes: Changes) -> None:

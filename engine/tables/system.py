@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Final
 
-from engine.errors import CorruptionError, StateMismatchError
+from engine.errors import CorruptionError, InvariantError, StateMismatchError
 from engine.limits import DATABASES
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes, Store
 from engine.values.encoding import U64, pack_u64, parse_u64
@@ -227,7 +227,20 @@ def write_home(changes: Changes, home: Home) -> None:
 
 
 def write_position(changes: Changes, position: Position, before: Position) -> None:
-    """Add the position to a batch, so that data and position are written as one. `before` is what the store has."""
+    """Add the position to a batch, so that data and position are written as one. `before` is what the store has.
+
+    Raises:
+        InvariantError: it goes back, or a count is below zero. The clock may go back together with a new `set_backs`.
+    """
+    if position.next_offset < before.next_offset:
+        raise InvariantError(f"the next offset would go back from {before.next_offset} to {position.next_offset}")
+    if position.clock_ms < before.clock_ms and len(position.set_backs) == len(before.set_backs):
+        raise InvariantError(f"the clock would go back from {before.clock_ms} to {position.clock_ms} ms")
+    if position.last_version < before.last_version or position.rules < before.rules:
+        raise InvariantError(
+            f"the last version would go back from {before.last_version} to {position.last_version}, "
+            f"or the rules from {before.rules} to {position.rules}"
+        )
     system = changes.of(SYSTEM_CF)
     system[b"next_offset"] = pack_u64(position.next_offset)
     system[b"clock_ms"] = pack_u64(position.clock_ms)
@@ -236,6 +249,8 @@ def write_position(changes: Changes, position: Position, before: Position) -> No
     if position.fingerprint is not None:
         system[b"fingerprint"] = position.fingerprint
     for (db, type_code), count in position.counts.items():
+        if count < 0:
+            raise InvariantError(f"database {db} would have {count} keys of type {type_code}")
         system[COUNT + b"%d/%d" % (db, type_code)] = pack_u64(count)
     for number, pair in enumerate(position.set_backs[len(before.set_backs) :], len(before.set_backs)):
         system[SET_BACK + b"%d" % number] = PAIR.pack(*pair)

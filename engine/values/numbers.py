@@ -19,6 +19,8 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
+from engine.errors import InvariantError
+
 # ---------------------------------------------------------------------------------------------------------- integers
 
 INT_MIN: Final = -(1 << 63)
@@ -274,7 +276,8 @@ def add_long_doubles(first: LongDouble, second: LongDouble) -> LongDouble | None
 
 def format_long_double(value: LongDouble) -> bytes:
     """A finite long double as INCRBYFLOAT prints it: 17 decimals, rounded half to even, without trailing zeros."""
-    assert not value.is_infinite, "add_long_doubles gives no infinity"
+    if value.is_infinite:
+        raise InvariantError("an infinite number would be written, which `add_long_doubles` never gives")
     mantissa, exponent = value
     scaled = abs(mantissa) * _ONE
     scaled = scaled << exponent if exponent >= 0 else _shift_half_even(scaled, -exponent)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from operator import itemgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.cleaning.sweep import Sweeper, Swept
-from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
+from engine.errors import DueLeftError, InvariantError, PartitionStoppedError, StoreBusyError
 from engine.limits import TIME_MS_MAX
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
@@ -24,7 +24,7 @@ from engine.store.store import Store
 from engine.tables.system import Home, Retimes, retime_changes
 from ingest.applying.patience import patience
 from ingest.applying.slices import Slices
-from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters, letter_of
 from ingest.errors import RecordHeldError
 from ingest.events import decode
 from ingest.log import Headers, Log, LogRecord
@@ -183,6 +183,8 @@ class Worker:
         if from_position != self.machine.next_offset:
             message = f"records from offset {from_position}, but the next one to apply is {self.machine.next_offset}"
             raise ValueError(message)
+        if to_position < (records[-1][0] + 1 if records else from_position):
+            raise InvariantError(f"the log's reader has given more than it says: it stands at offset {to_position}")
         self._headers_of = headers_of
         at = 0
         while at < len(records):
@@ -256,8 +258,7 @@ class Worker:
         """One batch, applied and committed. Returns how many records it took."""
         began = perf_counter()
         decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
-        applied = await self._apply_decoded(batch, decoded, value_bytes, began, to_position)
-        return applied.records
+        return (await self._apply_decoded(batch, decoded, value_bytes, began, to_position)).records
 
     async def apply_decoded(
         self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]
@@ -347,13 +348,25 @@ class Worker:
                 await self.gate.call(partial(self.machine.commit, fingerprint))
             except StoreBusyError:
                 await self._commit_patiently(fingerprint)
-        except BaseException:
+        except BaseException as error:
             self.gate.rollback()
+            if isinstance(error, InvariantError):
+                await self._stop_at_cause(batch[: applied.records], error)
             raise
         seconds += perf_counter() - began
         self.observe(applied, value_bytes, seconds)
         if self._tracing is not None:
             self._tracing.applied(self.partition, batch[: applied.records], self._headers_of, seconds)
+
+    async def _stop_at_cause(self, batch: Sequence[LogRecord], failure: InvariantError) -> NoReturn:
+        """Of a batch that must not be written, write what stands before the record to blame, one by one, and stop."""
+        if len(batch) == 1:
+            offset, time_ms, _, value = batch[0]
+            raise PartitionStoppedError(offset, decode(offset, time_ms, value)[2], failure) from failure
+        for record in batch:
+            applied = await self._apply_in_slices([decode(*record[:2], record[3])], self.machine.next_offset)
+            await self._commit([record], applied, 0, 0.0)
+        raise failure  # it was none of them alone: the next try goes on behind them
 
     async def _apply_in_slices(
         self, decoded: Sequence[Record], from_position: int, waiting: Container[int] = frozenset(), to_position: int = 0
@@ -379,22 +392,8 @@ class Worker:
                 applied = await self._apply_in_slices(decoded, from_position, waiting, to_position)
         return applied
 
-    async def _store_dead_letters(
-        self, dead_letters: DeadLetters, batch: Sequence[LogRecord], applied: Applied
-    ) -> None:
+    async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
         by_offset = {record[0]: record for record in batch}
-        letters = [self._letter(by_offset[offset], reason) for offset, reason in applied.dead_letters]
-        await dead_letters.store(letters)
-
-    def _letter(self, record: LogRecord, reason: str) -> DeadLetter:
-        offset, time_ms, key, value = record
-        return DeadLetter(
-            topic=self.home.topic,
-            partition=self.partition,
-            offset=offset,
-            time_ms=time_ms,
-            key=key,
-            value=value,
-            reason=reason,
-            headers=self._headers_of(offset),
-        )
+        of = partial(letter_of, self.home.topic, self.partition)
+        letters = [of(by_offset[offset], reason, self._headers_of(offset)) for offset, reason in applied.dead_letters]
+        await place.store(letters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ingest.log.log import Headers
+from ingest.log.log import Headers, LogRecord
 
 TRUNCATED: Final = "slotlog.truncated"
 """The header that says of a letter that it was cut."""
@@ -28,6 +28,12 @@ class DeadLetter(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+def letter_of(topic: str, partition: int, record: LogRecord, reason: str, headers: Headers) -> DeadLetter:
+    """The letter of a record of the log."""
+    offset, time_ms, key, value = record
+    return DeadLetter(topic, partition, offset, time_ms, reason, key, value, headers)
 
 
 class DeadLetters(Protocol):

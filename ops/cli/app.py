@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -77,7 +76,5 @@ app.command(rich_help_panel=OTHER)(version.version)
 
 def main() -> None:
     """Run the command line; the console script `slotlog`."""
-    if not __debug__:
-        sys.exit("slotlog: do not run Python with -O: the engine's assertions guard the data")
     tune_collector()
     app()

@@ -23,7 +23,7 @@ from greenlet import GreenletExit
 from engine.apply.machine import Machine
 from engine.apply.records import Applied
 from engine.commands.registry import Spec, keys_of
-from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
+from engine.errors import CommandError, InvariantError, PartitionStoppedError, StoreBusyError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.clock import ReadClock
@@ -223,7 +223,8 @@ class WritePipeline:
 
     def hold(self) -> None:
         """The consumer applies records that stand before ours: nothing may come between. To be called when `idle`."""
-        assert not self._advancing
+        if self._advancing:
+            raise InvariantError("writes of this process are being applied")
         self._busy = True
 
     def release(self) -> None:
@@ -310,7 +311,7 @@ class WritePipeline:
         """
         await self.idle()
         failure, self._failure = self._failure, None
-        if failure is not None and not isinstance(failure, (UnusualError, StoreBusyError, PartitionStoppedError)):
+        if failure and not isinstance(failure, (UnusualError, StoreBusyError, InvariantError, PartitionStoppedError)):
             raise failure
         self._busy = True
         try:

@@ -44,6 +44,19 @@ def test_no_test_is_switched_off() -> None:
     assert [] == found
 
 
+def test_no_assert_statement_guards_anything() -> None:
+    """In the product `assert` tells the type checker what is no None or of which class; `python -O` drops it."""
+    others = [
+        f"{module.place}:{node.lineno} {ast.unparse(node)}"
+        for module in modules(*PRODUCT)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assert) and not ast.unparse(node.test).startswith("isinstance(")
+        if not ast.unparse(node.test).endswith(" is not None")
+    ]
+
+    assert [] == others
+
+
 def test_functions_are_short() -> None:
     """No function has more than 70 lines."""
     long = [

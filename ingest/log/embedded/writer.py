@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
 
+from engine.errors import InvariantError
 from ingest.clock import WALL, stamp_ms
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from ingest.log.embedded.chain import LINK_BYTES, OFFSET_BITS, seals_of
@@ -288,21 +289,26 @@ def _stamped(times: Sequence[int | None], last_time_ms: int, now: int) -> list[i
 
 
 def _insert(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) -> None:
-    """Insert rows, given by their columns, many by one statement.
+    """Insert rows, given by their columns, many by one statement. The first column are their positions, one by one.
 
     Python's sqlite3 gives up the GIL at each step of a statement, and gets it back after up to 5 ms when the event loop
     is busy: a thousand single inserts would take seconds.
+
+    Raises:
+        InvariantError: other rows were inserted, so that offsets would be missing. Asked once, for all of them.
     """
-    width, left = len(columns), len(columns[0])
+    width, left, before = len(columns), len(columns[0]), connection.total_changes
     fields: list[Any] = [None] * (width * left)
     for number, column in enumerate(columns):
         fields[number::width] = column
-    at = 0
+    at, last = 0, None
     for count, statement in _INSERTS:
         while left >= count:
-            connection.execute(statement, fields[at : at + width * count])
+            last = connection.execute(statement, fields[at : at + width * count]).lastrowid
             at += width * count
             left -= count
+    if connection.total_changes != before + len(columns[0]) or last != columns[0][-1]:
+        raise InvariantError(f"the log would have other offsets than the {len(columns[0])} that were given out")
 
 
 def groups_of(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

@@ -212,14 +212,13 @@ def test_no_output_has_a_secret(tmp_path: Path) -> None:
     assert [True] * len(lines) == [{"event", "level", "timestamp"} <= line.keys() for line in lines]
 
 
-def test_optimized_python_is_refused() -> None:
-    """`python -O` drops the assertions that guard the data, so no verb runs under it."""
+def test_optimized_python_changes_nothing() -> None:
+    """`python -O` drops `assert` statements, and none guards the data: a verb runs under it."""
     done = subprocess.run(
-        [sys.executable, "-O", "-m", "ops.cli", "version"], capture_output=True, text=True, check=False
+        [sys.executable, "-O", "-m", "ops.cli", "version"], capture_output=True, text=True, check=True
     )
 
-    assert (1, "") == (done.returncode, done.stdout)
-    assert "do not run Python with -O" in done.stderr
+    assert "" != done.stdout
 
 
 def test_partitions_are_said_one_way() -> None:

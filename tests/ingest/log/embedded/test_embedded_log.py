@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.errors import InvariantError
 from engine.limits import TIME_MS_MAX
 from ingest import clock
 from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
@@ -313,3 +314,15 @@ async def test_a_failing_job_fails_alone(local_log: EmbeddedLog) -> None:
     assert ([(0, 0)], [(0, 1)]) == (good, other)
     assert (TypeError, ZeroDivisionError) == (type(bad), type(work))
     assert [b"a", b"b"] == await read_values(local_log, 2)
+
+
+async def test_offsets_without_a_gap_or_nothing(local_log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append whose rows are not those that were asked for is rolled back, and the next one goes through."""
+    await append(local_log, b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_INSERTS", writer._INSERTS[:-1])  # single rows are forgotten
+        with pytest.raises(InvariantError, match="other offsets than the 5 that were given out"):
+            await append(local_log, *[b"b"] * 5)
+        assert 1 == await local_log.end_offset(0)
+
+    assert [(0, 1), (0, 2)] == await append(local_log, b"b", b"c")
