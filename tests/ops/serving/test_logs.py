@@ -21,6 +21,7 @@ from ops.logging import OnceAMinute, configure_logging, print_traceback, shown_t
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, wait_for_offset, wait_until
 from tests.real.oracle import Connection, ErrorReply
+from tests.tidy.source import PRODUCT
 
 CANARY = "canary-7d2b"
 
@@ -176,6 +177,14 @@ def test_texts_that_are_shown() -> None:
         shown_error(raised(error)) for error in (other, KeyError(CANARY), EventError(CANARY))
     ]
     assert "KeyError" == shown_error(KeyError(CANARY))
+
+
+@pytest.mark.parametrize("package", PRODUCT)
+def test_texts_of_our_own_are_shown(package: str) -> None:
+    """Of an exception of each package: its text is ours, and quotes nothing."""
+    error = type("OwnError", (Exception,), {"__module__": f"{package}.room"})("it is full")
+
+    assert "OwnError: it is full" == named_error(error)
 
 
 def test_tracebacks_without_texts() -> None:
