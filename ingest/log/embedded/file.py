@@ -42,6 +42,7 @@ TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
+WORKS_MAX: Final = (1 << 31) - 1  # SQLite makes 0 of a larger `user_version`; at ten a second that is in seven years
 
 LOG: Final = "CREATE TABLE log (format INTEGER, id BLOB, topic TEXT, partitions INTEGER, sum BLOB)"
 PARTITIONS: Final = (
@@ -356,14 +357,14 @@ def changes(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def works_of(connection: sqlite3.Connection) -> int:
-    """How many transactions of the writer changed anything but records."""
+    """How many transactions of the writer changed anything but records; behind `WORKS_MAX` they are counted from 1."""
     works: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return works
 
 
 def count_work(connection: sqlite3.Connection) -> None:
     """One more, in the caller's transaction."""
-    connection.execute(f"PRAGMA user_version = {works_of(connection) + 1}")
+    connection.execute(f"PRAGMA user_version = {works_of(connection) % WORKS_MAX + 1}")
 
 
 def make_directory(path: Path) -> None:

@@ -3,7 +3,7 @@
     {"log": ID, "heads": [[NEXT OFFSET, LINK OF THE LAST RECORD], ...], "works": WORKS, "sum": CHECKSUM}, hexadecimal
 
 WORKS is the number of transactions that changed anything but records, dead letters above all; the file counts them in
-SQLite's `user_version`. A mark of an older release has none.
+SQLite's `user_version`, and begins anew when that is full. A mark of an older release has none.
 
 SQLite takes a `-wal` as far as it is sound, and a log file of any age: an earlier prefix of the log is whole, and no
 checksum inside shows that it is not all. So once a second whoever has the log open notes here what is committed, which
@@ -29,7 +29,7 @@ import structlog
 
 from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.file import Identity, code_of, read_identity, steadily_here, translated, works_of
+from ingest.log.embedded.file import WORKS_MAX, Identity, code_of, read_identity, steadily_here, translated, works_of
 from ingest.log.embedded.heads import Head, head_of, link_at
 
 logger = structlog.get_logger(__name__)
@@ -129,11 +129,11 @@ class HeadMark:
                 )
         if failure is not None:
             raise failure
-        works = works_of(connection)
-        if works < marked.works:
+        lost = (marked.works - works_of(connection)) % WORKS_MAX if marked.works else 0
+        if 0 < lost <= WORKS_MAX // 2:  # else it is ahead of the mark, and may have been counted from 1 again
             raise LogMismatchError(
                 Mismatch.TRUNCATED,
-                f"{self._log} lacks the last {marked.works - works} of its changes to dead letters, begins and times, "
+                f"{self._log} lacks the last {lost} of its changes to dead letters, begins and times, "
                 f"which were durable, as {self._path} says: the file or its -wal is damaged, truncated or an older "
                 f"copy. {way_on}",
             )

@@ -21,6 +21,7 @@ from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.errors import LogMismatchError, LogUnavailableError, Mismatch
 from ingest.log.embedded.chain import link_behind
 from ingest.log.embedded.embedded_log import EmbeddedLog
+from ingest.log.embedded.file import WORKS_MAX, works_of
 from ingest.log.embedded.heads import head_of, set_head
 from tests.ingest.log.reading import append
 
@@ -281,6 +282,23 @@ async def test_dead_letters_lost_with_the_wal(marked: EmbeddedLog, local_path: P
     assert raised.value.kind is Mismatch.TRUNCATED
     beside(copy, "-head").unlink()
     assert 10 == await end_offset(copy)
+
+
+async def test_works_that_are_counted_from_one_again(marked: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
+    """When SQLite's field is full, the next change makes it 1: the log opens, and one that lacks it is refused."""
+    assert marked._connection is not None
+    marked._connection.execute(f"PRAGMA user_version = {WORKS_MAX}")
+    await marked._write_mark()
+    letters = EmbeddedDeadLetters(marked)
+    await letters.store([DeadLetter("t", 0, 3, 1000, "no event", None, b"x", ())])
+
+    assert 1 == works_of(marked._connection)
+    assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "ahead.db"))
+    await marked._write_mark()
+    assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "sound.db"))
+    marked._connection.execute(f"PRAGMA user_version = {WORKS_MAX}")
+    with pytest.raises(LogMismatchError, match="lacks the last 1 of its changes to dead letters"):
+        await opened(await copied(marked, local_path, tmp_path / "behind.db"))
 
 
 async def test_mark_without_works(marked: EmbeddedLog, local_path: Path) -> None:
