@@ -1,4 +1,4 @@
-"""The kinds of failure, and every Redis error text, once.
+"""Every kind of error, and the text of every Redis error.
 
     CommandError            a reply: the command is a rejection, the partition goes on
     EventError              poison: the record becomes a dead letter, the partition goes on

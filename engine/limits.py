@@ -1,4 +1,4 @@
-"""Every bound that takes part in applying an event, with its unit and its reason.
+"""Every limit that decides how an event is applied, with its unit and its reason.
 
 These are constants on purpose: a configurable bound would let two workers decide differently about the same record.
 A change of any of them is a change of behaviour and needs a new rules number (see `engine.apply.machine`).

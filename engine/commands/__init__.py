@@ -1,4 +1,7 @@
-"""Every command: grammar and reply, one folder a type. Importing this package fills `engine.commands.registry`."""
+"""Every command: grammar and reply, one folder for each type.
+
+Importing this package fills `engine.commands.registry`.
+"""
 
 from __future__ import annotations
 

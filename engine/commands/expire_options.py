@@ -1,4 +1,4 @@
-"""The grammar of times to live: options of SET and GETEX, conditions of EXPIRE, and the times that both are given.
+"""Parses times to live: the options of SET and GETEX, and the conditions of EXPIRE.
 
 Sources: https://valkey.io/commands/set/, …/getex/, …/expire/; valkey-server 9.1 answered the rest.
 A time is stored as absolute milliseconds, at most 2**63 - 1: Redis' own bound, far beyond that of the log's clock.

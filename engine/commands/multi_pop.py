@@ -1,4 +1,4 @@
-"""What LMPOP and ZMPOP have in common: `numkeys key [key ...] <end> [COUNT count]`."""
+"""The arguments that LMPOP and ZMPOP share: `numkeys key [key ...] <end> [COUNT count]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How every command reads the words of its options."""
+"""Parses options, for all commands."""
 
 from __future__ import annotations
 

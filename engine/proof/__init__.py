@@ -1,1 +1,1 @@
-"""Reads of a whole state: its live keys, their digest, and the audit of every stored rule."""
+"""Reads a whole state: its live keys, their digest, and an audit."""

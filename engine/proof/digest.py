@@ -1,4 +1,4 @@
-"""The digest of a logical state at a clock: equal for equal contents, however they came about.
+"""The digest of a logical state at a time: equal contents have equal digests.
 
 It covers the live keys of all databases and nothing else: it is blind to keys that are due, orphans, versions,
 positions, batch sizes, the layout and the number of partitions. The digests of a topic's partitions add up to the

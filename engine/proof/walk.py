@@ -1,4 +1,4 @@
-"""Walks over a whole state: its records as they are stored, or its keys as they are alive at a moment of log time.
+"""Walks over a whole state: its stored records, or the keys that are alive at a time.
 
 Both stream: a hash of a million fields passes through one record at a time; a string is one piece. Do not write to the
 store during a walk over keys: a key's content is read after its metadata, and would come from the newer state.

@@ -1,1 +1,1 @@
-"""Where a partition's records are kept: the Store protocol, in memory and in RocksDB."""
+"""Where a partition's records are stored: the Store protocol, in memory and in RocksDB."""

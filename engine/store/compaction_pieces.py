@@ -1,4 +1,4 @@
-"""The pieces in which a range of records is compacted, so that none of them takes long."""
+"""Splits the compaction of a range into pieces, so that none takes long."""
 
 from __future__ import annotations
 

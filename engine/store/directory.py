@@ -1,4 +1,4 @@
-"""The directory of a partition's database: as it has to be for RocksDB, and whether it is still the same."""
+"""The directory of a partition's database: makes it, and notices when it was replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans as walks of RocksDB's iterator, which says nothing when it ends at a damaged block: its status tells."""
+"""Scans with RocksDB's iterators, and checks their status: an iterator ends at a damaged block without an error."""
 
 from __future__ import annotations
 

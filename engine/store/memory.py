@@ -1,4 +1,4 @@
-"""A store in memory, for tests and the simulation: the same contract as RocksDB, nothing kept beyond the process."""
+"""A store in memory, for tests and the simulation, with the same contract as RocksDB."""
 
 from __future__ import annotations
 

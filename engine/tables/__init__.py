@@ -1,1 +1,1 @@
-"""The column families that every layout shares: what is stored in each, and how it is read back."""
+"""The column families that every layout shares: how each is written and read."""

@@ -1,4 +1,4 @@
-"""Ranges of records that were deleted as one, and whose room only a compaction gives back: noted until it has.
+"""Keeps a note of each deleted range until a compaction has given its disk space back.
 
 CF local   compact/[column family]/[start]  ->  [end]     start <= key < end
 

@@ -1,4 +1,4 @@
-"""The expiry index: which key dies next, or loses a field next. One entry for each key to which time will do something.
+"""The expiry index: one entry for each key that has a time to live, or a field with one.
 
     CF expiry   [listed_ms:8][metadata key]  ->  empty   the key dies then
                                              ->  01      the key is a hash, and its soonest field dies then

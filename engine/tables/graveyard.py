@@ -1,4 +1,4 @@
-"""Graveyard entries: which collections died with elements in them, so that a reclaimer need not scan for orphans.
+"""Graveyard entries: collections that died with elements in them. Cleaning needs no scan for orphans.
 
 CF graveyard   [clock_ms at death:8][version:8]  ->  [type:1][size:8][metadata key]
 CF local       cursor/graveyard                  ->  [ms:8]  all graves of collections that died before this are gone

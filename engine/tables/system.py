@@ -1,4 +1,4 @@
-"""The `system` column family: what a state directory knows of itself, written in the same batch as the data.
+"""The `system` column family: facts about a state directory, written in the same batch as the data.
 
 name           value
 format         [8]          version of this table and of the shared column families, 1

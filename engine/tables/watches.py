@@ -1,4 +1,4 @@
-"""WATCH in the log: which session watches which keys, and which sessions have lost a watch.
+"""WATCH in the log: which sessions watch which keys, and which have lost a watch.
 
     CF system   watch/[session:16][db:1][key]  ->  [time_ms:8][alive:1]     a watch since that log time
                 watch/[session:16]             ->  [time_ms:8]              the session lost a watch at that log time

@@ -1,1 +1,1 @@
-"""Storage verbs of the collection types, one file per type: what a command does to a key, without grammar or reply."""
+"""Storage operations on keys, one file for each type, without grammar or replies."""

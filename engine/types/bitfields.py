@@ -1,4 +1,4 @@
-"""Integers of any width at any bit of a string, and what happens when one becomes too large for its width."""
+"""Integers of any width at any bit of a string, with their overflow modes."""
 
 from __future__ import annotations
 

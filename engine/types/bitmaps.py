@@ -1,4 +1,4 @@
-"""Bits of a string, numbered from the highest one of its first byte on. Large ones are walked fragment by fragment."""
+"""Bits of a string, counted from the highest bit of its first byte."""
 
 from __future__ import annotations
 

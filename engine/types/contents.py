@@ -1,4 +1,4 @@
-"""A key's content as a value on its own, for DUMP, and a key of such a value, for RESTORE."""
+"""Reads a key's content as a value for DUMP, and makes a key from it for RESTORE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key's content under another name or in another database.
+"""Copies or moves a key's content to another name or database.
 
 Every record of a collection begins with its name, so all of them are written anew: O(elements). Memory holds a few MiB
 of them at a time (engine/batch/staging.py).

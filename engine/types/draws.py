@@ -1,4 +1,4 @@
-"""Random subkeys of a collection, and random keys: the same ones at every replay.
+"""Draws random subkeys and random keys, the same ones at every replay.
 
 A set's members, a hash's fields and a sorted set's members are drawn alike, and written "subkeys" here. While there are
 few of them, or many are wanted, every choice is as likely as any other; so it is with sorted sets of any size, where a

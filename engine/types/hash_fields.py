@@ -1,4 +1,4 @@
-"""Hashes: field -> value in the data column family; of fields with a time to live more in `field_times`.
+"""Hashes: a record for each field. `field_times` has the fields with a time to live.
 
 A verb that empties a hash deletes its key, as Redis does.
 """

@@ -1,4 +1,4 @@
-"""What sessions do to a partition, and databases to sessions: WATCH, the end of the watches, SWAPDB."""
+"""WATCH and its end, and SWAPDB."""
 
 from __future__ import annotations
 

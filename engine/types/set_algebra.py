@@ -1,4 +1,4 @@
-"""Unions, intersections and differences of sets, or of the members of sorted sets, in the order of the members' bytes.
+"""Unions, intersections and differences of sets, in byte order of their members.
 
 They are streams: memory holds a few thousand members at a time, or a page of each set when there are very many sets.
 What they are made of is a `Source`, which goes on reading what the set held even when a new collection takes its place:

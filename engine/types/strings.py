@@ -1,4 +1,4 @@
-"""Strings: the value stands in the metadata record itself, beside the expire time; a large one is in fragments.
+"""Strings: the value is in the metadata record, or in fragments where it is large.
 
 `Key.value` is the content of a string only where `Key.version` is 0: whoever wants it asks `read`. Which form it has is
 the business of `Transaction.put_string` and `write_range`, which are how a string changes.

@@ -1,4 +1,4 @@
-"""Unions, intersections and differences of sorted sets, and of sets, whose members all have the score 1.
+"""Unions, intersections and differences of sorted sets. Members of plain sets have the score 1.
 
 Scores are combined from the smallest source to the largest, as Redis does: sums of fractions depend on the order. What
 is no number (inf - inf, 0 * inf) counts as 0. What comes is a stream, of which memory holds no more than a few thousand

@@ -1,1 +1,1 @@
-"""Redis' numbers, patterns and value formats: bytes in, bytes out. Nothing here knows a key."""
+"""Redis' numbers, patterns and value formats as functions on bytes, without keys."""

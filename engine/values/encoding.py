@@ -1,4 +1,4 @@
-"""Integers, order-preserving doubles and key ranges as bytes: pack and parse side by side. Everything is big-endian.
+"""Packs and parses integers, order-preserving doubles and key ranges, all big-endian.
 
 u64      [8]   unsigned
 score    [8]   IEEE-754 double whose bytes sort as its numbers do: sign bit set -> invert all 64 bits, else set the

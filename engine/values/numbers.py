@@ -1,4 +1,4 @@
-"""Numbers as Redis reads and prints them, bit for bit: integers, doubles (scores) and x87 long doubles (INCRBYFLOAT).
+"""Parses and prints numbers bit for bit as Redis does: integers, doubles, x87 long doubles.
 
 Everything here is integer arithmetic, or IEEE-754 operations that have one right answer: every machine gives the same
 bytes. What valkey-server 9.1 does was found by asking it; tests/engine/values/test_numbers.py keeps asking.

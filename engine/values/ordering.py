@@ -1,4 +1,4 @@
-"""Sorting very many elements in pieces.
+"""Sorts very many elements in pieces.
 
 Python sorts in one step, in which nothing can be suspended: 200,000 weights of SORT take some 0.2 s. So the elements
 are dealt out to pieces that follow one another, each of which is sorted by itself. What comes out is what `sorted`

@@ -1,4 +1,4 @@
-"""What a command answers, as Python values, and their bytes for the idempotency table.
+"""Replies of commands as Python values, and their bytes for the idempotency table.
 
     int -> integer      bytes -> bulk string      None -> null      list -> array      float -> double
     Status -> simple string      Map, Set, Pairs -> RESP3 map, set and scored members (flat arrays in RESP2)

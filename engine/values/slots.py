@@ -1,4 +1,4 @@
-"""Redis Cluster slots: which of the 16,384 slots a key belongs to, and which partition holds a slot.
+"""Redis Cluster slots: maps a key to one of 16,384 slots, and a slot to a partition.
 
 Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Key distribution model").
 """

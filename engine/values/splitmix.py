@@ -1,4 +1,4 @@
-"""The engine's only source of random choices: SplitMix64 as a pure function of where in the log a choice is made.
+"""SplitMix64, the engine's only source of randomness, seeded by the place in the log.
 
 Nothing is drawn from the machine and no state is kept, so a replay, in whatever batch sizes, makes the same choices.
 The numbers below take part in what commands leave in the store: a change of any of them is a change of the rules.

@@ -1,4 +1,4 @@
-"""The longest common subsequence of two byte strings, and which of several equally long ones Redis takes.
+"""The longest common subsequence of two byte strings, with Redis' choice among equals.
 
 Row by row over the shorter string, as bits along the longer one: bit `i` of a row is 0 where the longest common
 subsequence with the first `i + 1` bytes is longer than with `i`. So a row costs a few operations on one integer, and

@@ -1,4 +1,4 @@
-"""BITFIELD: integers of any width inside a string. Source: https://valkey.io/commands/bitfield/ and the oracle."""
+"""BITFIELD: integers of any width in a string. Source: https://valkey.io/commands/bitfield/ and valkey-server 9.1."""
 
 from __future__ import annotations
 

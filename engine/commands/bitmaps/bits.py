@@ -1,6 +1,6 @@
-"""Strings as rows of bits, the highest bit of each byte first. Source: https://valkey.io/commands/#bitmap.
+"""Commands on single bits of a string, the highest bit of each byte first. Source: https://valkey.io/commands/#bitmap.
 
-Operations on several bitmaps are in `bit_operations`, integers of any width in `bitfields`.
+`operations.py` has BITOP, `bitfields.py` has integers of any width.
 """
 
 from __future__ import annotations

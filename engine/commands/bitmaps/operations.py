@@ -1,4 +1,4 @@
-"""BITOP: several bitmaps become one. Source: https://valkey.io/commands/bitop/."""
+"""BITOP combines bitmaps. Source: https://valkey.io/commands/bitop/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that give a key another name, or another database. Source: https://valkey.io/commands/#generic.
+"""COPY, RENAME and MOVE: a key gets another name or database. Source: https://valkey.io/commands/#generic.
 
 A string of up to 128 KiB is one record: O(1). Of a longer one and of a collection all records are written anew.
 """

@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: a value as bytes that Redis and Valkey exchange. Source: https://valkey.io/commands/restore/.
+"""DUMP and RESTORE, in the format of Redis and Valkey. Source: https://valkey.io/commands/restore/.
 
 RESTORE-ASKING is not there: it is RESTORE for a node that takes over a slot which another one still owns, and here a
 slot is never between two owners.

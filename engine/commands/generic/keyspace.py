@@ -1,4 +1,4 @@
-"""Commands about all keys of a database. Source: https://valkey.io/commands/#generic."""
+"""Commands on all keys of a database. Source: https://valkey.io/commands/#generic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a key takes: how Redis would hold it in memory, and its bytes on disk.
+"""OBJECT and MEMORY: the encoding of a key in Redis, and its size on disk.
 
 Accesses are not counted, as nothing is evicted. Source: https://valkey.io/commands/object-encoding/, …/memory-usage/.
 """

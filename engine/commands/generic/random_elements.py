@@ -1,4 +1,4 @@
-"""Elements at random that stay where they are. How they are drawn, `engine.types.draws` says.
+"""Random elements of a collection, not removed: SRANDMEMBER, HRANDFIELD, ZRANDMEMBER.
 
 As part of an event a draw is the same at every replay. Source: https://valkey.io/commands/srandmember/.
 """

@@ -1,4 +1,4 @@
-"""SCAN, and HSCAN, SSCAN and ZSCAN within a collection: everything, a bit in each call.
+"""SCAN, HSCAN, SSCAN and ZSCAN.
 
 The cursor of a call comes from the one before it; 0 begins and ends. What is there during all of it is returned at
 least once (`engine.batch.cursors`). Source: https://valkey.io/commands/scan/.

@@ -1,4 +1,4 @@
-"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/; valkey-server 9.1, in the C locale, answered the rest.
+"""SORT and SORT_RO. Source: https://valkey.io/commands/sort/, and valkey-server 9.1 in the C locale.
 
 A number is what Redis takes for one, which asks strtod(3): nothing at all is 0, blanks in front and hexadecimal digits
 are fine. Valkey refuses all three.

@@ -1,4 +1,4 @@
-"""Commands on positions, which are members of a sorted set."""
+"""Commands on positions, which are stored as members of a sorted set."""
 
 from __future__ import annotations
 

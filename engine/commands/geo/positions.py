@@ -1,4 +1,4 @@
-"""Commands on members with a position: a sorted set, see `engine.values.geo`. Source: https://valkey.io/commands/#geo."""
+"""Commands on the positions of members. Source: https://valkey.io/commands/#geo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is near a place, or inside a shape. Source: https://valkey.io/commands/#geo.
+"""Searches for members near a place or inside a shape. Source: https://valkey.io/commands/#geo.
 
 GEOSEARCH, and GEORADIUS in its four forms, are one search with different words in front of its options. A search reads
 the members of up to nine cells of the grid around its middle, whatever else the sorted set holds.

@@ -1,4 +1,4 @@
-"""The words of a search: where it begins, which shape it looks in, how much of what it finds is shown or stored.
+"""Parses the options of a search: its centre, its shape, and how results are shown or stored.
 
 GEOSEARCH and GEORADIUS share most of their options. Each is read by a function of its own, in the order in which they
 stand: as in Redis the first word that is wrong decides about the error.

@@ -1,4 +1,4 @@
-"""Commands on hashes and on the times to live of their fields."""
+"""Commands on hashes, and on the times to live of their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times to live of a hash's fields, as Redis 7.4 has them. Source: https://redis.io/docs/latest/commands/hexpire/.
+"""Times to live of a hash's fields, as in Redis 7.4. Source: https://redis.io/docs/latest/commands/hexpire/.
 
 A field whose time has come counts as absent, and a hash without any other field as a key that is absent.
 """

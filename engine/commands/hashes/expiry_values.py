@@ -1,4 +1,4 @@
-"""Values of a hash's fields together with their times to live. Source: https://valkey.io/commands/#hash."""
+"""Commands that set or get fields together with their times to live. Source: https://valkey.io/commands/#hash."""
 
 from __future__ import annotations
 

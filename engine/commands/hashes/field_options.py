@@ -1,4 +1,4 @@
-"""The grammar of times to live of a hash's fields: `FIELDS numfields field [field ...]` and what stands in front of it.
+"""Parses the times to live of fields: `FIELDS numfields field [field ...]` and the options before it.
 
 Sources: https://valkey.io/commands/hexpire/, …/hsetex/, …/hgetex/; valkey-server 9.1 answered the rest.
 """

@@ -1,4 +1,7 @@
-"""Hash commands. Source: https://valkey.io/commands/#hash. Replies give fields in the order of their bytes."""
+"""Commands on a hash's fields. Source: https://valkey.io/commands/#hash.
+
+Replies list fields in byte order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List commands. Source: https://valkey.io/commands/#list."""
+"""Commands on the ends of a list and on its indexes. Source: https://valkey.io/commands/#list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List commands that move an element from one list to another, or take from the first list that has any.
+"""Moves an element between lists, or pops from the first list that has one.
 
 Source: https://valkey.io/commands/#list.
 """

@@ -1,4 +1,4 @@
-"""List commands that look for elements by their value. Source: https://valkey.io/commands/#list."""
+"""Finds elements of a list by value. Source: https://valkey.io/commands/#list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands without a key: as events they act on the partition that they are in.
+"""Commands without a key: an event acts on the partition that it is in.
 
 Sources: https://redis.io/docs/latest/commands/flushall/, …/flushdb/, …/dbsize/. TICK, RULES and
 SETCLOCK are slotlog's own.

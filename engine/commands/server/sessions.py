@@ -1,4 +1,4 @@
-"""Commands around transactions: what an EXEC depends on, and the database that its steps run in.
+"""Commands for transactions: watches, and the database of each step of an EXEC.
 
 EXEC itself is an event with many commands and stands in `engine.apply.machine`. A session is named by the event (field
 `session`). Source: https://valkey.io/commands/#transactions.

@@ -1,4 +1,7 @@
-"""Set commands over several sets. Source: https://valkey.io/commands/#set. Members come in the order of their bytes."""
+"""Unions, intersections and differences of sets. Source: https://valkey.io/commands/#set.
+
+Replies list members in byte order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Set commands. Source: https://valkey.io/commands/#set. Replies give members in the order of their bytes."""
+"""Commands on the members of one set. Source: https://valkey.io/commands/#set.
+
+Replies list members in byte order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on strings, HyperLogLogs among them."""
+"""Commands on strings, including HyperLogLogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""String commands that count, and those that read or change a part of a value. Source: https://valkey.io/commands/#string."""
+"""Commands that count, and that read or change a part of a string. Source: https://valkey.io/commands/#string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MSETEX: several strings with one condition and one time to live. Source: https://valkey.io/commands/msetex/."""
+"""MSETEX: sets several strings with one condition and time to live. Source: https://valkey.io/commands/msetex/."""
 
 from __future__ import annotations
 

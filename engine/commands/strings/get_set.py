@@ -1,6 +1,6 @@
-"""String commands that set and get whole values. Source: https://valkey.io/commands/#string.
+"""Commands that set and get whole strings. Source: https://valkey.io/commands/#string.
 
-Those that count and those that change parts of a value are in `string_changes`.
+`changes.py` has commands that count, and those that change a part of a string.
 """
 
 from __future__ import annotations

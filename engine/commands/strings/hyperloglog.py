@@ -1,4 +1,4 @@
-"""HyperLogLog commands: count different elements without keeping them. Source: https://valkey.io/commands/#hyperloglog.
+"""Commands that estimate how many different elements were added. Source: https://valkey.io/commands/#hyperloglog.
 
 The values are strings, and `engine.values.hyperloglog` says of which bytes. Counting writes nothing.
 """

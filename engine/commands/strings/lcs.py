@@ -1,4 +1,4 @@
-"""LCS: what two strings have in common. Source: https://valkey.io/commands/lcs/ and the oracle."""
+"""LCS: the longest common subsequence of two strings. Source: https://valkey.io/commands/lcs/ and valkey-server 9.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorted set commands over several sorted sets or sets. Source: https://valkey.io/commands/#sorted-set.
+"""Unions, intersections and differences of sorted sets. Source: https://valkey.io/commands/#sorted-set.
 
 Their cost is linear: a union takes all members of all sources, an intersection the smallest one times their number.
 """

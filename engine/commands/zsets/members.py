@@ -1,4 +1,4 @@
-"""Sorted set commands that deal with members one by one; `ranges.py` has those that take a range.
+"""Commands on single members of a sorted set. `ranges.py` has those that take a range.
 
 In a complexity, n is the size of the set: see docs/rank-index.md.
 Source: https://redis.io/docs/latest/commands/?group=sorted-set.

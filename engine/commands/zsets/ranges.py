@@ -1,4 +1,4 @@
-"""Sorted set commands that take a range: of ranks, of scores or of members.
+"""Commands that read a range of a sorted set: by rank, by score or by member.
 
     ZRANGE [BYSCORE|BYLEX] [REV]    ZRANGEBYSCORE    ZRANGEBYLEX    ZREVRANGE …    ZRANGESTORE    ZCOUNT    ZLEXCOUNT
 

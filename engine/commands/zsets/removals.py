@@ -1,4 +1,4 @@
-"""Sorted set commands that delete a range. Source: https://valkey.io/commands/#sorted-set.
+"""Commands that delete a range of a sorted set. Source: https://valkey.io/commands/#sorted-set.
 
 In a complexity, n is the size of the set: see docs/rank-index.md.
 """

@@ -1,4 +1,4 @@
-"""Whether a state keeps all the rules of engine/FORMAT.md: every violation, found in one ordered walk.
+"""Audits a state against engine/FORMAT.md and reports every violation, in one ordered walk.
 
 Each column family is read once, in key order, and merged with the metadata; besides, metadata and graveyard are read
 once more, and two records are looked up for each key with a time to live. Nothing is written.

@@ -1,4 +1,4 @@
-"""Whether the subkeys of a key that is there fit each other and its metadata: one walk over each of its families."""
+"""Audits the subkeys of live keys against their metadata: one walk over each column family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the times to live of a hash's fields fit each other, the fields and the metadata."""
+"""Audits the times to live of a hash's fields against the fields and the metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether keys, graves and what is stored under them fit each other: the metadata merged with all other families."""
+"""Audits keys and graves against their records: merges the metadata with all other column families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the rank counts of a sorted set are those of its score records, which pass by one at a time."""
+"""Audits the rank counts of a sorted set against its score records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state says of itself, its watches, idempotency keys and node-local records: each record by itself."""
+"""Audits system records, watches, idempotency keys and node-local records, each by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit finds, and what all of its parts know of the state."""
+"""A violation, and the state that all parts of an audit share."""
 
 from __future__ import annotations
 

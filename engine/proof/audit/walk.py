@@ -1,4 +1,4 @@
-"""Reading a state in order: a column family once through, owner by owner; and records in another order than theirs."""
+"""Walks over a column family, owner by owner, for the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places on a sphere as members of a sorted set: the score of a member is its position, and a search is a few ranges.
+"""Positions as members of a sorted set: the score of a member is its geohash.
 
 trigonometry.py    sine, cosine and their inverses, the same on every machine
 geohash.py         positions as numbers of 52 bits, and the cells of the grid that they make

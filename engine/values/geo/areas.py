@@ -1,4 +1,4 @@
-"""Which cells of the grid may hold what is inside a shape: the one with its middle and up to eight around it.
+"""Finds the geohash cells that a shape may reach: the centre's and up to eight around it.
 
 A search that sorts nothing gives its members in the order of these cells, so their order is Redis'.
 """

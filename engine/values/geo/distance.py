@@ -1,4 +1,4 @@
-"""How far two positions are apart, on the sphere that Redis takes for the earth, by the haversine formula.
+"""The distance of two positions by the haversine formula, on Redis' sphere.
 
 The order of operations is Redis'. Positions are (longitude, latitude) in degrees, distances metres.
 """

@@ -1,4 +1,4 @@
-"""Positions as geohashes: latitude and longitude in turn, bit by bit, from the half of the world downwards.
+"""Geohashes: the bits of latitude and longitude in turn.
 
     bits of a geohash of `step` 26, from the top    lon lat lon lat … (52 of them: what a score holds exactly)
 

@@ -1,4 +1,4 @@
-"""What a search looks for: a circle, a box or a polygon.
+"""The shapes of a search: circle, box and polygon.
 
 Each says which positions are inside and how far they are from its middle, and where it ends, for the search of cells
 that may hold them. Positions are (longitude, latitude) in degrees, lengths metres.

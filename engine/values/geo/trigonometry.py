@@ -1,4 +1,4 @@
-"""Sine, cosine, arc sine and arc tangent from sums, products, quotients and square roots alone.
+"""Sine, cosine, arc sine and arc tangent from basic arithmetic and square roots alone.
 
 The C library's functions differ between machines in the last bit, and what a search finds may be stored. IEEE 754 has
 one right answer for each operation used here, so every machine gives the same. Errors are below 2 units in the last

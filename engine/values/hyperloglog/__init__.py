@@ -1,4 +1,4 @@
-"""HyperLogLog values: how many different elements were added, within 0.81 %, in at most 12,304 bytes.
+"""HyperLogLog values: count different elements within 0.81 %, in at most 12,304 bytes.
 
 A value is a string, byte for byte what Redis stores: 16,384 registers of 6 bits behind a header of 16 bytes.
 

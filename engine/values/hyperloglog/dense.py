@@ -1,4 +1,4 @@
-"""Dense registers: 16,384 of 6 bits each, four in every three bytes. They become bytes, one each, without a loop.
+"""Dense registers: 16,384 of 6 bits each, unpacked to one byte each without a loop.
 
 The first of every three bytes, taken as one large number, holds the first of every four registers in the low 6 bits of
 each byte, and so on: a few shifts of numbers of 4 KiB each take all registers apart, or put them together.

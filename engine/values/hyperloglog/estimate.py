@@ -1,4 +1,4 @@
-"""How many elements made the registers what they are: Ertl's estimate for registers of few bits, without a table.
+"""Ertl's estimate of the number of elements, from the registers, without a table.
 
 Source: O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6, in doubles and in
 Redis' order of operations. Sum, product, quotient and square root have one right answer each (IEEE 754).

@@ -1,4 +1,4 @@
-"""Which register an element belongs to, and what it makes of it: MurmurHash64A, little-endian, with Redis' seed."""
+"""Hashes an element to its register and value: MurmurHash64A, little-endian, with Redis' seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse registers: opcodes, changed one register at a time just as Redis does it.
+"""Sparse registers: opcodes, changed one register at a time, as in Redis.
 
 The same registers can be written in several ways (three registers of one value as one opcode, or as three), and which
 one it is depends on how they came about. So a change follows Redis' steps: find the opcode with the register, split it

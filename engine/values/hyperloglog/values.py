@@ -1,4 +1,4 @@
-"""Whole values: elements added, values merged, elements counted. All take a value as it is stored and give one back.
+"""Adds elements to stored HyperLogLog values, merges them and counts.
 
 Redis turns a sparse value into a dense one when it would grow beyond 3,000 bytes (`hll-sparse-max-bytes`), or a
 register beyond 32. Its setting is a constant here: what is stored must not depend on a setting.

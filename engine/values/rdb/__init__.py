@@ -1,4 +1,4 @@
-"""Redis' RDB encoding of one value, as DUMP gives and RESTORE takes it. Pure functions on bytes: no keys, no time.
+"""Redis' RDB encoding of one value, as in DUMP and RESTORE, as functions on bytes.
 
     [type:1][value][RDB version:2, little-endian][CRC-64 of all before it:8, little-endian]
 

@@ -1,4 +1,4 @@
-"""What a payload holds, whichever encoding it has."""
+"""The content of a payload, in any encoding."""
 
 from __future__ import annotations
 

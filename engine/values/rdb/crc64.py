@@ -1,4 +1,4 @@
-"""The CRC-64 of RDB payloads: polynomial "Jones", bits reflected, from 0, not inverted at the end.
+"""The CRC-64 of RDB payloads: polynomial "Jones", reflected, initial value 0, not inverted at the end.
 
 Source: crc64.c of Valkey and Redis. Example: crc64(b"123456789") = 0xe9c6d914c4b8d9ca.
 

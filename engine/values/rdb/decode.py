@@ -1,4 +1,4 @@
-"""A payload as its content: every encoding that DUMP of Valkey 9.1, of Redis 7.4 or of an older one has written.
+"""Decodes payloads from Valkey 9.1, Redis 7.4 and older servers.
 
     type    since RDB    value
     0       1            string

@@ -1,4 +1,4 @@
-"""A content as a payload, in the encodings that the most servers take: nothing is packed or compressed.
+"""Encodes payloads in the forms that most servers read: nothing is packed or compressed.
 
     string 0   list 1   set 2   hash 4   sorted set 5      RDB version 9: Redis 5 and later, every Valkey
     hash with expire times of fields 22                    RDB version 80: Valkey 9 and later

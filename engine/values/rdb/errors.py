@@ -1,4 +1,4 @@
-"""What a payload can be refused for. These end at the command, which has Redis' texts for them."""
+"""Reasons to refuse a payload. The command turns them into Redis' error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed encodings of small collections: listpack, ziplist, intset and zipmap, each as the list of its elements.
+"""Decodes the packed forms of small collections: listpack, ziplist, intset and zipmap.
 
 All integers in them are little-endian. An element that is an integer comes as its decimal digits, as Redis reads it.
 Every element is checked, as Redis does with `sanitize-dump-payload yes`: bytes that pass here have one reading.

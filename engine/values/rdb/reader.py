@@ -1,4 +1,4 @@
-"""Reading RDB's lengths and strings from bytes that anybody may have sent.
+"""Reads RDB's lengths and strings from untrusted bytes.
 
     length    00xxxxxx                       6 bits
               01xxxxxx [1]                   14 bits, big-endian
