@@ -1,1 +1,1 @@
-"""Ways in: event codec, logs, producer, consumer, dead letters. It may use `engine`, never `resp` or `ops`."""
+"""Event codec, logs, producer, consumer, dead letters. It may use `engine`, never `resp` or `ops`."""

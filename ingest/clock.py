@@ -1,4 +1,4 @@
-"""The only wall clock. It stamps records; what is applied takes its time from the record.
+"""The only wall clock. It stamps records; applying a record uses the record's time.
 
 A wall clock can be set: by hand, by NTP, in a machine that was asleep. One that leaps ahead for a moment would kill
 every key with a time to live, for good. So it is held against the clock since the machine's boot, which nobody sets and

@@ -1,4 +1,4 @@
-"""What can go wrong between a service and the log.
+"""Errors between a service and the log.
 
 LogUnavailableError       the log cannot be reached now; nothing was appended; try again
 ├─ AppendUncertainError   an append whose outcome cannot be learnt: it is in the log, or it is not

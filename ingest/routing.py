@@ -1,4 +1,4 @@
-"""Routes an event to the partition of its keys' slot, or without keys to all partitions."""
+"""Routes an event to the partition of its keys, or to all partitions if it has none."""
 
 from __future__ import annotations
 

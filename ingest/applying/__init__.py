@@ -1,1 +1,1 @@
-"""From the log into the state: the consumer, a worker for each partition, and what watches them."""
+"""Applies the log to the state: the consumer, and a worker for each partition."""

@@ -1,4 +1,4 @@
-"""One owned partition: its store, its machine, and the way of a batch from log records to one atomic write.
+"""Applies the log's records to one owned partition, one atomic batch at a time.
 
     decode -> Machine.apply -> dead letters acknowledged -> Machine.commit
 

@@ -1,1 +1,1 @@
-"""Cleaning beside a running service: what is due, dead, deleted as a range, or too old to keep."""
+"""Cleans beside a running service: expired keys, dead collections, deleted ranges, old dead letters."""

@@ -1,1 +1,1 @@
-"""Records that cannot be applied: where they are kept, and how they are found again."""
+"""Dead letters: stored, found and sent again."""

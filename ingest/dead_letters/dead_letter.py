@@ -1,4 +1,4 @@
-"""A dead letter, and the protocol of the place where dead letters go."""
+"""A dead letter, and the protocol of a dead-letter store."""
 
 from __future__ import annotations
 

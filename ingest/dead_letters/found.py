@@ -1,4 +1,4 @@
-"""Dead letters that were found again, and the protocol of where they are looked for."""
+"""A dead letter that was found, and the protocol of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: records that nobody can apply, kept whole and with the reason, before the position moves past them.
+"""Stores dead letters whole, with their reason, before the position moves past them.
 
     Kafka     the topic `<topic>.dlq`: original key, value and headers, and after these, as texts, the headers
               slotlog.error, slotlog.topic, slotlog.partition, slotlog.offset, slotlog.time

@@ -1,4 +1,4 @@
-"""The log, twice: embedded (SQLite) and Kafka, behind the protocol of `ingest.log.log`."""
+"""The log: embedded (SQLite) or Kafka, behind the protocol of `ingest.log.log`."""
 
 from __future__ import annotations
 

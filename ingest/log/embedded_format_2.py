@@ -1,4 +1,4 @@
-"""The checksums that the embedded log had in format 2, for the upgrade: links were 16 bytes of SHA-256.
+"""The checksums of the embedded log's format 2, for the upgrade: 16 bytes of SHA-256 a record.
 
 body  [position:8][time_ms:8 signed][key length:4 signed, -1 for none][key][value], big-endian
 link  the first 16 bytes of SHA-256 over the link of the record before, then the body

@@ -1,4 +1,4 @@
-"""What a state keeps of its log beside its position, to notice that the log was exchanged under it.
+"""The log's identity as the state stores it, to notice when the log was replaced.
 
     mark         = [offset:8][time_ms:8 signed][crc:4], big-endian, of the last data record applied
     fingerprint  = mark                  Kafka; crc = CRC-32C. Its topic ids do not reach the client, so this is all

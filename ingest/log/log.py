@@ -1,4 +1,4 @@
-"""The log, as the rest of slotlog sees it: one protocol, implemented by `embedded/` (SQLite) and `kafka/`.
+"""The log's protocol, implemented by `embedded/` (SQLite) and `kafka/`.
 
 A log has a fixed number of partitions. A partition is a sequence of records at growing offsets from 0; an offset may
 hold no record (Kafka keeps transaction markers there), so a gap inside a fetch is legal. Times of the embedded log do

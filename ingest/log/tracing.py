@@ -1,4 +1,4 @@
-"""OpenTelemetry spans from a producer to what applies its events, linked through W3C `traceparent` in Kafka headers.
+"""OpenTelemetry spans from a producer to the worker, linked through W3C `traceparent` in Kafka headers.
 
     send     one span per event sent, child of the sender's current span; its context goes into the record's headers
     process  one span per applied batch, with a link to the span of every traced record in it

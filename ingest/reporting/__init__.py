@@ -1,1 +1,1 @@
-"""What a service tells about itself: events for an observer, distributions, words for messages."""
+"""A service's reports: events for an observer, distributions, words for messages."""

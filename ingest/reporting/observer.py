@@ -1,4 +1,4 @@
-"""What a consumer tells whoever watches it: `ops` makes metrics and log lines of it. Nothing here may be slow."""
+"""The protocol through which a consumer reports. Nothing in an observer may be slow."""
 
 from __future__ import annotations
 

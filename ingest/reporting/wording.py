@@ -1,4 +1,4 @@
-"""Words numbers of things and of bytes for messages."""
+"""Words counts and sizes for messages."""
 
 from __future__ import annotations
 

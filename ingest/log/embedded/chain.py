@@ -1,4 +1,4 @@
-"""What the embedded log keeps beside each record so that damage shows: SQLite itself has no checksums.
+"""Checksums of the embedded log's records: SQLite itself has none.
 
     body  msgpack's array [offset, time_ms, key, value], each in its shortest form; no key is nil
     link  CRC-32 over the body, begun with the link of the record before: 4 bytes, big-endian

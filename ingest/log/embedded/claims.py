@@ -1,4 +1,4 @@
-"""Who owns which partitions of an embedded log: a locked file for each worker, in a folder beside the log.
+"""Claims partitions of an embedded log: a locked file for each worker, in a folder beside the log.
 
 The kernel lets go of a lock when its process ends, however that ends. So a file that can be locked is a dead worker's,
 and is removed. A file is locked before it gets its name: nobody meets one that is not.

@@ -1,4 +1,4 @@
-"""Where each partition of the embedded log begins and ends, and single records of it: the tables' rows, checked."""
+"""Reads where each partition of the embedded log begins and ends, and checks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the embedded log was durable, in a small file beside it: LOG-head.
+"""Keeps how far the embedded log was durable in a small file beside it: LOG-head.
 
     {"log": ID, "heads": [[NEXT OFFSET, LINK OF THE LAST RECORD], ...], "works": WORKS, "sum": CHECKSUM}, hexadecimal
 

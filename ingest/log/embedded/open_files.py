@@ -1,4 +1,4 @@
-"""The embedded log's file and the `-wal` beside it: whether those at the path are still the ones that are open.
+"""Notices when the files at the embedded log's path are no longer the open ones.
 
 SQLite goes on writing to a file that was deleted or exchanged, and what it writes goes with the process. So whoever
 appends looks first, at both: what is committed stands in the `-wal` alone until SQLite copies it to the file.

@@ -1,4 +1,4 @@
-"""The times of the embedded log. They never go back, but where an operator has set a partition's clock back.
+"""Times of the embedded log: they never go back, unless an operator sets the clock back.
 
 table set_backs   partition, offset, sum   from that offset on times begin anew; there only once that has happened
 """

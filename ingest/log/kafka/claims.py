@@ -1,4 +1,4 @@
-"""Who owns which partitions of a topic: each worker says it in the metadata of the offsets that it commits.
+"""Claims partitions of a topic through the metadata of the offsets that workers commit.
 
     OWNER NUMBER        the number grows with each commit
 

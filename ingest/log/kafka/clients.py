@@ -1,4 +1,4 @@
-"""aiokafka's clients for all that is not appended: opened and ended in bounded time, and thrown away once they fail.
+"""Opens aiokafka's clients for requests, closes them in bounded time, and replaces them after a failure.
 
 What a client raises when a broker goes away at the wrong moment is not KafkaError alone: it may be KeyError (a request
 timed out whose connection is replaced already), AssertionError or AttributeError (a cluster without brokers). And one

@@ -1,4 +1,4 @@
-"""aiokafka's connections, made to end as it expects where uvloop ends them otherwise.
+"""Makes uvloop close aiokafka's connections in the way that aiokafka expects.
 
 aiokafka takes OSError from a write as the end of the connection; asyncio's own transports raise nothing else. Those of
 uvloop raise RuntimeError between the moment in which the broker went away and the one in which the connection hears of

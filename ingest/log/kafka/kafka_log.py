@@ -1,4 +1,4 @@
-"""The log on Apache Kafka, through aiokafka: appends, readers, and the questions that a state asks of its log."""
+"""The log on Apache Kafka, through aiokafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What aiokafka's consumer does not tell: which log a topic's name stands for now, and records with damaged headers.
+"""Asks brokers what aiokafka's consumer does not tell: the topic's id, and records with damaged headers.
 
 Both go over a connection of their own: on the consumer's they would wait behind a fetch that waits for records.
 """

@@ -1,4 +1,4 @@
-"""How to reach Kafka. Apart from `kafka_log.py`: settings are read without the 0.1 s that aiokafka takes to import."""
+"""How to reach Kafka. Reading these settings does not import aiokafka, which takes 0.1 s."""
 
 from __future__ import annotations
 

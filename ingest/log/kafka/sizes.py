@@ -1,4 +1,4 @@
-"""How many bytes a topic takes on the brokers' disks: Kafka's DescribeLogDirs, which aiokafka does not have.
+"""Reads a topic's size on the brokers' disks: DescribeLogDirs, which aiokafka does not have.
 
 It wants the right to DESCRIBE the cluster. Version 1, which brokers from 1.1 on know:
 

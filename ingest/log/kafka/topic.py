@@ -1,4 +1,4 @@
-"""The topic itself: created with the settings that a log of record needs, and held against them.
+"""Creates the topic with the settings that slotlog needs, and checks them.
 
 aiokafka's admin client gives errors as codes in its answers, never as exceptions: each answer is looked into here.
 """
