@@ -1,4 +1,4 @@
-"""What the RESP server asks of the process that it runs in; `ops` implements it."""
+"""The protocol of the process that hosts the RESP server. `ops` implements it."""
 
 from __future__ import annotations
 

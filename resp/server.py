@@ -1,4 +1,4 @@
-"""The RESP server: who is connected, where keys are, and what all sessions share."""
+"""The RESP server: its clients, the owners of keys, and what all sessions share."""
 
 from __future__ import annotations
 

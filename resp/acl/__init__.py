@@ -1,4 +1,4 @@
-"""Users and what they may do: AUTH, the ACL commands, and the checks in front of every command."""
+"""Users and their permissions: AUTH, the ACL commands, and the check of every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command touches: keys and how, channels, databases. The ACL allows or refuses each of them.
+"""The keys, channels and databases of a command, for the ACL.
 
 How a key is touched are two letters: `R` its value is read, `W` it is changed. Neither of them is what commands do that
 tell no more than whether a key is there, its type or its size; they need some pattern that matches the key, whatever

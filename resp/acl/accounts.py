@@ -1,4 +1,4 @@
-"""All users of one server, and what goes on with them: who may log in, who is changed, where they are kept."""
+"""All users of one server: logins, changes, and the ACL file."""
 
 from __future__ import annotations
 

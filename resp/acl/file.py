@@ -1,4 +1,4 @@
-"""The ACL file: one `user <name> <rule> …` line for each user, as Redis has it.
+"""The ACL file: one `user <name> <rule> …` line for each user, as in Redis.
 
 It is read whole or not at all, and replaced whole or not at all: written beside itself, synced, and renamed, for the
 owner's eyes only. Passwords are in it as SHA-256 hashes.

@@ -1,4 +1,4 @@
-"""The latest refusals of the ACL, for `ACL LOG`: newest first, repetitions counted in one entry."""
+"""`ACL LOG`: the latest refusals, newest first, with repetitions counted in one entry."""
 
 from __future__ import annotations
 

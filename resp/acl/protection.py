@@ -1,4 +1,4 @@
-"""Protected mode: a server that has no password talks to its own machine only."""
+"""Protected mode: without a password, a server accepts clients of its own machine only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands without their secrets, for MONITOR and SLOWLOG."""
+"""Removes secrets from commands, for MONITOR and SLOWLOG."""
 
 from __future__ import annotations
 

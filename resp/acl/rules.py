@@ -1,4 +1,4 @@
-"""The words of `ACL SETUSER`: what each rule does to a user or a selector.
+"""The rules of `ACL SETUSER`, each with its effect on a user or a selector.
 
     on off nopass resetpass >password <password #hash !hash reset      the user
     (rule …) clearselectors                                            further selectors

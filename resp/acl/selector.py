@@ -1,4 +1,4 @@
-"""A selector: one set of permissions, for commands, keys, channels and databases, that a command must fit as a whole.
+"""A selector: one set of permissions for commands, keys, channels and databases.
 
 A user has a root selector and any number of others, written in parentheses; a command may run when one of them allows
 all of it. Rules are kept as they were given, in their order, because the last one that speaks of a command decides.

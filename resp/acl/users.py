@@ -1,4 +1,4 @@
-"""One user: name, passwords, and what its commands may do."""
+"""A user: name, passwords and permissions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Clients that wait for an element."""
+"""Blocked clients, which wait for an element."""

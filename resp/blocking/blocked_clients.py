@@ -1,4 +1,4 @@
-"""Clients that wait for an element: served in the order in which they came, by a pop that goes through the log.
+"""Serves blocked clients in the order in which they came, by pops through the log.
 
 A waiting client costs nothing in the log. When a key that somebody waits for has elements, a pop is appended as an
 ordinary event (LPOP, ZPOPMIN, LMOVE …), for at most as many clients at once as there are elements.

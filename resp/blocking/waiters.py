@@ -1,4 +1,4 @@
-"""A client that waits for an element: for what, where, and the pop that is under way for it."""
+"""A blocked client: the keys that it waits for, and its pop."""
 
 from __future__ import annotations
 

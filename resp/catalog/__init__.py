@@ -1,1 +1,1 @@
-"""What is known of every command before it runs: usage, keys, categories, keyspace events."""
+"""Facts about every command: usage, keys, categories, keyspace events."""

@@ -1,4 +1,4 @@
-"""Which categories (`@read`, `@dangerous`, …) each command is in.
+"""The ACL categories (`@read`, `@dangerous`, …) of each command.
 
 The server's own commands say so themselves (`ServerSpec.categories`). For the engine's it follows from the registry:
 the type that a command works on, whether it writes, and the tables below, which hold what no registry entry says.

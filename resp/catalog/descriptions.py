@@ -1,4 +1,4 @@
-"""Every command as COMMAND describes it: derived from usage lines, with what no usage line says in tables beside it.
+"""Every command as COMMAND describes it, derived from usage lines and a few tables.
 
 The tables hold Redis' own classification (https://valkey.io/commands/, field `command_flags` and `key_specs`), which
 cluster clients and ACL categories go by. Tests hold every entry against the oracle.

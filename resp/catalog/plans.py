@@ -1,4 +1,4 @@
-"""Every command that a client may send, by name: what kind it is, where its keys are, and how often it ran."""
+"""Every command of clients by name: its kind, its keys, and how often it ran."""
 
 from __future__ import annotations
 

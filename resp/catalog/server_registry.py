@@ -1,4 +1,4 @@
-"""The commands of the server itself: all that a Redis client may send and that never reaches the engine.
+"""The registry of server commands, which never reach the engine.
 
     @server_command("CLIENT SETNAME connection-name", group="connection", since="2.6.9", container=True)
     def client_setname(session, args): ...

@@ -1,1 +1,1 @@
-"""One client: its connection, its commands in order, its replies in order."""
+"""One client: its connection, and its commands and replies in order."""

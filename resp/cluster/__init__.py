@@ -1,1 +1,1 @@
-"""Which worker has which slots, and what the workers tell each other."""
+"""The workers of a cluster: who owns which slots, and their messages."""

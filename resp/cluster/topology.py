@@ -1,4 +1,4 @@
-"""Which worker of a topic owns which slots: what cluster clients ask for, and where MOVED points to.
+"""The owners of all slots, for cluster clients and MOVED.
 
 Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=HOST:PORT`: partitions, and the address
 at which clients reach their owner. How the others are is learnt from them (`resp.cluster.bus`); there is no failover

@@ -1,4 +1,4 @@
-"""Every command of the server. Importing this package fills `resp.catalog.server_registry`."""
+"""All server commands. Importing this package fills `resp.catalog.server_registry`."""
 
 from __future__ import annotations
 

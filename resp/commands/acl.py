@@ -1,4 +1,4 @@
-"""The ACL commands: users, what they may do, and what was refused. Source: https://valkey.io/topics/acl/."""
+"""The ACL commands. Source: https://valkey.io/topics/acl/."""
 
 from __future__ import annotations
 

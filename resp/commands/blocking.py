@@ -1,4 +1,4 @@
-"""BLPOP and its relatives: pops that wait. See `resp.blocking.blocked_clients`.
+"""BLPOP and the other blocking commands. See `resp.blocking.blocked_clients`.
 
 Sources: https://redis.io/docs/latest/commands/blpop/, …/blmove/, …/blmpop/, …/bzpopmin/, …/bzmpop/.
 """

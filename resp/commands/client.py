@@ -1,4 +1,4 @@
-"""CLIENT: about the client itself, and about the others."""
+"""CLIENT: commands about this connection and others."""
 
 from __future__ import annotations
 

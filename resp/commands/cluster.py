@@ -1,4 +1,4 @@
-"""CLUSTER and what belongs to it, as cluster clients ask for it. Source: https://valkey.io/commands/#cluster.
+"""CLUSTER, READONLY and READWRITE, for cluster clients. Source: https://valkey.io/commands/#cluster.
 
 Who owns what is configuration here (`resp.cluster.topology`), so the commands that would change it do not exist. The
 keys of a slot are read from the state in steps, with a pause after each one for everybody else.

@@ -1,4 +1,4 @@
-"""What clients ask of any Redis and slotlog has not: scripts, functions, modules, replicas.
+"""Commands of Redis that slotlog lacks but clients ask for: scripts, functions, modules, replicas.
 
 A question after them has an answer, there are none; an attempt to make one is refused.
 """

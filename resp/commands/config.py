@@ -1,4 +1,4 @@
-"""CONFIG: read and change the server's parameters. Source: https://valkey.io/commands/config-get/ and beside it."""
+"""CONFIG: reads and changes the server's parameters. Source: https://valkey.io/commands/config-get/."""
 
 from __future__ import annotations
 

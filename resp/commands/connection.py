@@ -1,4 +1,4 @@
-"""Commands about the connection itself. Source: https://redis.io/docs/latest/commands/?group=connection."""
+"""Commands about the connection. Source: https://redis.io/docs/latest/commands/?group=connection."""
 
 from __future__ import annotations
 

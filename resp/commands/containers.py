@@ -1,4 +1,4 @@
-"""HELP of every container of commands, made from the usage lines."""
+"""HELP of every container command, made from the usage lines."""
 
 from __future__ import annotations
 

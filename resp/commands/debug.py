@@ -1,4 +1,4 @@
-"""DEBUG: what tests ask a server for. Off unless the setting `redis.debug_commands` is on, as Redis has it.
+"""DEBUG, for tests. It is off unless the setting `redis.debug_commands` is on.
 
 It is one command, not a container: that is how Redis describes it, and what its error texts say.
 """

@@ -1,4 +1,4 @@
-"""COMMAND: what the server's commands are. Source: https://valkey.io/commands/command/."""
+"""COMMAND: describes the server's commands. Source: https://valkey.io/commands/command/."""
 
 from __future__ import annotations
 

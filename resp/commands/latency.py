@@ -1,4 +1,4 @@
-"""LATENCY: when the server stood still, and how long commands take."""
+"""LATENCY: pauses of the server, and the durations of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other workers of the topic ask: `resp.cluster.bus.wire` says in which order. Clients have no use for it.
+"""Commands for other workers of the topic, in the order of `resp.cluster.bus.wire`.
 
 A worker is a client that logs in as any other; the commands are dangerous ones, so that the ACL keeps them from users
 who may not do everything. A message that came this way is never passed on.

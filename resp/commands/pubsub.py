@@ -1,4 +1,4 @@
-"""SUBSCRIBE and its kin, PUBLISH, and PUBSUB, which looks at the subscriptions."""
+"""SUBSCRIBE and its relatives, PUBLISH and PUBSUB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLOTLOG: what a log can do and Redis cannot: positions, waiting for one, writes that are safe to send again."""
+"""SLOTLOG: commands that Redis lacks: log positions, waiting for one, writes safe to repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MONITOR: clients that see every command as it comes in.
+"""MONITOR: clients that see every command as it arrives.
 
     +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
 

@@ -1,4 +1,4 @@
-"""Keyspace notifications: what happened to keys, told on channels of Pub/Sub. It is one worker's, as Pub/Sub is.
+"""Keyspace notifications through Pub/Sub, for the partitions of one worker.
 
     __keyspace@<db>__:<key> <event>      with K in `notify-keyspace-events`
     __keyevent@<db>__:<event> <key>      with E

@@ -1,4 +1,4 @@
-"""Who listens to which channel, and the messages that go there. It is one worker's: the bus tells the others.
+"""Subscriptions of this worker's clients, and delivery of messages to them.
 
     SUBSCRIBE -> channels      PSUBSCRIBE -> patterns      SSUBSCRIBE -> shard channels, a name space of their own
 

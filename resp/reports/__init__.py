@@ -1,1 +1,1 @@
-"""What operators ask of a server: INFO, statistics, memory, slow commands, latency."""
+"""Reports for operators: INFO, statistics, memory, slow commands, latency."""

@@ -1,4 +1,4 @@
-"""How many keys have a time to live, for INFO: one entry of the expiry index each, counted a piece at a time.
+"""Counts keys with a time to live for INFO, from the expiry index, in pieces.
 
 A hash that is listed for its soonest field counts when it has a time to live of its own too, as its metadata says;
 while a field of it is due, not before a sweep has come by. Hashes are counted beside it whose next to die is a field:

@@ -1,4 +1,4 @@
-"""INFO: Redis' sections and field names, so that its exporters and dashboards work as they are, and our own, `slotlog`.
+"""INFO: Redis' sections and field names, so that its exporters work, and our section `slotlog`.
 
 What Redis has and slotlog has not (snapshots, replicas, eviction) stands as it would in a Redis that does not use it.
 Memory is the process' as a whole: `used_memory` is what is resident, as nobody counts what Python and RocksDB allocate.

@@ -1,4 +1,4 @@
-"""INFO's sections about commands: what ran how often and how long, and what failed."""
+"""INFO's sections about commands: calls, durations, failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LATENCY: the moments at which the server stood still, by their kind, and how long commands take.
+"""LATENCY: the server's pauses by kind, and the durations of commands.
 
 A moment of at least `latency-monitor-threshold` ms is a sample. Of one kind, one second keeps its longest sample alone,
 and the 160 newest such seconds are kept, as in Redis.

@@ -1,4 +1,4 @@
-"""SLOWLOG: the latest slow commands, without passwords, long arguments cut."""
+"""SLOWLOG: the latest slow commands, without passwords, with long arguments cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server counts, for INFO: totals since the start or the last `CONFIG RESETSTAT`, and rates of late.
+"""Statistics for INFO: totals since the start or `CONFIG RESETSTAT`, and recent rates.
 
 The dispatcher and the connections add to the attributes; nothing here is called for each command.
 """

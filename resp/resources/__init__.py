@@ -1,1 +1,1 @@
-"""What the process has for its clients: memory, file descriptors, and the bound on what they hold."""
+"""Limits on what clients use: memory, file descriptors, buffers."""

@@ -1,4 +1,4 @@
-"""File descriptors: each client needs one, and what the process needs beside them is kept back from clients."""
+"""File descriptors: one for each client, and a reserve for the process itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maxmemory-clients`: what all clients hold together has a bound; past it those that hold most are disconnected."""
+"""`maxmemory-clients`: limits the memory of all clients, and disconnects those that hold most."""
 
 from __future__ import annotations
 

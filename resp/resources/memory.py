@@ -1,4 +1,4 @@
-"""How much memory the process holds, from Linux' own account of it (proc(5))."""
+"""The process's memory, as Linux reports it (proc(5))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maxmemory`: while the process holds more than that, commands that may need more are refused.
+"""`maxmemory`: refuses commands that may need more memory while the process holds more.
 
 As in Redis with the policy `noeviction`, the only one here: nothing that the log holds may go by itself. What counts is
 what INFO calls `used_memory`, the whole process with RocksDB's caches; it is looked at ten times a second.

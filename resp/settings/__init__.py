@@ -1,1 +1,1 @@
-"""Parameters: what is set before the start, and what CONFIG changes while the server runs."""
+"""Parameters: settings of the start, and what CONFIG changes later."""

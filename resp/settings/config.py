@@ -1,4 +1,4 @@
-"""The parameters of CONFIG GET and CONFIG SET: Redis' names for what is a setting here as well.
+"""The parameters of CONFIG GET and CONFIG SET, under Redis' names.
 
     real        take effect: limits, timeouts, SLOWLOG, keyspace events, requirepass
     no effect   taken, as clients set them: nothing is compressed, and every payload is looked at

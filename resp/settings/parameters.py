@@ -1,4 +1,4 @@
-"""What a parameter of CONFIG may be: how a text becomes a value, and how a value is shown. Error texts are Redis'."""
+"""Kinds of CONFIG parameters: each parses and prints its values with Redis' error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the RESP server must know before it starts; what may change while it runs is in `resp.settings.config`."""
+"""The RESP server's settings at its start. `resp.settings.config` has those that change later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inline commands: one line as a person types it, with blanks between the arguments, and quotes."""
+"""Parses inline commands: one line as a person types it, with blanks and quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies that only the RESP server has, beside those of `engine.values.replies`.
+"""Replies that only the RESP server has, in addition to `engine.values.replies`.
 
     Verbatim -> verbatim string (bulk string in RESP2)      Push -> push (array in RESP2)
     True, False -> boolean (:1 and :0 in RESP2)             NO_REPLY -> nothing: the handler has sent, or will send

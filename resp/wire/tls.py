@@ -1,4 +1,4 @@
-"""TLS for the RESP server: files in PEM form to a context, or an error that says which file is wrong and why."""
+"""Loads a TLS context from PEM files, or explains which file is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers of a topic tell each other: that they are there, how they are, and messages of Pub/Sub."""
+"""Messages between the workers of a topic: heartbeats, states, Pub/Sub."""
 
 from resp.cluster.bus.bus import Bus
 

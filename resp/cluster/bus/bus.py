@@ -1,4 +1,4 @@
-"""All links of one worker, and what follows from them: which workers fail, and messages for the clients of all.
+"""All links of one worker: finds failed workers and forwards messages of Pub/Sub.
 
 Redis' words: a node that has not answered for the node time-out is suspected (`fail?`), by this worker alone; once a
 majority of the others who own slots say the same, it has failed. With two workers that majority is whoever is left.

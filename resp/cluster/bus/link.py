@@ -1,4 +1,4 @@
-"""The connection to one other worker: kept up, asked once in a while how that one is, and the way of messages to it.
+"""The connection to one other worker: reconnects, asks for its state, sends messages.
 
     connecting -> greeting -> up: beats and messages, each answered in its order -> down, and again
 

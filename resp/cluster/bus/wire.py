@@ -1,4 +1,4 @@
-"""What goes over a link between two workers: commands of RESP, to which the other side answers one line each.
+"""The protocol between two workers: RESP commands, each answered by one line.
 
     AUTH user password                                      +OK                  where a password is set
     SLOTLOG PEER-HELLO version topic partitions node run    +OK                  who calls; first of all
