@@ -1,4 +1,4 @@
-"""What slotlog costs: the engine against the same RocksDB work with no engine between, and against Quix Streams.
+"""Benchmarks: the engine against RocksDB alone and against Quix Streams, and the server against valkey-server.
 
     make bench                                      everything, about ten minutes
     make bench BENCH_ARGS='--only hset --log kafka'

@@ -1,4 +1,4 @@
-"""Run the benchmarks; one JSON line for each result, as soon as it is there.
+"""Runs the benchmarks and prints one JSON line for each result, as soon as it is there.
 
     {"name": "hset_kafka", "per_second": …, "floor_per_second": …, "ratio": …, "cpu_ratio": …, "events": …, …}
 

@@ -1,4 +1,4 @@
-"""What must not depend on how much there is: DEL of a large hash, and pops from a sorted set full of tombstones."""
+"""Measures DEL of a large hash, and pops from a sorted set with many tombstones."""
 
 from __future__ import annotations
 

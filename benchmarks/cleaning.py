@@ -1,4 +1,4 @@
-"""What cleaning costs, and the room that it gives back: the engine on RocksDB, in this process.
+"""Measures cleaning and the disk space that it gives back: the engine on RocksDB, in this process.
 
     clean_expiry   a round that removes 1,000 keys which are due, among 10^4 to 10^6 stored keys with a time to live
     clean_orphan   a slice that reclaims a dead hash of 1,000 fields, among 10^4 to 10^6 stored keys

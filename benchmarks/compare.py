@@ -1,4 +1,4 @@
-"""One workload from one source: the engine and its floor in turn, both held against the model."""
+"""Runs one workload from one source: the engine and the floor in turn, both checked against the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What grows with the data: commands on large values over RESP, slotlog beside valkey-server, and the engine alone.
+"""Measures commands on large values: over RESP, beside valkey-server, and the engine alone.
 
     zadd         ZADD of a member that is there with another score, sorted sets of 1,000 to 1,000,000 members
     zrank        ZRANK of any member

@@ -1,4 +1,4 @@
-"""The rows of `benchmarks.data`: what is stored, and which commands are measured on it."""
+"""The rows of `benchmarks.data`: the stored values, and the measured commands."""
 
 from __future__ import annotations
 

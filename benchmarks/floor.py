@@ -1,4 +1,4 @@
-"""The floor: the log's records consumed and unpacked, and RocksDB's gets and puts done, with no engine between.
+"""The floor: consumes and unpacks the records and calls RocksDB, without the engine.
 
 Gets and puts are those of a `Trace`: the same keys in the same batches, in the same column families with the same
 options and write-ahead log. They are prepared before the clock starts. So the floor is what a worker would cost if the

@@ -1,4 +1,4 @@
-"""How long commands over very many elements hold others up: slotlog beside valkey-server, each asked the same.
+"""Measures how long commands over very many elements delay other clients, beside valkey-server.
 
     {"name": "held_sort", "ms": …, "cpu_ms": …, "ping_ms": …, "ping_cpu_ms": …, "livez_ms": …, "livez_cpu_ms": …,
      "valkey_ms": …, …, "runs": …}

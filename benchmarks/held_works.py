@@ -1,4 +1,4 @@
-"""What `held` measures: commands over very many elements, and what there is for them.
+"""The rows of `benchmarks.held`: commands over very many elements, and their data.
 
 A command that a server writes is measured on the same state each time: it stores what it stored before.
 """

@@ -1,4 +1,4 @@
-"""Pairs of passes, and the lines that come out of them.
+"""Runs pairs of passes and prints their results.
 
 Machines are shared and noisy. So the engine and what it is compared with are run in turn, A B A B, each pair gives a
 ratio, and the median of the ratios is quoted. CPU time, which waits for nobody, gives a second ratio of the same kind.

@@ -1,4 +1,4 @@
-"""What metrics cost: a scrape, and counting on the hot path, of the worker and of the RESP server.
+"""Measures what metrics cost: a scrape, and counting on the hot path of worker and RESP server.
 
 metrics_counting      counting by itself: a batch of 1,000 commands, and what one read from a socket asked for
 metrics_scrape_N      a scrape of N partitions with a thousand keys each, and how long it held the event loop at once

@@ -1,4 +1,4 @@
-"""What the measured events mean, in plain dicts: the digest that the state must have, found without the engine."""
+"""The measured events in plain dicts: the expected digest, found without the engine."""
 
 from __future__ import annotations
 

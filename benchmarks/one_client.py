@@ -1,4 +1,4 @@
-"""What one client can cost the others: slotlog beside valkey-server, each asked the same.
+"""Measures how much one client can slow others down, beside valkey-server.
 
 client_memory    how much a server grows for a client that sends INCR and N GETs of 1 MB behind it, and reads nothing
 client_ping      another client's PING while one sends INCR and N LRANGEs of all of a list behind it, and reads them

@@ -1,4 +1,4 @@
-"""Quix Streams keeping the same state from the same topic: a field of a hash is an entry of its RocksDB store.
+"""Quix Streams keeps the same state from the same topic: each field of a hash is one entry.
 
 Its settings, the quickest that keep what it promises (at least once, state recoverable from the changelog topic): keys
 and values as bytes, so that nothing goes through its JSON; a checkpoint every 30 seconds instead of 5; large and

@@ -1,4 +1,4 @@
-"""SET over RESP while the elements of dead collections are reclaimed, beside the same without.
+"""Measures SET over RESP while dead collections are reclaimed, and without.
 
 The server holds sets of 1,000 members. In each pair redis-benchmark sends its SETs first while nothing is to be
 cleaned; then the sets are deleted, and once their reclaim has begun it sends as many again, which have to end before

@@ -1,4 +1,4 @@
-"""Commands over RESP: slotlog beside valkey-server with its append-only file, both driven by redis-benchmark.
+"""Measures commands over RESP with redis-benchmark: slotlog beside valkey-server with its append-only file.
 
     command  set get hset hget incr lpush zadd, as redis-benchmark has them: 3-byte values, 100,000 keys, fields or
              members, one hash, one list, one sorted set; what is read was filled before

@@ -1,4 +1,4 @@
-"""Keys that live for two seconds, written for minutes: does the room that they take level off?
+"""Writes keys that live for two seconds, for minutes, and checks that their disk space levels off.
 
     python -m benchmarks.soak [--seconds 300] [--rate 20000] [--ttl-ms 2000]
 

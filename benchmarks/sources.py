@@ -1,4 +1,4 @@
-"""Where events come from: memory, the embedded log, Kafka. The engine and the floor each have a way to read them.
+"""Sources of events: memory, the embedded log, Kafka. The engine and the floor each read them in their way.
 
 A source holds first the records that lead to the state which a workload begins with, then those that are measured.
 """

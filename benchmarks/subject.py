@@ -1,4 +1,4 @@
-"""The engine as it runs in the service, timed: log -> reader -> worker (decode, apply, commit) -> RocksDB."""
+"""Times the engine as it runs in the service: log -> reader -> worker (decode, apply, commit) -> RocksDB."""
 
 from __future__ import annotations
 

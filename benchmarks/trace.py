@@ -1,4 +1,4 @@
-"""What the engine asks of RocksDB, written down get by get and put by put, so that the floor can do just the same."""
+"""Records the engine's gets and puts, so that the floor can repeat them."""
 
 from __future__ import annotations
 

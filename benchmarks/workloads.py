@@ -1,4 +1,4 @@
-"""What is measured: streams of events, the same ones at every run.
+"""The measured streams of events, the same at every run.
 
     hset       HSET of one field, uniformly random, to 10,000 hashes of 20 fields, 40-byte values
     hset_cold  the same over 1,000,000 hashes that are on disk already: no metadata is in memory

@@ -1,4 +1,4 @@
-"""Every setting, typed, in one place.
+"""Every setting, with its type.
 
 In order of precedence: the command line, `SLOTLOG_*` environment variables, a TOML file (`slotlog.toml` in the working
 directory, or what `SLOTLOG_CONFIG` names), the defaults below.

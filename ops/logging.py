@@ -1,4 +1,4 @@
-"""Log lines: structlog, console on a terminal, one JSON object a line elsewhere, always on stderr.
+"""Log lines by structlog on stderr: for people on a terminal, elsewhere one JSON object a line.
 
 Lines tell of a process' life (start, stop, a partition set aside), never of single events: a JSON line costs 9 us. The
 lines of aiokafka and asyncio come through the same processors.

@@ -1,4 +1,4 @@
-"""Progress of a long job: a bar on a terminal, a log line every few seconds elsewhere. Both on stderr."""
+"""Shows the progress of a long job on stderr: a bar on a terminal, else log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons of dead letters, rejections and stopped partitions, as logs and the status page may show them."""
+"""Reasons of dead letters, rejections and stopped partitions, as logs and the status page show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's SDK for this process: spans go to a collector by OTLP over HTTP, in batches, from a thread.
+"""Sends OpenTelemetry spans to a collector by OTLP over HTTP, in batches, from a thread.
 
 Where to and how much is said by OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT and
 OTEL_TRACES_SAMPLER (opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables).

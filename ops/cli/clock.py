@@ -1,4 +1,4 @@
-"""`slotlog clock`: what is wrong with time, and an operator's word on it."""
+"""`slotlog clock`: shows what is wrong with time and records an operator's decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group of all verbs: what its help looks like, and how it says that it was used wrongly."""
+"""The group of all verbs: its help and its usage errors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Dead letters for an operator."""
+"""Dead letters, for an operator."""

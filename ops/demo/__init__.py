@@ -1,1 +1,1 @@
-"""The demo's input: a month of real flights, the events that a flight board would send, and the results to expect."""
+"""The demo's input: a month of real flights, their events and the expected results."""

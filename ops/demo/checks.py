@@ -1,4 +1,4 @@
-"""What is read back from the state after the demo's events, with the reply that the rows say it must give."""
+"""Reads the state after the demo's events and compares it with the rows of the input."""
 
 from __future__ import annotations
 

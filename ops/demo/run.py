@@ -1,4 +1,4 @@
-"""The demo's steps: send the flights' events, apply them, read the results back, rebuild the state from the log.
+"""The demo's steps: send the events, apply them, read the results, rebuild the state from the log.
 
 One partition, the embedded log, explicit event times: log time runs through January 2013, so flights leave the board.
 """

@@ -1,4 +1,4 @@
-"""Prometheus metrics: `CATALOG` is the closed list of them, `Metrics` what feeds and exposes them."""
+"""Prometheus metrics: `CATALOG` lists them, `Metrics` counts and exposes them."""
 
 from __future__ import annotations
 

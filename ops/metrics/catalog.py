@@ -1,4 +1,4 @@
-"""The closed list of metrics: `CATALOG`. Nothing else is exposed, and `docs/metrics.md` is made of it.
+"""The closed list of metrics, `CATALOG`. `docs/metrics.md` is generated from it.
 
 Names follow https://prometheus.io/docs/practices/naming/: one prefix, base units, `_total` for counters, times as
 `_timestamp_seconds`. What a client can make up (a key, a value, a name, an address) is in no label.

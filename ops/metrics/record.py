@@ -1,4 +1,4 @@
-"""What a metric of the closed list is: its name, kind, help, unit, labels and the most series that it may have."""
+"""A metric of the catalog: name, kind, help, unit, labels and the limit of its series."""
 
 from __future__ import annotations
 

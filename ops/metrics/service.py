@@ -1,4 +1,4 @@
-"""The metrics of one process: told by an observer, read at each scrape."""
+"""The metrics of one process: filled by an observer, read at each scrape."""
 
 from __future__ import annotations
 

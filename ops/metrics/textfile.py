@@ -1,4 +1,4 @@
-"""Metrics of a process without an HTTP server, in a file for node_exporter's textfile collector."""
+"""Writes the metrics of a process without HTTP server to a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Events from files and generated traffic, sent to a log or a server."""
+"""Sends events from files, or generated traffic, to a log or a server."""

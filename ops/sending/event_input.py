@@ -1,4 +1,4 @@
-"""Events as people write them down: JSON Lines, or a msgpack stream of the same maps. Bytes in, events out; no I/O.
+"""Parses files of events without I/O: JSON Lines, or a msgpack stream of the same maps.
 
     {"cmd": "SET", "args": ["k", {"base64": "/w=="}], "id": "order:9", "db": 0, "time": 1357016400000}
 

@@ -1,4 +1,4 @@
-"""Traffic for a running service: Redis clients that read and write strings, hashes, lists, sets and sorted sets.
+"""Generates traffic for a running service: Redis clients that read and write all types.
 
 For looking at dashboards and for trying a deployment, not for measuring: that is `make bench`. Commands are drawn at
 random, at a steady rate; keys crowd at the low numbers, get a time to live, are overwritten and deleted. A few writes

@@ -1,4 +1,4 @@
-"""Append a file of events to the log, in its order, and know at any moment how much of it is there."""
+"""Appends a file of events to the log in order, and counts what is in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look through a file of events without sending any: how many could be sent, and why others could not."""
+"""Checks a file of events without sending any: counts those that could be sent, explains the others."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A running service: its composition, health, HTTP, status and log lines."""
+"""A running service: composition, health, HTTP, status and log lines."""

@@ -1,4 +1,4 @@
-"""`/metrics`, `/livez`, `/readyz` and the page, on loopback unless told otherwise; no keys or values in any.
+"""Serves `/metrics`, `/livez`, `/readyz` and the page, on loopback by default, without keys or values.
 
 With a password everything but `/livez` and `/readyz` asks for it: those are for whoever restarts the process.
 """

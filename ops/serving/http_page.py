@@ -1,4 +1,4 @@
-"""The page at `/`, which draws `/status`: three files and an icon, no build step, and nothing from anywhere else."""
+"""The page at `/`, which draws `/status`: three files and an icon, without a build step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The RESP server's settings, and what it asks of the process."""
+"""The RESP server's settings, and the process that hosts it."""
 
 from __future__ import annotations
 

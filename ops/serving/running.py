@@ -1,4 +1,4 @@
-"""What the parts of a running service may ask of the whole."""
+"""The protocol of a running service, for its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composition root: settings become a log, workers, metrics and an HTTP server, run until a signal ends them."""
+"""The composition root: builds log, workers, metrics and HTTP server from settings and runs them until a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/status`: how a service is, in one document, which the page at `/` draws. docs/operations.md names its fields.
+"""`/status`: the state of a service in one document. docs/operations.md explains its fields.
 
 No key, value or client address is in the document: reasons that repeat words of an event are cut, and a dead letter is
 told by its position, time and size.

@@ -1,4 +1,4 @@
-"""What systemd is told of a service with `Type=notify`: sd_notify(3), through the socket that NOTIFY_SOCKET names.
+"""Notifies systemd of a service with `Type=notify`: sd_notify(3), through the socket NOTIFY_SOCKET.
 
 READY=1 once every owned partition is applied up to its lag bound, or is set aside: what is stopped or waits for
 something is no start that goes on. Until then EXTEND_TIMEOUT_USEC, so that a long replay is no start that hangs.

@@ -1,1 +1,1 @@
-"""State directories: opened, replayed, checked, cleaned, measured."""
+"""State directories: opens, replays, checks, cleans and measures them."""

@@ -1,4 +1,4 @@
-"""The wall clock of a service, looked after: what it may do, what an operator says of it, what a restart remembers.
+"""Guards a service's wall clock: its limits, an operator's decisions, what a restart remembers.
 
 DATA/clock.json has the newest moment at which the wall clock was right, beside the clock since the machine's boot: a
 service that is started again while the wall clock is wrong finds out by it. DATA/clock-agreed is an operator's word

@@ -1,4 +1,4 @@
-"""Reads a state partition by partition, and goes on past one that is damaged or cannot be opened."""
+"""Reads a state partition by partition, past those that are damaged or cannot be opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State directories: `DATA/<partition>/` is one RocksDB. Opening them for a service, beside one, and for a replay."""
+"""Opens state directories, one RocksDB a partition: for a service, beside one, for a replay."""
 
 from __future__ import annotations
 

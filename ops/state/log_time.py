@@ -1,4 +1,4 @@
-"""The time of a log's partitions, looked at and put right beside a running service: `slotlog clock`."""
+"""Shows and corrects the clocks of a log's partitions beside a running service: `slotlog clock`."""
 
 from __future__ import annotations
 

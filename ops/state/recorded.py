@@ -1,4 +1,4 @@
-"""What a data directory says of itself, so that who reads it need not repeat how it was made."""
+"""Records in a data directory how it was made, so that no later command must be told."""
 
 from __future__ import annotations
 

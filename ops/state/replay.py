@@ -1,4 +1,4 @@
-"""Rebuild a state from the start of the log, up to its end, an offset or a time, into a fresh directory.
+"""Rebuilds a state from the log into a fresh directory, up to an offset, a time or the end.
 
 The write-ahead log is off meanwhile (a crash would start again anyway), so the directory counts as a state only when
 every column family was flushed and the mark in it is gone (`engine.tables.system.replaying_changes`).

@@ -1,4 +1,4 @@
-"""What the keys of a state take, by type, by prefix and one by one: one walk over the metadata, the rest from a sample.
+"""Measures keys on disk by type, by prefix and one by one, partly from a sample.
 
 The walk reads every metadata record, so numbers of keys and elements are exact, and so are the bytes of strings that
 are one record. How large elements are is counted for two groups of keys alone:
