@@ -7,70 +7,24 @@ command reads does not change while it is suspended, and nobody sees half of wha
 from __future__ import annotations
 
 import asyncio
-from array import array
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent
 
 from engine.apply.machine import Machine
-
-if TYPE_CHECKING:
-    from ingest.applying.slices import Slices
+from ingest.applying.fiber import AbandonedError, Fiber
+from ingest.applying.slices import Slices
 
 Result = TypeVar("Result")
 
 
-class AbandonedError(Exception):
-    """The machine was closed while a command was suspended in it, or waited for it; nothing of it was committed."""
-
-    def __init__(self) -> None:
-        super().__init__("the partition was closed meanwhile")
-
-
-class Fiber(greenlet):
-    """A stack on which one piece of work after the other runs.
-
-    Attributes:
-        gate: of the machine in which it was left; None while it runs, or waits.
-        was_left: its present work was suspended, or has waited: whoever gave it has gone on.
-        away_seconds: how long it was left, all in all.
-    """
-
-    def __init__(self, work: Callable[..., object]) -> None:
-        super().__init__(work)
-        self.gate: Gate | None = None
-        self.was_left = False
-        self.away_seconds = 0.0
-        self._left_at, self._away_before = array("d"), array("d")  # of the absences of its present work
-
-    def begin(self) -> None:
-        """It begins a piece of work."""
-        if self.was_left:
-            self.was_left = False
-            self._left_at, self._away_before = array("d"), array("d")
-
-    def was_away(self, left: float, seconds: float) -> None:
-        """It was left at `left`, on `perf_counter`'s clock, for so long."""
-        self._left_at.append(left)
-        self._away_before.append(self.away_seconds)
-        self.away_seconds += seconds
-
-    def away_since(self, began: float) -> float:
-        """How long it was left since `began`, when its present work was under way."""
-        at = bisect_left(self._left_at, began)
-        return self.away_seconds - self._away_before[at] if at < len(self._left_at) else 0.0
-
-    def leave(self, done: bool | Exception) -> Any:
-        """Let whoever gave this fiber its slice go on, and tell it how far this is; returns in the next slice."""
-        assert self.parent is not None
-        return self.parent.switch(done)
-
-
 class Gate:
     """Who may enter one machine: one at a time, those who had to wait in their order.
+
+    Args:
+        slices: of the process, which may suspend what is inside.
 
     Attributes:
         machine: the open one.
@@ -82,6 +36,7 @@ class Gate:
         self._fiber: Fiber | None = None
         self._handle: asyncio.Handle | None = None
         self._waiting: deque[Fiber | asyncio.Future[None]] = deque()
+        slices.add_holder(self, Gate.hold.__code__)
 
     @property
     def is_held(self) -> bool:
@@ -132,7 +87,15 @@ class Gate:
             AbandonedError: the machine was closed meanwhile.
             Exception: its own.
         """
-        return await self.slices.call(self, work)
+        machine = self.machine
+        await self.free()
+        if self.machine is not machine:
+            raise AbandonedError
+        try:
+            return await self.slices.in_fiber(work)
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
 
     def hold(self, work: Callable[[], Result]) -> Result:
         """What `work` returns, which reads what is behind the machine: it may be suspended, and nobody enters then."""
@@ -163,6 +126,10 @@ class Gate:
         self._let_all_in()
 
     # ------------------------------------------------------------------ of `Slices`
+
+    def guards(self, inside: object) -> bool:
+        """Whether work is behind this gate that runs in a method of `inside`: of the machine, or `hold`."""
+        return inside is self or (self.machine is not None and inside is self.machine)
 
     def suspend(self, fiber: Fiber, handle: asyncio.Handle) -> None:
         """`fiber` is left in the middle of the machine."""

@@ -22,17 +22,14 @@ import structlog
 from greenlet import GreenletExit, getcurrent
 
 from engine.apply.machine import Machine
-from ingest.applying.gate import AbandonedError, Fiber, Gate
+from ingest.applying.fiber import AbandonedError, Fiber, Holder
 
 SLICE_SECONDS: Final = 0.005
 """How long a command runs before the event loop turns."""
 
 Callers = frozenset[CodeType] | None
 
-_MACHINE: Final[tuple[CodeType, ...]] = (
-    *(Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__),
-    Gate.hold.__code__,
-)
+_MACHINE: Final = (Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__)
 _SOON_SECONDS: Final = 0.0005  # when the signal met no place where it may suspend
 _IDLE_MAX: Final = 32
 
@@ -60,7 +57,7 @@ class Slices:
         self.longest_seconds = self.left_at = 0.0
         self._seconds = seconds
         self.entrances: dict[CodeType, Callers] = dict.fromkeys(_MACHINE)
-        self._gates: list[Gate] = []
+        self._holders: list[Holder] = []
         self._idle: list[Fiber] = []
         self._began = 0.0
         self._armed = True  # as long as it is not started there is no timer to set
@@ -83,11 +80,10 @@ class Slices:
             signal.signal(signal.SIGALRM, before)
             signal.setitimer(signal.ITIMER_REAL, *timer)
 
-    def gate(self) -> Gate:
-        """The gate of one more machine."""
-        gate = Gate(self)
-        self._gates.append(gate)
-        return gate
+    def add_holder(self, holder: Holder, entrance: CodeType) -> None:
+        """What is suspended behind `holder`, also in its own function `entrance`, is left for it to keep others out."""
+        self._holders.append(holder)
+        self.entrances[entrance] = None
 
     # ------------------------------------------------------------------ running
 
@@ -132,23 +128,6 @@ class Slices:
             del work, args
             work, args = fiber.leave(done)
 
-    async def call(self, gate: Gate, work: Callable[[], Result]) -> Result:
-        """What `work` returns, once the machine behind `gate` is free.
-
-        Raises:
-            AbandonedError: the machine was closed meanwhile.
-            Exception: its own.
-        """
-        machine = gate.machine
-        await gate.free()
-        if gate.machine is not machine:
-            raise AbandonedError
-        try:
-            return await self.in_fiber(work)
-        except asyncio.CancelledError:
-            gate.abandon()
-            raise
-
     async def in_fiber(self, work: Callable[[], Result]) -> Result:
         """What `work` returns, which may be suspended on its way."""
         outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -172,8 +151,9 @@ class Slices:
             return False
         inside = entrance.f_locals.get("self")
         handle = self.later(fiber)
-        if isinstance(inside, (Machine, Gate)):
-            next(gate for gate in self._gates if inside in (gate, gate.machine)).suspend(fiber, handle)
+        holder = next((holder for holder in self._holders if holder.guards(inside)), None)
+        if holder is not None:
+            holder.suspend(fiber, handle)
         self.suspensions += 1
         self.longest_seconds = max(self.longest_seconds, perf_counter() - self._began)
         self._leave(fiber)

@@ -22,6 +22,7 @@ from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from engine.tables.system import Home, Retimes, retime_changes
+from ingest.applying.gate import Gate
 from ingest.applying.patience import patience
 from ingest.applying.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetters, letter_of
@@ -93,7 +94,7 @@ class Worker:
         tracing: Tracing | None = None,
         slices: Slices | None = None,
     ) -> None:
-        self.gate = (slices or Slices()).gate()
+        self.gate = Gate(slices or Slices())
         self.partition = home.partition
         self.home = home
         self._log = log

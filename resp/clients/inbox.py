@@ -12,7 +12,7 @@ from resp.clients.dispatch import dispatch
 from resp.writes.items import ITEM_BYTES
 
 if TYPE_CHECKING:
-    from ingest.applying.gate import Fiber
+    from ingest.applying.fiber import Fiber
     from resp.clients.session import Session
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024

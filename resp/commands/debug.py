@@ -16,7 +16,7 @@ from engine.layouts import LAYOUTS
 from engine.proof.digest import Digest, combine, digest
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import OK, Reply, Status
-from ingest.applying.gate import AbandonedError
+from ingest.applying.fiber import AbandonedError
 from resp.catalog.server_registry import server_command
 from resp.writes.items import Awaited
 from resp.writes.stopping import CLOSED

@@ -11,7 +11,7 @@ from typing import Final
 from engine.commands.registry import SPECS
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.gate import AbandonedError, Fiber
+from ingest.applying.fiber import AbandonedError, Fiber
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
 from tests.simulation.world import World

@@ -17,7 +17,8 @@ from engine.commands.registry import SPECS
 from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
 from engine.tables.system import Home
-from ingest.applying.gate import AbandonedError, Gate
+from ingest.applying.fiber import AbandonedError
+from ingest.applying.gate import Gate
 from ingest.applying.slices import Slices
 from tests.resp.harness import FAMILIES, LAYOUT, PATIENCE_SECONDS, until
 
@@ -51,7 +52,7 @@ class Place:
         self.machine = Machine(self.store, Home("topic", 0, 1, LAYOUT))
         self.machine.apply([(0, 1, b"SADD", [b"s", *MEMBERS], 0, None, None)], 0)
         self.machine.commit(None)
-        self.gate = self.slices.gate()
+        self.gate = Gate(self.slices)
         self.gate.machine = self.machine
 
     def members(self) -> list[bytes]:
@@ -234,7 +235,7 @@ async def test_a_fiber_in_a_fiber() -> None:
     """One that has begun another, which was suspended, is suspended in its turn when it takes long."""
     inner, outer = Place(), Place()
     outer.slices = inner.slices
-    outer.gate = inner.slices.gate()
+    outer.gate = Gate(inner.slices)
     outer.gate.machine = outer.machine
     order: list[str] = []
 
