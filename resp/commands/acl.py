@@ -72,7 +72,7 @@ def acl_cat(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def acl_deluser(session: Session, args: list[bytes]) -> Reply:
-    """Delete a list of users, and close the connections of those that were."""
+    """Delete users, and close their connections."""
     gone = session.server.acl.delete_users(args)
     return _settled(session, gone, len(gone))
 
@@ -86,7 +86,7 @@ def acl_deluser(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def acl_dryrun(session: Session, args: list[bytes]) -> Reply:
-    """Say whether the user can execute the given command, without executing it."""
+    """Check whether the user may run the command, without running it."""
     user = session.server.acl.users.get(args[0])
     if user is None:
         raise CommandError(f"ERR User '{_text(args[0])}' not found")
@@ -151,7 +151,7 @@ def acl_list(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 async def acl_load(session: Session, args: list[bytes]) -> Reply:
-    """Reload users from the ACL file; a wrong line in it changes nothing."""
+    """Reload users from the ACL file. If a line of it is wrong, nothing changes."""
     server = session.server
     if server.acl.path is None:
         raise CommandError(NO_FILE)
@@ -172,7 +172,7 @@ async def acl_load(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def acl_log(session: Session, args: list[bytes]) -> Reply:
-    """Show the newest entries of the log of what was refused, or empty it."""
+    """Return the newest refusals, or clear the log of them."""
     _at_most_one(args, "LOG")
     log = session.server.acl.log
     if args and args[0].upper() == b"RESET":
@@ -214,7 +214,7 @@ async def acl_save(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def acl_setuser(session: Session, args: list[bytes]) -> Reply:
-    """Create or modify a user with the specified rules; open connections of the user follow at once."""
+    """Create or modify a user with these rules; the user's open connections follow at once."""
     session.server.acl.set_user(args[0], args[1:])
     return _settled(session, [], OK)
 

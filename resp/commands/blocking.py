@@ -198,7 +198,7 @@ def _wait_many(
     as_event=partial(_many_event, b"LMPOP"),
 )
 def blmpop(session: Session, args: list[bytes]) -> Reply:
-    """Remove and give elements of the first list that has any; wait for one up to `timeout` seconds."""
+    """Remove and return elements of the first list that has any; wait up to `timeout` seconds for one."""
     return _wait_many(session, args, LIST, b"LMPOP", LIST_ENDS)
 
 
@@ -213,7 +213,7 @@ def blmpop(session: Session, args: list[bytes]) -> Reply:
     as_event=partial(_many_event, b"ZMPOP"),
 )
 def bzmpop(session: Session, args: list[bytes]) -> Reply:
-    """Remove and give members of the first sorted set that has any; wait for one up to `timeout` seconds."""
+    """Remove and return members of the first sorted set that has any; wait up to `timeout` seconds for one."""
     return _wait_many(session, args, ZSET, b"ZMPOP", ZSET_ENDS)
 
 

@@ -94,7 +94,7 @@ def check_printable(text: bytes, what: str) -> None:
     container=True,
 )
 def client_reply(session: Session, args: list[bytes]) -> Reply:
-    """Leave out all replies from now on, only the next one, or none."""
+    """Send no replies from now on, skip the next one only, or send them again."""
     word = args[0].upper()
     if word == b"ON":
         session.reply_mode = "on"

@@ -211,7 +211,7 @@ def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[byte
     "READONLY", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
 def readonly(session: Session, args: list[bytes]) -> Reply:
-    """Say that stale reads will do; there are no replicas to read from, so nothing changes."""
+    """Allow stale reads. There are no replicas, so nothing changes."""
     _map(session)
     return OK
 
@@ -220,14 +220,14 @@ def readonly(session: Session, args: list[bytes]) -> Reply:
     "READWRITE", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
 def readwrite(session: Session, args: list[bytes]) -> Reply:
-    """Take READONLY back."""
+    """End READONLY."""
     _map(session)
     return OK
 
 
 @server_command("ASKING", group="cluster", since="3.0.0", flags=("fast",), categories=("fast", "connection"))
 def asking(session: Session, args: list[bytes]) -> Reply:
-    """Say that the next command follows an ASK; no slot is ever on its way here, so nothing changes."""
+    """Announce a command that follows an ASK. Slots never migrate here, so nothing changes."""
     _map(session)
     return OK
 

@@ -119,7 +119,7 @@ def script_kill(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def module_list(session: Session, args: list[bytes]) -> Reply:
-    """The modules: there are none."""
+    """Return the loaded modules: there are none."""
     return []
 
 

@@ -27,7 +27,7 @@ _CATEGORIES: Final = ("admin", "slow", "dangerous")
     container=True,
 )
 def config_get(session: Session, args: list[bytes]) -> Reply:
-    """The parameters that these names or glob patterns fit, with their values."""
+    """Return the parameters that match these names or glob patterns, with their values."""
     found = session.server.config.matching(args)
     return Map([(name.encode(), value.encode(errors="surrogateescape")) for name, value in found])
 
@@ -57,7 +57,7 @@ def config_set_(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def config_resetstat(session: Session, args: list[bytes]) -> Reply:
-    """Begin the counters of INFO anew."""
+    """Reset the counters of INFO."""
     session.server.stats.reset()
     session.server.plans.reset()
     return OK
@@ -73,5 +73,5 @@ def config_resetstat(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def config_rewrite(session: Session, args: list[bytes]) -> Reply:
-    """Refused: what must outlive the process belongs into its settings, which it does not write."""
+    """Refused: slotlog does not write its settings. Put lasting changes there."""
     raise CommandError("ERR The server is running without a config file")

@@ -28,7 +28,7 @@ _NOPROTO: Final = CommandError("NOPROTO unsupported protocol version")
     "PING [message]", group="connection", since="1.0.0", flags=("fast",), categories=_CONNECTION, immediate=True
 )
 def ping(session: Session, args: list[bytes]) -> Reply:
-    """Answer PONG, or the message."""
+    """Return PONG, or the message."""
     if len(args) > 1:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
     if session.protocol == 2 and session.is_subscriber:
@@ -45,7 +45,7 @@ def ping(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
 )
 def echo(session: Session, args: list[bytes]) -> Reply:
-    """Answer the message."""
+    """Return the message."""
     return args[0]
 
 
@@ -58,7 +58,7 @@ def echo(session: Session, args: list[bytes]) -> Reply:
     queued=False,
 )
 def quit_(session: Session, args: list[bytes]) -> Reply:
-    """Answer OK and close the connection."""
+    """Return OK and close the connection."""
     session.answer(OK)
     session.close("QUIT")
     return NO_REPLY
@@ -73,7 +73,7 @@ def quit_(session: Session, args: list[bytes]) -> Reply:
     queued=False,
 )
 def reset(session: Session, args: list[bytes]) -> Reply:
-    """Make the connection what it was when it was new."""
+    """Reset the connection to its initial state."""
     server = session.server
     unwatch(session)
     session.transaction = None
@@ -100,7 +100,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     as_event=lambda args: ([b"SELECT", *args], lambda reply: reply),
 )
 def select(session: Session, args: list[bytes]) -> Reply:
-    """Use another logical database from here on; standalone only."""
+    """Select another logical database; standalone only."""
     index = parse_int(args[0])
     if index is None:
         raise CommandError(NOT_AN_INTEGER)
@@ -122,7 +122,7 @@ def select(session: Session, args: list[bytes]) -> Reply:
     categories=_CONNECTION,
 )
 def hello(session: Session, args: list[bytes]) -> Reply:
-    """Agree on RESP2 or RESP3, authenticate and take a name in one step; answer who the server is."""
+    """Choose RESP2 or RESP3, authenticate and set a name in one step. Returns facts about the server."""
     protocol = _read_protocol(args[0]) if args else None
     options, user = args[1:], None
     name: bytes | None = None

@@ -53,7 +53,7 @@ HELP
     categories=("admin", "slow", "dangerous"),
 )
 def debug(session: Session, args: list[bytes]) -> Reply:
-    """Digest, replay and the like, for tests; see DEBUG HELP."""
+    """Run a debug command, such as a digest or a replay, in tests; see DEBUG HELP."""
     allowed = session.server.config["enable-debug-command"]
     if not (allowed == "yes" or (allowed == "local" and session.is_loopback)):
         raise CommandError(_NOT_ALLOWED)

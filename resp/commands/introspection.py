@@ -49,7 +49,7 @@ def _find(name: bytes) -> Entry | None:
     immediate=True,
 )
 def command_(session: Session, args: list[bytes]) -> Reply:
-    """Details of every command."""
+    """Return details of every command."""
     if args:
         find_subcommand(b"COMMAND", args)
     return [_described(entry) for entry in _catalog().values()]
@@ -65,7 +65,7 @@ def command_(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_count(session: Session, args: list[bytes]) -> Reply:
-    """How many commands there are."""
+    """Return the number of commands."""
     return len(_catalog())
 
 
@@ -80,7 +80,7 @@ def command_count(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_info(session: Session, args: list[bytes]) -> Reply:
-    """Details of these commands, of all of them when none is named."""
+    """Return details of these commands, or of all."""
     if not args:
         return command_(session, args)
     found = [_find(name) for name in args]
@@ -98,7 +98,7 @@ def command_info(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_docs(session: Session, args: list[bytes]) -> Reply:
-    """Summary, group, first version and arguments of these commands, of all of them when none is named."""
+    """Return summary, group, first version and arguments of these commands, or of all."""
     found = [_find(name) for name in args] if args else list(_catalog().values())
     return Map([(entry.name.encode(), _documented(entry)) for entry in found if entry is not None])
 
@@ -114,7 +114,7 @@ def command_docs(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_list(session: Session, args: list[bytes]) -> Reply:
-    """The names of all commands, subcommands included, or of those that a filter leaves."""
+    """Return the names of all commands and subcommands, or of those that match a filter."""
     whole = [each for entry in _catalog().values() for each in (entry, *entry.subcommands)]
     if not args:
         return [entry.name.encode() for entry in whole]
@@ -143,7 +143,7 @@ def command_list(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_getkeys(session: Session, args: list[bytes]) -> Reply:
-    """The keys among the words of a command."""
+    """Return the keys of a command."""
     return [key for key, _ in _keys_in(args)]
 
 
@@ -158,7 +158,7 @@ def command_getkeys(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def command_getkeysandflags(session: Session, args: list[bytes]) -> Reply:
-    """The keys among the words of a command, with what is done to each."""
+    """Return the keys of a command, with its access to each."""
     found = _keys_in(args)
     return [[key, _statuses(_flags_in_use(args, flags))] for key, flags in found]
 

@@ -41,7 +41,7 @@ def latency_history(session: Session, args: list[bytes]) -> Reply:
     "LATENCY GRAPH event", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True
 )
 def latency_graph(session: Session, args: list[bytes]) -> Reply:
-    """Return the samples of one kind of event as a picture in characters."""
+    """Return a chart of the samples of one kind of event, in characters."""
     event = _text(args[0])
     series = session.server.latency.events.get(event)
     if series is None:
@@ -65,7 +65,7 @@ def latency_doctor(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def latency_reset(session: Session, args: list[bytes]) -> Reply:
-    """Forget the samples of these kinds of event, all if none is named; return how many kinds had any."""
+    """Delete the samples of these kinds of event, or all. Returns how many kinds had any."""
     return session.server.latency.reset([_text(name) for name in args])
 
 
@@ -79,7 +79,7 @@ def latency_reset(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def latency_histogram(session: Session, args: list[bytes]) -> Reply:
-    """Return for each command that ran, or for those named: how many calls took at most so many µs."""
+    """Return for each command that ran, or for those named, how many calls took at most so many µs."""
     plans = _named_plans(session.server, args) if args else list(session.server.plans.by_name.values())
     return Map([(plan.shown.encode(), _calls(plan)) for plan in plans if plan.buckets])
 

@@ -46,7 +46,7 @@ class _PendingWatch(PendingReply):
     queued=False,
 )
 def multi(session: Session, args: list[bytes]) -> Reply:
-    """Begin a transaction: commands are queued until EXEC. Within one it is an error, and the transaction goes on."""
+    """Begin a transaction: commands are queued until EXEC. It cannot be nested: that is an error."""
     if session.transaction is not None:
         raise CommandError("ERR MULTI calls can not be nested")
     session.transaction = Queue()
@@ -65,7 +65,7 @@ def multi(session: Session, args: list[bytes]) -> Reply:
     queued=False,
 )
 def exec_(session: Session, args: list[bytes]) -> Reply:
-    """Run what was queued, as one event."""
+    """Run the queued commands as one event."""
     if session.transaction is None:
         raise CommandError("ERR EXEC without MULTI")
     return execute(session, session.server.plans.by_name[b"EXEC"])
@@ -82,7 +82,7 @@ def exec_(session: Session, args: list[bytes]) -> Reply:
     queued=False,
 )
 def discard(session: Session, args: list[bytes]) -> Reply:
-    """Forget what was queued, and end the watches."""
+    """Discard the queued commands and end the watches."""
     if session.transaction is None:
         raise CommandError("ERR DISCARD without MULTI")
     session.transaction = None
@@ -103,7 +103,7 @@ def discard(session: Session, args: list[bytes]) -> Reply:
     keys=lambda args: args,
 )
 def watch(session: Session, args: list[bytes]) -> Reply:
-    """Let the next EXEC do nothing if one of these keys is modified before it. To be said in front of MULTI."""
+    """Make the next EXEC do nothing if one of these keys is modified before it. It must come before MULTI."""
     if session.transaction is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     server = session.server

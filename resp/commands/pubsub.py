@@ -86,7 +86,7 @@ def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
     categories=_FAST,
 )
 def publish(session: Session, args: list[bytes]) -> Reply:
-    """Send a message to all workers' listeners of a channel, and say how many copies went to this worker's."""
+    """Send a message to a channel's subscribers on all workers. Returns how many this worker has."""
     server = session.server
     if server.clustered and (unknown := server.cluster.unknown):
         raise CommandError(
@@ -106,7 +106,7 @@ def publish(session: Session, args: list[bytes]) -> Reply:
     keys=_first_argument,
 )
 def spublish(session: Session, args: list[bytes]) -> Reply:
-    """Send a message to the listeners of a shard channel, and say how many they are."""
+    """Send a message to the subscribers of a shard channel. Returns how many there are."""
     return session.server.pubsub.publish_to_shard(args[0], args[1])
 
 
@@ -120,13 +120,13 @@ def spublish(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def pubsub_channels(session: Session, args: list[bytes]) -> Reply:
-    """Return the channels that somebody listens to, or those of them that match a pattern."""
+    """Return the channels with subscribers, or those that match a pattern."""
     return _names(session.server.pubsub.channels, args, "CHANNELS")
 
 
 @server_command("PUBSUB NUMPAT", group="pubsub", since="2.8.0", flags=_LOOK, categories=_SLOW, container=True)
 def pubsub_numpat(session: Session, args: list[bytes]) -> Reply:
-    """Return how many patterns somebody listens to."""
+    """Return the number of patterns with subscribers."""
     return len(session.server.pubsub.patterns.by_name)
 
 
@@ -140,7 +140,7 @@ def pubsub_numpat(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def pubsub_numsub(session: Session, args: list[bytes]) -> Reply:
-    """Return how many clients listen to each channel; patterns are not counted."""
+    """Return the number of subscribers of each channel; patterns are not counted."""
     return _counts(session.server.pubsub.channels, args)
 
 
@@ -154,7 +154,7 @@ def pubsub_numsub(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def pubsub_shardchannels(session: Session, args: list[bytes]) -> Reply:
-    """Return the shard channels that somebody listens to, or those of them that match a pattern."""
+    """Return the shard channels with subscribers, or those that match a pattern."""
     return _names(session.server.pubsub.shard_channels, args, "SHARDCHANNELS")
 
 
@@ -168,7 +168,7 @@ def pubsub_shardchannels(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def pubsub_shardnumsub(session: Session, args: list[bytes]) -> Reply:
-    """Return how many clients listen to each shard channel."""
+    """Return the number of subscribers of each shard channel."""
     return _counts(session.server.pubsub.shard_channels, args)
 
 

@@ -39,7 +39,7 @@ _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE
     categories=("slow", "dangerous"),
 )
 def info(session: Session, args: list[bytes]) -> Reply:
-    """What there is to know of the server: the named sections, `all` of them, or the `default` ones."""
+    """Return facts and statistics: the named sections, `all` of them, or the `default` ones."""
     return Verbatim(info_text(session.server, args).encode())
 
 
@@ -47,7 +47,7 @@ def info(session: Session, args: list[bytes]) -> Reply:
     "TIME", group="server", since="2.6.0", flags=("loading", "stale", "fast"), categories=("fast",), immediate=True
 )
 def time_(session: Session, args: list[bytes]) -> Reply:
-    """The wall clock: seconds of Unix time, and the microseconds of the current one."""
+    """Return the wall clock: Unix time in seconds, and the microseconds of the current one."""
     seconds, microseconds = divmod(now_us(), 1_000_000)
     return [b"%d" % seconds, b"%d" % microseconds]
 
@@ -61,7 +61,7 @@ def time_(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
 )
 def lolwut(session: Session, args: list[bytes]) -> Reply:
-    """A slot, a log, and which version of slotlog this is."""
+    """Draw a slot and a log, and show slotlog's version."""
     drawing = "  ___________\n (_|_|_|_|_|_)  every ring is an event\n"
     return Verbatim(f"{drawing}\nslotlog ver. {session.server.host.version}\n".encode())
 
@@ -77,20 +77,20 @@ def lolwut(session: Session, args: list[bytes]) -> Reply:
     categories=("admin", "fast", "dangerous"),
 )
 def lastsave(session: Session, args: list[bytes]) -> Reply:
-    """Until when everything is saved, in seconds of Unix time: now, as every acknowledged write is in the log."""
+    """Return the current Unix time in seconds: every acknowledged write is in the log."""
     return now_ms() // 1000
 
 
 @server_command("SAVE", group="server", since="1.0.0", flags=(*_SAVE_FLAGS, "no_multi"), categories=_ADMIN)
 def save(session: Session, args: list[bytes]) -> Reply:
-    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
+    """Reset the count of changes since the last save: every acknowledged write is in the log."""
     session.server.stats.changes_since_save = 0
     return OK
 
 
 @server_command("BGSAVE [SCHEDULE|CANCEL]", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
 def bgsave(session: Session, args: list[bytes]) -> Reply:
-    """Nothing to do but to count changes anew: every acknowledged write is in the log."""
+    """Reset the count of changes since the last save: every acknowledged write is in the log."""
     word = args[0].upper() if len(args) == 1 else b""
     if word == b"CANCEL":
         raise CommandError("ERR Background save is currently not in progress or scheduled")
@@ -102,7 +102,7 @@ def bgsave(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("BGREWRITEAOF", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
 def bgrewriteaof(session: Session, args: list[bytes]) -> Reply:
-    """Nothing to do: the log is never rewritten."""
+    """Do nothing: the log is never rewritten."""
     return Status(b"Background append only file rewriting started")
 
 
@@ -114,7 +114,7 @@ def bgrewriteaof(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
 )
 def shutdown(session: Session, args: list[bytes]) -> Reply:
-    """End the process in good order, as SIGTERM does. The words make no difference; none of them loses a write."""
+    """Stop the process cleanly, as SIGTERM does. The options make no difference; none of them loses a write."""
     words = [arg.upper() for arg in args]
     if not _SHUTDOWN_WORDS.issuperset(words) or {b"SAVE", b"NOSAVE"}.issubset(words):
         raise CommandError(SYNTAX)
@@ -135,7 +135,7 @@ def shutdown(session: Session, args: list[bytes]) -> Reply:
     categories=("admin", "fast", "dangerous"),
 )
 def role(session: Session, args: list[bytes]) -> Reply:
-    """A master without replicas; the offset is how many offsets of the log are applied, all partitions together."""
+    """Return `master`, without replicas. The offset counts the applied offsets of all partitions."""
     return [b"master", applied_offsets(session.server), []]
 
 
@@ -147,7 +147,7 @@ def role(session: Session, args: list[bytes]) -> Reply:
     categories=("slow", "blocking", "connection"),
 )
 async def wait(session: Session, args: list[bytes]) -> Reply:
-    """How many replicas have the connection's writes: 0, there are none. Asked for more it takes the whole timeout.
+    """Return 0, as there are no replicas. Asked for more, it waits for the whole timeout.
 
     A timeout of 0 would mean for ever, and no replica will ever come: it answers at once. So it does inside EXEC.
     """
@@ -166,7 +166,7 @@ async def wait(session: Session, args: list[bytes]) -> Reply:
     categories=("slow", "blocking", "connection"),
 )
 async def waitaof(session: Session, args: list[bytes]) -> Reply:
-    """Where the connection's writes are durable: in the log (1), and on no replica (0). See WAIT for the timeout."""
+    """Return where the connection's writes are durable: 1 log, 0 replicas. See WAIT for the timeout."""
     local = _integer(args[0])
     if not 0 <= local <= 1:
         raise CommandError("ERR value is out of range, value must between 0 and 1")
@@ -184,7 +184,7 @@ async def waitaof(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("MEMORY DOCTOR", group="server", since="4.0.0", categories=("slow",), immediate=True, container=True)
 def memory_doctor(session: Session, args: list[bytes]) -> Reply:
-    """What there is to say of the process' memory."""
+    """Return advice on the process' memory."""
     use = memory_use()
     text = (
         f"The process holds {use.rss_bytes} bytes, {use.peak_bytes} at most so far. Keys and values are on disk; "
@@ -203,7 +203,7 @@ def memory_doctor(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 def memory_malloc_stats(session: Session, args: list[bytes]) -> Reply:
-    """Redis shows its allocator's statistics; there are none here."""
+    """Return a line that says that the allocator has no statistics."""
     return b"Stats not supported for the current allocator"
 
 
@@ -217,7 +217,7 @@ def memory_purge(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("MEMORY STATS", group="server", since="4.0.0", categories=("slow",), container=True)
 def memory_stats(session: Session, args: list[bytes]) -> Reply:
-    """The process' memory in bytes, as far as it is known; a key counts as a metadata record, due ones included."""
+    """Return the process' memory in bytes. A key counts as one metadata record, expired ones included."""
     use = memory_use()
     keys = sum(key_counts(session.server).values())
     used = max(0, use.rss_bytes - use.startup_bytes)

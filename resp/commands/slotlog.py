@@ -33,7 +33,7 @@ _FIRST_OF_COMMAND: Final = 1
     container=True,
 )
 def position(session: Session, args: list[bytes]) -> Reply:
-    """Partition and offset of the last write of this connection; nil if there was none."""
+    """Return partition and offset of this connection's last write; nil if there was none."""
     return NIL_ARRAY if session.last_position is None else list(session.last_position)
 
 
@@ -46,7 +46,7 @@ def position(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 async def waitfor(session: Session, args: list[bytes]) -> Reply:
-    """Wait until this worker has applied that offset: 1 when it has, 0 when the time is over. 0 waits for ever."""
+    """Wait until this worker has applied that offset. Returns 1, or 0 at the timeout; a timeout of 0 waits for ever."""
     numbers = [parse_int(arg) for arg in args]
     if any(number is None or number < 0 for number in numbers):
         raise CommandError("ERR value is not an integer or out of range")
@@ -74,7 +74,7 @@ async def waitfor(session: Session, args: list[bytes]) -> Reply:
     container=True,
 )
 async def status(session: Session, args: list[bytes]) -> Reply:
-    """Each partition of this worker: condition, next offset, clock, and how far it is behind its log."""
+    """Return for each partition of this worker: condition, next offset, clock, and lag."""
     return [await _status_of(session, pipeline) for pipeline in session.server.pipelines.values()]
 
 
@@ -117,7 +117,7 @@ def _keys_of_inner(args: list[bytes]) -> list[bytes]:
     keys=_keys_of_inner,
 )
 def once(session: Session, args: list[bytes]) -> Reply:
-    """Run a write once: sent again with the same id, within a day, it changes nothing and has the first reply."""
+    """Run a write once: sent again with the same id within a day, it changes nothing and has the first reply."""
     event_id, *command = args
     server = session.server
     plan = server.plans.find(command)

@@ -28,7 +28,7 @@ _COUNT: Final = 10
     container=True,
 )
 def slowlog_get(session: Session, args: list[bytes]) -> Reply:
-    """Return the newest slow commands, 10 if no count says otherwise, all for -1.
+    """Return the newest slow commands: 10, or `count`, or all for -1.
 
     Each is number, Unix time, µs, name and arguments, client's address and name. Who may not read every key sees no
     arguments.
@@ -48,12 +48,12 @@ def slowlog_get(session: Session, args: list[bytes]) -> Reply:
 
 @server_command("SLOWLOG LEN", group="server", since="2.2.12", flags=_FLAGS, categories=_CATEGORIES, container=True)
 def slowlog_len(session: Session, args: list[bytes]) -> Reply:
-    """Return how many slow commands are kept."""
+    """Return the number of slow commands in the log."""
     return len(session.server.slowlog)
 
 
 @server_command("SLOWLOG RESET", group="server", since="2.2.12", flags=_FLAGS, categories=_CATEGORIES, container=True)
 def slowlog_reset(session: Session, args: list[bytes]) -> Reply:
-    """Forget the slow commands."""
+    """Clear the log of slow commands."""
     session.server.slowlog.clear()
     return OK

@@ -49,7 +49,7 @@ class _Step(NamedTuple):
     write=True,
 )
 def bitfield(tx: Transaction, args: list[bytes]) -> Reply:
-    """Read, set and increment integers: `i8` has 8 bits and a sign, `u8` has none; `#1` is the second one of its width.
+    """Read, set and increment integers: `i8` has 8 bits and a sign, `u8` has no sign; `#1` is the second of its width.
 
     OVERFLOW says what becomes of a result that does not fit: WRAP around, SAT for the nearest one, FAIL for nil.
 

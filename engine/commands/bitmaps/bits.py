@@ -29,7 +29,7 @@ _BITS: Final = 8
 
 @command("SETBIT key offset value", group="bitmap", since="2.2.0", complexity="O(1)", write=True)
 def setbit(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""Set one bit; zero bytes fill the gap behind the string's end. Returns what it was.
+    r"""Set one bit; zero bytes fill the gap after the string's end. Returns the old bit.
 
     > SETBIT k 7 1
     (integer) 0
@@ -54,7 +54,7 @@ def setbit(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GETBIT key offset", group="bitmap", since="2.2.0", complexity="O(1)")
 def getbit(tx: Transaction, args: list[bytes]) -> Reply:
-    """One bit; 0 behind the string's end.
+    """Return one bit; 0 after the string's end.
 
     > SET k "a"
     OK
@@ -71,7 +71,7 @@ def getbit(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("BITCOUNT key [start end [BYTE|BIT]]", group="bitmap", since="2.6.0", complexity="O(bytes in the range)")
 def bitcount(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many bits are 1, in all or between two bytes or bits, both included; negative ones count from the end.
+    """Count the bits that are 1, in all or in a range of bytes or bits; negative indexes count from the end.
 
     > SET k "foobar"
     OK
@@ -94,7 +94,7 @@ def bitcount(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("BITPOS key bit [start [end [BYTE|BIT]]]", group="bitmap", since="2.8.7", complexity="O(bytes in the range)")
 def bitpos(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""Where the first bit is that is 1, or 0, in all or between two bytes or bits; -1 when there is none.
+    r"""Return the position of the first bit that is 1, or 0, in all or in a range; -1 when there is none.
 
     Without an end, there are zeros behind the last byte.
 

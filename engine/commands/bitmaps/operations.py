@@ -19,7 +19,7 @@ from engine.values.replies import Reply
     write=True,
 )
 def bitop(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""Combine strings bit by bit; shorter ones count as filled up with zeros. Returns the length of the result.
+    r"""Combine strings bit by bit; shorter ones are padded with zeros. Returns the length of the result.
 
     An empty result deletes the destination.
 

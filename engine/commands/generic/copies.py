@@ -29,7 +29,7 @@ _C_INT_MAX: Final = 2**31 - 1
     write=True,
 )
 def rename(tx: Transaction, args: list[bytes]) -> Reply:
-    """Give a key another name, in the place of whatever that held; its time to live goes with it. O(elements).
+    """Rename a key, and replace the key that has the new name; the time to live is kept. O(elements).
 
     > SET a "1"
     OK
@@ -55,7 +55,7 @@ def rename(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def renamenx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Give a key another name if that one is free. Returns 1, or 0 when it was not. O(elements).
+    """Rename a key if no key has the new name. Returns 1, or 0 when it was not renamed. O(elements).
 
     > MSET a "1" b "2"
     OK
@@ -87,7 +87,7 @@ def _source(tx: Transaction, name: bytes) -> Key:
     write=True,
 )
 def copy(tx: Transaction, args: list[bytes]) -> Reply:
-    """Write a key's content and time to live under another name as well. Returns 1, or 0 when that is taken.
+    """Copy a key's content and time to live to another key. Returns 1, or 0 when that key exists.
 
     With REPLACE it takes the place of what is there; DB names another database. O(elements).
 
@@ -118,7 +118,7 @@ def copy(tx: Transaction, args: list[bytes]) -> Reply:
     standalone=True,
 )
 def move(tx: Transaction, args: list[bytes]) -> Reply:
-    """Move a key to another database, unless that has a key of its name. Returns 1, or 0 when it stays. O(elements).
+    """Move a key to another database. Returns 1, or 0 when that database has a key of its name. O(elements).
 
     > SET a "1"
     OK

@@ -39,7 +39,7 @@ _FREQ_MAX: Final = 255
 
 @command("DUMP key", group="generic", since="2.6.0", complexity="O(n) with n the bytes of the value")
 def dump(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""What a key holds as bytes for RESTORE, here or in a Redis or Valkey; its time to live is not in them.
+    r"""Return a key's content for RESTORE, here or in Redis or Valkey, without its time to live.
 
     > DUMP none
     (nil)
@@ -65,7 +65,7 @@ def dump(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def restore(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""Make a key of what DUMP gave, here or in a Redis or Valkey; with REPLACE in the place of another one.
+    r"""Create a key from the reply of DUMP, from here or from Redis or Valkey; REPLACE replaces an existing key.
 
     It dies after so many milliseconds, with ABSTTL at that time, with 0 never. IDLETIME and FREQ are read and mean
     nothing here.

@@ -16,7 +16,7 @@ _NEVER = -1
 
 @command("DEL key [key ...]", group="generic", since="1.0.0", complexity="O(keys), whatever their sizes", write=True)
 def del_(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove keys, whatever their type and size in O(1) each. Returns how many were there.
+    """Delete keys, each in O(1) whatever its type and size. Returns how many existed.
 
     > MSET a "1" b "2"
     OK
@@ -34,7 +34,7 @@ def del_(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("UNLINK key [key ...]", group="generic", since="4.0.0", complexity="O(keys), whatever their sizes", write=True)
 def unlink(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove keys, as DEL does. Returns how many were there.
+    """Delete keys, as DEL does. Returns how many existed.
 
     > MSET a "1" b "2"
     OK
@@ -46,7 +46,7 @@ def unlink(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("EXISTS key [key ...]", group="generic", since="1.0.0", complexity="O(keys)")
 def exists(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many of the keys are there; one that is named twice counts twice.
+    """Count the keys that exist; a key that is named twice counts twice.
 
     > SET a "1"
     OK
@@ -58,7 +58,7 @@ def exists(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("TOUCH key [key ...]", group="generic", since="3.2.1", complexity="O(keys)")
 def touch(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many of the keys are there. Redis also notes the access; nothing is evicted here, so there is none to note.
+    """Count the keys that exist. Unlike Redis, it notes no access: nothing is evicted.
 
     > SET a "1"
     OK
@@ -70,7 +70,7 @@ def touch(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("TYPE key", group="generic", since="1.0.0", complexity="O(1)")
 def type_(tx: Transaction, args: list[bytes]) -> Reply:
-    """The type of a key, `none` when it is absent.
+    """Return the type of a key, `none` when it is absent.
 
     > HSET h f "1"
     (integer) 1
@@ -88,7 +88,7 @@ def type_(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("EXPIRE key seconds [NX|XX|GT|LT]", group="generic", since="1.0.0", complexity="O(1)", write=True)
 def expire(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let a key die after so many seconds; at once when that is none, or fewer. Returns 1, or 0 when nothing changes.
+    """Set a key's time to live in seconds; 0 or less deletes the key. Returns 1, or 0 when nothing changes.
 
     Nothing changes when there is no such key or a condition does not hold: NX, it has no time to live yet; XX, it has
     one; GT, it would live longer; LT, it would die sooner. A key without a time to live counts as living for ever.
@@ -111,7 +111,7 @@ def expire(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("PEXPIRE key milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True)
 def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let a key die after so many milliseconds; see EXPIRE.
+    """Set a key's time to live in milliseconds; see EXPIRE.
 
     > SET a "1"
     OK
@@ -125,7 +125,7 @@ def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("EXPIREAT key unix-time-seconds [NX|XX|GT|LT]", group="generic", since="1.2.0", complexity="O(1)", write=True)
 def expireat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let a key die at a time in seconds; see EXPIRE.
+    """Set when a key expires, as Unix time in seconds; see EXPIRE.
 
     > SET a "1"
     OK
@@ -141,7 +141,7 @@ def expireat(tx: Transaction, args: list[bytes]) -> Reply:
     "PEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True
 )
 def pexpireat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let a key die at a time in milliseconds; see EXPIRE.
+    """Set when a key expires, as Unix time in milliseconds; see EXPIRE.
 
     > SET a "1"
     OK
@@ -169,7 +169,7 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
 
 @command("PERSIST key", group="generic", since="2.2.0", complexity="O(1)", write=True)
 def persist(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let a key live for ever. Returns 1 when it had a time to live, else 0.
+    """Remove a key's time to live. Returns 1 when it had one, else 0.
 
     > SET a "1" EX 60
     OK
@@ -192,7 +192,7 @@ def persist(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("TTL key", group="generic", since="1.0.0", complexity="O(1)", by_wall=True)
 def ttl(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many seconds a key has left, to the nearest; -1 when it never dies, -2 when it is absent.
+    """Return a key's time to live in seconds, rounded; -1 when it has none, -2 when the key is absent.
 
     > SET a "1" PX 59500
     OK
@@ -211,7 +211,7 @@ def ttl(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("PTTL key", group="generic", since="2.6.0", complexity="O(1)", by_wall=True)
 def pttl(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many milliseconds a key has left; -1 when it never dies, -2 when it is absent.
+    """Return a key's time to live in milliseconds; -1 when it has none, -2 when the key is absent.
 
     > SET a "1" EX 60
     OK
@@ -228,7 +228,7 @@ def _left_ms(tx: Transaction, name: bytes) -> int:
 
 @command("EXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
 def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
-    """When a key dies, as seconds of Unix time to the nearest; -1 when it never does, -2 when it is absent.
+    """Return when a key expires, as Unix time in seconds, rounded; -1 for never, -2 when the key is absent.
 
     > SET a "1" PXAT 4102444800500
     OK
@@ -243,7 +243,7 @@ def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("PEXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
 def pexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
-    """When a key dies, as milliseconds of Unix time; -1 when it never does, -2 when it is absent.
+    """Return when a key expires, as Unix time in milliseconds; -1 for never, -2 when the key is absent.
 
     > SET a "1" EXAT 4102444800
     OK

@@ -18,7 +18,7 @@ from engine.values.replies import Reply, bounded
     physical=True,
 )
 def keys(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""All keys whose names match a pattern. It walks over every key; SCAN does so in pieces.
+    r"""Return all keys that match a pattern. It reads every key; SCAN does so in pieces.
 
     `*` is anything, `?` one byte, `[abc]` and `[a-c]` one of these, `[^a]` any other, and `\\*` the byte itself.
 
@@ -48,7 +48,7 @@ def keys(tx: Transaction, args: list[bytes]) -> Reply:
     physical=True,
 )
 def randomkey(tx: Transaction, args: list[bytes]) -> Reply:
-    """A key at random, nil when there is none. Every key has a chance, but not the same one (`engine/types/draws.py`).
+    """Return a random key, nil when there is none. Not all keys are equally likely (`engine/types/draws.py`).
 
     > RANDOMKEY
     (nil)

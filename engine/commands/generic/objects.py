@@ -36,7 +36,7 @@ _NO_FREQUENCY: Final = (
     container=True,
 )
 def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
-    """How Redis would hold the value in memory; nil when there is no key. See `engine/batch/object_encoding.py`.
+    """Return the encoding that Redis would use; nil when the key is absent. See `engine/batch/object_encoding.py`.
 
     > SET a "12"
     OK
@@ -53,7 +53,7 @@ def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("OBJECT FREQ key", group="generic", since="4.0.0", complexity="O(1)", physical=True, container=True)
 def object_freq(tx: Transaction, args: list[bytes]) -> Reply:
-    """How often a key is used, which nothing counts: an error, as with Redis unless it evicts by it.
+    """Return an error, as Redis does without LFU eviction: accesses are not counted.
 
     > OBJECT FREQ none
     (nil)
@@ -65,7 +65,7 @@ def object_freq(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("OBJECT IDLETIME key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
 def object_idletime(tx: Transaction, args: list[bytes]) -> Reply:
-    """For how many seconds nobody has used a key: 0, as nothing counts it; nil when there is no key.
+    """Return 0, as accesses are not recorded; nil when the key is absent.
 
     > SET a "1"
     OK
@@ -77,7 +77,7 @@ def object_idletime(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("OBJECT REFCOUNT key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
 def object_refcount(tx: Transaction, args: list[bytes]) -> Reply:
-    """How often the value is referred to: 1; nil when there is no key.
+    """Return 1; nil when the key is absent.
 
     > RPUSH l "a"
     (integer) 1
@@ -96,7 +96,7 @@ def object_refcount(tx: Transaction, args: list[bytes]) -> Reply:
     container=True,
 )
 def memory_usage(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many bytes a key takes on disk before compression; nil when there is no key.
+    """Return a key's size on disk in bytes, before compression; nil when the key is absent.
 
     Of a collection the first `count` elements are looked at, 5 unless said, all of them for 0; the others are taken to
     be as large.

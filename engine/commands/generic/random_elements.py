@@ -29,7 +29,7 @@ _PAIRS_MAX: Final = INT_MAX // 2
     complexity="O(count) descents of some 20 seeks each; O(n) when n is at most 256, or 256 times the count",
 )
 def srandmember(tx: Transaction, args: list[bytes]) -> Reply:
-    """A member at random, or `count` different ones, or with a negative count so many that may be the same.
+    """Return a random member, or `count` different ones; a negative count may repeat members.
 
     > SADD s a
     (integer) 1
@@ -57,7 +57,7 @@ def srandmember(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(count) descents of some 20 seeks each; O(n) when n is at most 256, or 256 times the count",
 )
 def hrandfield(tx: Transaction, args: list[bytes]) -> Reply:
-    """A field at random, or `count` different ones, or with a negative count so many that may be the same.
+    """Return a random field, or `count` different ones; a negative count may repeat fields.
 
     > HSET h f "1"
     (integer) 1
@@ -86,7 +86,7 @@ def hrandfield(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(count * √n); O(n) when n is at most 512, or 256 times the count",
 )
 def zrandmember(tx: Transaction, args: list[bytes]) -> Reply:
-    """A member at random, or `count` different ones, or with a negative count so many that may be the same.
+    """Return a random member, or `count` different ones; a negative count may repeat members.
 
     > ZADD z 1.5 "a"
     (integer) 1

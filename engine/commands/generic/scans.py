@@ -58,7 +58,7 @@ class _Options(NamedTuple):
     physical=True,
 )
 def scan(tx: Transaction, args: list[bytes]) -> Reply:
-    """The next keys, and the cursor of the next call, which is 0 when there are no more.
+    """Return some keys and the cursor of the next call, which is 0 at the end.
 
     COUNT, 10 unless said, is how many keys a call looks at; MATCH and TYPE choose among these.
 
@@ -89,7 +89,7 @@ def scan(tx: Transaction, args: list[bytes]) -> Reply:
     physical=True,
 )
 def hscan(tx: Transaction, args: list[bytes]) -> Reply:
-    """The next fields of a hash and their values, without them with NOVALUES, and the cursor of the next call.
+    """Return some fields of a hash with their values (NOVALUES: without), and the cursor of the next call.
 
     > HSET h f "1" g "2"
     (integer) 2
@@ -113,7 +113,7 @@ def hscan(tx: Transaction, args: list[bytes]) -> Reply:
     physical=True,
 )
 def sscan(tx: Transaction, args: list[bytes]) -> Reply:
-    """The next members of a set, and the cursor of the next call.
+    """Return some members of a set, and the cursor of the next call.
 
     > SADD s 1 2
     (integer) 2
@@ -133,7 +133,7 @@ def sscan(tx: Transaction, args: list[bytes]) -> Reply:
     physical=True,
 )
 def zscan(tx: Transaction, args: list[bytes]) -> Reply:
-    """The next members of a sorted set and their scores, without them with NOSCORES, and the cursor of the next call.
+    """Return some members of a sorted set with their scores (NOSCORES: without), and the cursor of the next call.
 
     In the order of the members' bytes.
 

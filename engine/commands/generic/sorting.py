@@ -75,7 +75,7 @@ def patterns(args: list[bytes]) -> list[tuple[str, bytes]]:
     patterns=patterns,
 )
 def sort(tx: Transaction, args: list[bytes]) -> Reply:
-    """The elements of a list, set or sorted set in order: as numbers, or with ALPHA by their bytes.
+    """Sort the elements of a list, set or sorted set as numbers, or with ALPHA by their bytes.
 
     BY orders them by other keys: the `*` of the pattern stands for the element, `->field` behind it takes a field of a
     hash. A pattern without `*` leaves them as they are. GET replies with such keys in the place of the elements, `#`
@@ -109,7 +109,7 @@ def sort(tx: Transaction, args: list[bytes]) -> Reply:
     patterns=patterns,
 )
 def sort_ro(tx: Transaction, args: list[bytes]) -> Reply:
-    """The same as SORT, without STORE: a read.
+    """Sort as SORT does, without STORE.
 
     > SADD s c a b
     (integer) 3

@@ -30,7 +30,7 @@ _OPTIONS: Final = {b"NX": NX, b"XX": XX, b"CH": _CH}
     write=True,
 )
 def geoadd(tx: Transaction, args: list[bytes]) -> Reply:
-    """Give members their positions. Returns how many members are new; with CH, how many are new or have moved.
+    """Set the positions of members. Returns how many are new; with CH, how many are new or have moved.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -52,7 +52,7 @@ def geoadd(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GEODIST key member member [M|KM|FT|MI]", group="geo", since="3.2.0", complexity="O(1)")
 def geodist(tx: Transaction, args: list[bytes]) -> Reply:
-    """How far two members are apart, in metres or another unit; nil when one of them is not there.
+    """Return the distance of two members, in metres or another unit; nil when one is absent.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -69,7 +69,7 @@ def geodist(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GEOHASH key [member [member ...]]", group="geo", since="3.2.0", complexity="O(members)")
 def geohash(tx: Transaction, args: list[bytes]) -> Reply:
-    """The positions of members as geohash.org writes them; nil for a member that is not there.
+    """Return the geohashes of members, as geohash.org writes them; nil for an absent member.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo
     (integer) 1
@@ -83,7 +83,7 @@ def geohash(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GEOPOS key [member [member ...]]", group="geo", since="3.2.0", complexity="O(members)")
 def geopos(tx: Transaction, args: list[bytes]) -> Reply:
-    """Longitude and latitude of members; nil for a member that is not there.
+    """Return longitude and latitude of members; nil for an absent member.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo
     (integer) 1

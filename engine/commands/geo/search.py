@@ -70,7 +70,7 @@ _FOUND_BYTES: Final = 192  # of numbers, in memory or in a reply
 
 @command(f"GEOSEARCH key {_BY}{_HOW_MANY}{_SHOWN}", group="geo", since="6.2.0", complexity=_COST)
 def geosearch(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members inside a circle, a box or a polygon; a polygon needs no place to begin at.
+    """Return the members inside a circle, a box or a polygon; a polygon needs no centre.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -95,7 +95,7 @@ def geosearch(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what GEOSEARCH finds, with their positions or, with STOREDIST, how far away they are. Returns how many.
+    """Store the result of GEOSEARCH with positions, or with distances (STOREDIST). Returns how many members.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -116,7 +116,7 @@ def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def georadius(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members in a circle around a position; or their number, after they were stored.
+    """Return the members in a circle around a position; with STORE, store them and return their number.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -133,7 +133,7 @@ def georadius(tx: Transaction, args: list[bytes]) -> Reply:
     f"GEORADIUS_RO key longitude latitude {_AROUND}{_HOW_MANY}{_SHOWN}", group="geo", since="3.2.10", complexity=_COST
 )
 def georadius_ro(tx: Transaction, args: list[bytes]) -> Reply:
-    """GEORADIUS, as a read: it stores nothing.
+    """Search as GEORADIUS does, without STORE.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -151,7 +151,7 @@ def georadius_ro(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def georadiusbymember(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members in a circle around one of them; or their number, after they were stored.
+    """Return the members in a circle around one of them; with STORE, store them and return their number.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2
@@ -163,7 +163,7 @@ def georadiusbymember(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command(f"GEORADIUSBYMEMBER_RO key member {_AROUND}{_HOW_MANY}{_SHOWN}", group="geo", since="3.2.10", complexity=_COST)
 def georadiusbymember_ro(tx: Transaction, args: list[bytes]) -> Reply:
-    """GEORADIUSBYMEMBER, as a read: it stores nothing.
+    """Search as GEORADIUSBYMEMBER does, without STORE.
 
     > GEOADD Sicily 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
     (integer) 2

@@ -35,7 +35,7 @@ _COMPLEXITY: Final = "O(fields)"
     write=True,
 )
 def hexpire(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let fields die after so many seconds, at once when that is none. Returns what became of each field.
+    """Set the time to live of fields in seconds; 0 deletes them. Returns a code for each field.
 
     1, it will die then; 2, it was deleted; 0, a condition does not hold; -2, there is no such field. The conditions are
     those of EXPIRE: NX, it has no time to live yet; XX, it has one; GT, it would live longer; LT, it would die sooner.
@@ -65,7 +65,7 @@ def hexpire(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def hpexpire(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let fields die after so many milliseconds; see HEXPIRE.
+    """Set the time to live of fields in milliseconds; see HEXPIRE.
 
     > HSET h a "1"
     (integer) 1
@@ -85,7 +85,7 @@ def hpexpire(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def hexpireat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let fields die at a time in seconds; see HEXPIRE.
+    """Set when fields expire, as Unix time in seconds; see HEXPIRE.
 
     > HSET h a "1"
     (integer) 1
@@ -105,7 +105,7 @@ def hexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def hpexpireat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let fields die at a time in milliseconds; see HEXPIRE.
+    """Set when fields expire, as Unix time in milliseconds; see HEXPIRE.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -136,7 +136,7 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
     "HPERSIST key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY, write=True
 )
 def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let fields live for ever. Returns for each: 1, it will; -1, it does already; -2, there is no such field.
+    """Remove the time to live of fields. Returns for each 1; -1 when it had none, -2 when it is absent.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -163,7 +163,7 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
     by_wall=True,
 )
 def httl(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many seconds each field has left, rounded up; -1 when it never dies, -2 when it is absent.
+    """Return each field's time to live in seconds, rounded up; -1 when it has none, -2 when it is absent.
 
     > HSETEX h PX 60000 FIELDS 1 a "1"
     (integer) 1
@@ -185,7 +185,7 @@ def httl(tx: Transaction, args: list[bytes]) -> Reply:
     by_wall=True,
 )
 def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many milliseconds each field has left; -1 when it never dies, -2 when it is absent.
+    """Return each field's time to live in milliseconds; -1 when it has none, -2 when it is absent.
 
     > HSETEX h EX 60 FIELDS 1 a "1"
     (integer) 1
@@ -197,7 +197,7 @@ def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
 def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
-    """When each field dies, as seconds of Unix time, rounded up; -1 when it never does, -2 when it is absent.
+    """Return when each field expires, as Unix time in seconds, rounded up; -1 for never, -2 when it is absent.
 
     > HSETEX h PXAT 4102444801000 FIELDS 1 a "1"
     (integer) 1
@@ -210,7 +210,7 @@ def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HPEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
 def hpexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
-    """When each field dies, as milliseconds of Unix time; -1 when it never does, -2 when it is absent.
+    """Return when each field expires, as Unix time in milliseconds; -1 for never, -2 when it is absent.
 
     > HSETEX h EXAT 4102444800 FIELDS 1 a "1"
     (integer) 1

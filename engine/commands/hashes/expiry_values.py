@@ -32,7 +32,7 @@ _TIMES: Final = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-tim
     write=True,
 )
 def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set fields of a hash and their time to live. Returns 1, or 0 when a condition does not hold and nothing is set.
+    """Set fields and their time to live. Returns 1, or 0 when a condition does not hold and nothing is set.
 
     Without an option the fields live for ever, with KEEPTTL each as long as before; with a time that has come they are
     deleted. NX: there is no such key; XX: there is; FNX: there is none of the fields; FXX: all are there.
@@ -79,7 +79,7 @@ def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def hgetex(tx: Transaction, args: list[bytes]) -> Reply:
-    """The values of some fields, nil for each that is not there, and a new time to live for them; PERSIST: none.
+    """Return the values of fields, nil for an absent one, and set their time to live; PERSIST removes it.
 
     A time that has come deletes the fields.
 
@@ -111,7 +111,7 @@ def hgetex(tx: Transaction, args: list[bytes]) -> Reply:
     "HGETDEL key FIELDS numfields field [field ...]", group="hash", since="8.0.0", complexity=_COMPLEXITY, write=True
 )
 def hgetdel(tx: Transaction, args: list[bytes]) -> Reply:
-    """The values of some fields, nil for each that is not there, and delete them.
+    """Delete fields and return their values, nil for an absent one.
 
     > HSET h a "1" b "2"
     (integer) 2

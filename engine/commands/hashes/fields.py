@@ -37,7 +37,7 @@ from engine.values.replies import OK, Map, Reply, bounded, pairs_bytes
 
 @command("HSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hset(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set fields of a hash. Returns how many of them are new.
+    """Set fields of a hash. Returns how many are new.
 
     > HSET h name "carol" age "41"
     (integer) 2
@@ -64,7 +64,7 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HMSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hmset(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set fields of a hash, as HSET does, with another reply.
+    """Set fields of a hash, as HSET does. Returns OK.
 
     > HMSET h name "carol" age "41"
     OK
@@ -78,7 +78,7 @@ def hmset(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HSETNX key field value", group="hash", since="2.0.0", complexity="O(1)", write=True)
 def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a field that is not there yet. Returns 1 if it was set, 0 if it was there.
+    """Set a field if it is absent. Returns 1 when it was set, else 0.
 
     > HSETNX h name "carol"
     (integer) 1
@@ -97,7 +97,7 @@ def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HINCRBY key field increment", group="hash", since="2.0.0", complexity="O(1)", write=True)
 def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add to the integer that a field spells; an absent field counts as 0. Returns the sum.
+    """Add to the integer value of a field; an absent field counts as 0. Returns the sum.
 
     > HINCRBY h visits 5
     (integer) 5
@@ -126,7 +126,7 @@ def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HINCRBYFLOAT key field increment", group="hash", since="2.6.0", complexity="O(1)", write=True)
 def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add to the number that a field spells, with the precision of an 80-bit float; an absent field counts as 0.
+    """Add to the number in a field, with the precision of an 80-bit float; an absent field counts as 0.
 
     > HINCRBYFLOAT h price 10.5
     "10.5"
@@ -156,7 +156,7 @@ def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HDEL key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
 def hdel(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete fields. Returns how many were there.
+    """Delete fields. Returns how many existed.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -172,7 +172,7 @@ def hdel(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HGET key field", group="hash", since="2.0.0", complexity="O(1)")
 def hget(tx: Transaction, args: list[bytes]) -> Reply:
-    """The value of a field, or nil.
+    """Return the value of a field, or nil.
 
     > HSET h name "carol"
     (integer) 1
@@ -189,7 +189,7 @@ def hget(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HMGET key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)")
 def hmget(tx: Transaction, args: list[bytes]) -> Reply:
-    """The values of some fields, nil for each that is not there.
+    """Return the values of fields, nil for an absent one.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -204,7 +204,7 @@ def hmget(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HGETALL key", group="hash", since="2.0.0", complexity="O(n)")
 def hgetall(tx: Transaction, args: list[bytes]) -> Reply:
-    """All fields and values.
+    """Return all fields and values.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -220,7 +220,7 @@ def hgetall(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HKEYS key", group="hash", since="2.0.0", complexity="O(n)")
 def hkeys(tx: Transaction, args: list[bytes]) -> Reply:
-    """All fields.
+    """Return all fields.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -234,7 +234,7 @@ def hkeys(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HVALS key", group="hash", since="2.0.0", complexity="O(n)")
 def hvals(tx: Transaction, args: list[bytes]) -> Reply:
-    """All values, in the order of their fields.
+    """Return all values, in the order of their fields.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -248,7 +248,7 @@ def hvals(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are newly due")
 def hlen(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many fields there are.
+    """Return the number of fields.
 
     > HSET h a "1" b "2"
     (integer) 2
@@ -261,7 +261,7 @@ def hlen(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HEXISTS key field", group="hash", since="2.0.0", complexity="O(1)")
 def hexists(tx: Transaction, args: list[bytes]) -> Reply:
-    """1 if the field is there, else 0.
+    """Return 1 if the field exists, else 0.
 
     > HSET h a "1"
     (integer) 1
@@ -275,7 +275,7 @@ def hexists(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("HSTRLEN key field", group="hash", since="3.2.0", complexity="O(1)")
 def hstrlen(tx: Transaction, args: list[bytes]) -> Reply:
-    """The length of a field's value in bytes; 0 when it is not there.
+    """Return the length of a field's value in bytes; 0 when it is absent.
 
     > HSET h name "carol"
     (integer) 1

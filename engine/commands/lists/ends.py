@@ -28,7 +28,7 @@ _INT32_HALF: Final = 1 << 31
 
 @command("LPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
 def lpush(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put elements before the head, one after the other. Returns the new length.
+    """Insert elements at the head, one after the other. Returns the new length.
 
     > LPUSH l a b
     (integer) 2
@@ -42,7 +42,7 @@ def lpush(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("RPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
 def rpush(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put elements behind the tail, one after the other. Returns the new length.
+    """Append elements at the tail, one after the other. Returns the new length.
 
     > RPUSH l a b
     (integer) 2
@@ -56,7 +56,7 @@ def rpush(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("LPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
 def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put elements before the head of a list that exists. Returns the new length, 0 when there is no list.
+    """Insert elements at the head of a list that exists. Returns the new length, 0 when there is no list.
 
     > LPUSHX l a
     (integer) 0
@@ -72,7 +72,7 @@ def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("RPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
 def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put elements behind the tail of a list that exists. Returns the new length, 0 when there is no list.
+    """Append elements at the tail of a list that exists. Returns the new length, 0 when there is no list.
 
     > RPUSHX l a
     (integer) 0
@@ -88,7 +88,7 @@ def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("LPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
 def lpop(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take the first element, or up to `count` of them. Returns what was taken, nil when there is no list.
+    """Remove and return the first element, or up to `count` elements; nil when there is no list.
 
     > RPUSH l a b c d
     (integer) 4
@@ -103,7 +103,7 @@ def lpop(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("RPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
 def rpop(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take the last element, or up to `count` of them, the last one first. Returns what was taken, nil without a list.
+    """Remove and return the last element, or up to `count`, the last one first; nil when there is no list.
 
     > RPUSH l a b c d
     (integer) 4
@@ -136,7 +136,7 @@ def _pop(
 
 @command("LLEN key", group="list", since="1.0.0", complexity="O(1)")
 def llen(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many elements there are, O(1).
+    """Return the length of a list, O(1).
 
     > RPUSH l a b
     (integer) 2
@@ -149,7 +149,7 @@ def llen(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("LINDEX key index", group="list", since="1.0.0", complexity="O(1)")
 def lindex(tx: Transaction, args: list[bytes]) -> Reply:
-    """The element at an index, from 0 at the head or from -1 at the tail; nil outside the list. One read.
+    """Return the element at an index, from 0 at the head or -1 at the tail; nil outside the list. One read.
 
     > RPUSH l a b c
     (integer) 3
@@ -169,7 +169,7 @@ def lindex(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("LSET key index element", group="list", since="1.0.0", complexity="O(1)", write=True)
 def lset(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put another element at an index, from 0 at the head or from -1 at the tail.
+    """Replace the element at an index, from 0 at the head or -1 at the tail.
 
     > RPUSH l a b c
     (integer) 3
@@ -196,7 +196,7 @@ def lset(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("LRANGE key start stop", group="list", since="1.0.0", complexity="O(elements returned)")
 def lrange(tx: Transaction, args: list[bytes]) -> Reply:
-    """The elements from one index to another, both included; negative ones count from the tail.
+    """Return the elements from one index to another, both included; negative ones count from the tail.
 
     > RPUSH l a b c d
     (integer) 4

@@ -17,7 +17,7 @@ from engine.values.replies import NIL_ARRAY, Reply
     "LMOVE source destination <LEFT|RIGHT> <LEFT|RIGHT>", group="list", since="6.2.0", complexity="O(1)", write=True
 )
 def lmove(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take an element from one end of a list and put it at one end of another, or of the same. Returns it, or nil.
+    """Move an element from an end of one list to an end of another or the same. Returns it, or nil.
 
     > RPUSH l a b c
     (integer) 3
@@ -36,7 +36,7 @@ def lmove(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("RPOPLPUSH source destination", group="list", since="1.2.0", complexity="O(1)", write=True)
 def rpoplpush(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take the last element of a list and put it before the first one of another, or of the same. Returns it, or nil.
+    """Move the last element of a list to the head of another or the same. Returns it, or nil.
 
     > RPUSH l a b c
     (integer) 3
@@ -56,7 +56,7 @@ def rpoplpush(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def lmpop(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take up to `count` elements from the first of the lists that is there. Returns its key and them, or nil.
+    """Remove up to `count` elements from the first list that exists. Returns its key and them, or nil.
 
     > RPUSH l a b c
     (integer) 3

@@ -36,7 +36,7 @@ class _Search(NamedTuple):
     write=True,
 )
 def linsert(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put an element before or behind the first one that equals `pivot`. Returns the new length.
+    """Insert an element before or after the first one that equals `pivot`. Returns the new length.
 
     That is -1 when there is no such element, 0 when there is no list. O(elements up to it, or from it to the tail).
 
@@ -72,7 +72,7 @@ def linsert(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def lrem(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete the first `count` elements that equal this one, the last ones when negative, all for 0.
+    """Delete the first `count` equal elements; the last ones if negative, all for 0. Returns how many.
 
     Returns how many were deleted. O(elements up to the last one of them, or from the first one to the tail).
 
@@ -104,7 +104,7 @@ def lrem(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(elements looked at)",
 )
 def lpos(tx: Transaction, args: list[bytes]) -> Reply:
-    """The position of the first element that equals this one, or nil; with COUNT, of so many of them (0: all).
+    """Return the position of the first equal element, or nil; with COUNT, of so many of them (0: all).
 
     RANK 2 begins with the second of them, RANK -1 with the last one, going towards the head. MAXLEN is how many
     elements are looked at. O(elements looked at).

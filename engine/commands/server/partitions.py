@@ -23,7 +23,7 @@ def _check_flush_mode(args: list[bytes]) -> None:
 
 @command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", complexity="O(1): range deletes", write=True)
 def flushall(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove all keys of all databases.
+    """Delete all keys of all databases.
 
     > SET a "1"
     OK
@@ -45,7 +45,7 @@ def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove all keys of the database that the command runs in.
+    """Delete all keys of the selected database.
 
     > SET a "1"
     OK
@@ -61,7 +61,7 @@ def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("DBSIZE", group="server", since="1.0.0", complexity="O(1)", physical=True)
 def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many keys the database has, O(1). Keys that are due count until they are cleaned up.
+    """Return the number of keys in the database, O(1). Expired keys count until they are cleaned up.
 
     > DBSIZE
     (integer) 0
@@ -71,7 +71,7 @@ def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("TICK", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
 def tick(tx: Transaction, args: list[bytes]) -> Reply:
-    """Change nothing: the record's time moves the partition's clock, which an idle partition needs for keys to expire.
+    """Change nothing: the record's time moves the partition's clock, so that keys of an idle partition expire.
 
     > TICK
     OK
@@ -81,7 +81,7 @@ def tick(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("RULES number", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
 def rules(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let the partition follow newer rules from this record on.
+    """Make the partition follow newer rules from this record on.
 
     > RULES 1
     OK
@@ -109,7 +109,7 @@ def rules(tx: Transaction, args: list[bytes]) -> Reply:
     transactional=False,
 )
 def setclock(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set the partition's clock, which stands at `from-ms`, back to `to-ms`; what is due at the old clock goes first.
+    """Set the partition's clock back from `from-ms` to `to-ms`. Keys due at the old clock are deleted first.
 
     Only who knows where the clock stands can set it, only back, and only once.
 

@@ -30,7 +30,7 @@ _C_INT_MAX: Final = 2**31 - 1
     sessional=True,
 )
 def watch(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let the session's next EXEC do nothing, and answer nil, if one of the keys is modified before or dies.
+    """Watch keys for the session: its next EXEC does nothing and answers nil if one was modified or has expired.
 
     An EXEC that names a session which watches nothing does nothing either: what it has watched is forgotten.
 
@@ -44,7 +44,7 @@ def watch(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("UNWATCH", group="transactions", since="2.2.0", complexity="O(watched keys)", write=True, sessional=True)
 def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
-    """Forget what the session watches. In a transaction it changes nothing: EXEC has ended the watches already.
+    """End the session's watches. In a transaction it changes nothing: EXEC has ended them already.
 
     > UNWATCH
     OK
@@ -56,7 +56,7 @@ def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SELECT index", group="connection", since="1.0.0", complexity="O(1)", write=True, alone=False, standalone=True)
 def select(tx: Transaction, args: list[bytes]) -> Reply:
-    """Run the transaction's further commands in that database. It is no event of its own: an event names its database.
+    """Run the transaction's further commands in that database. It is no event by itself: an event names its database.
 
     > SELECT 3
     OK
@@ -76,7 +76,7 @@ def select(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SWAPDB index1 index2", group="server", since="4.0.0", complexity="O(1)", write=True, standalone=True)
 def swapdb(tx: Transaction, args: list[bytes]) -> Reply:
-    """Let two databases change places: whoever uses one sees the keys of the other. O(1).
+    """Swap two databases: the clients of each see the keys of the other. O(1).
 
     > SET a "1"
     OK

@@ -23,7 +23,7 @@ _Combine = Callable[[list[Key | None]], Iterator[bytes]]
 
 @command("SMOVE source destination member", group="set", since="1.0.0", complexity="O(1)", write=True)
 def smove(tx: Transaction, args: list[bytes]) -> Reply:
-    """Move a member from one set to another. Returns 1, or 0 when it was not there.
+    """Move a member from one set to another. Returns 1, or 0 when it was absent.
 
     > SADD s a b
     (integer) 2
@@ -48,7 +48,7 @@ def smove(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SINTER key [key ...]", group="set", since="1.0.0", complexity="O(smallest set · sets)")
 def sinter(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members that all of the sets have. O(smallest set * number of sets).
+    """Return the members that all sets have. O(smallest set * number of sets).
 
     > SADD s a b
     (integer) 2
@@ -62,7 +62,7 @@ def sinter(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SUNION key [key ...]", group="set", since="1.0.0", complexity="O(m log m) for m members of all sets")
 def sunion(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members that any of the sets has. O(all members).
+    """Return the members that any of the sets has. O(all members).
 
     > SADD s a b
     (integer) 2
@@ -78,7 +78,7 @@ def sunion(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SDIFF key [key ...]", group="set", since="1.0.0", complexity="O(first set · sets)")
 def sdiff(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of the first set that no other one has. O(first set * number of sets).
+    """Return the members of the first set that no other set has. O(first set * number of sets).
 
     > SADD s a b
     (integer) 2
@@ -94,7 +94,7 @@ def sdiff(tx: Transaction, args: list[bytes]) -> Reply:
     "SINTERSTORE destination key [key ...]", group="set", since="1.0.0", complexity="O(smallest set · sets)", write=True
 )
 def sinterstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what SINTER gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of SINTER; the destination is replaced. Returns how many members it has.
 
     > SADD s a b
     (integer) 2
@@ -116,7 +116,7 @@ def sinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def sunionstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what SUNION gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of SUNION; the destination is replaced. Returns how many members it has.
 
     > SADD s a b
     (integer) 2
@@ -132,7 +132,7 @@ def sunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     "SDIFFSTORE destination key [key ...]", group="set", since="1.0.0", complexity="O(first set · sets)", write=True
 )
 def sdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what SDIFF gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of SDIFF; the destination is replaced. Returns how many members it has.
 
     > SADD s a b
     (integer) 2
@@ -155,7 +155,7 @@ def sdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(smallest set · sets); less with a LIMIT",
 )
 def sintercard(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members all of the sets have, counted up to `limit` (0: all). O(smallest set * number of sets).
+    """Count the members that all sets have, up to `limit` (0: all). O(smallest set * number of sets).
 
     > SADD s a b c
     (integer) 3

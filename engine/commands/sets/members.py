@@ -16,7 +16,7 @@ from engine.values.replies import Reply, Set, bounded
 
 @command("SADD key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
 def sadd(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put members into a set. Returns how many of them are new.
+    """Add members to a set. Returns how many are new.
 
     > SADD s a b
     (integer) 2
@@ -29,7 +29,7 @@ def sadd(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SREM key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
 def srem(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete members. Returns how many were there.
+    """Delete members. Returns how many existed.
 
     > SADD s a b
     (integer) 2
@@ -48,7 +48,7 @@ def srem(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def spop(tx: Transaction, args: list[bytes]) -> Reply:
-    """Take a member, or up to `count` of them, at random: the same ones at every replay.
+    """Remove and return a random member, or up to `count` of them: the same ones at every replay.
 
     Uniformly at random up to 256 members; `engine/types/draws.py` says how larger sets are drawn from.
 
@@ -77,7 +77,7 @@ def spop(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SCARD key", group="set", since="1.0.0", complexity="O(1)")
 def scard(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members there are, O(1).
+    """Return the number of members, O(1).
 
     > SADD s a b
     (integer) 2
@@ -90,7 +90,7 @@ def scard(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SISMEMBER key member", group="set", since="1.0.0", complexity="O(1)")
 def sismember(tx: Transaction, args: list[bytes]) -> Reply:
-    """1 if the member is there, else 0.
+    """Return 1 if the member exists, else 0.
 
     > SADD s a
     (integer) 1
@@ -104,7 +104,7 @@ def sismember(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SMISMEMBER key member [member ...]", group="set", since="6.2.0", complexity="O(members)")
 def smismember(tx: Transaction, args: list[bytes]) -> Reply:
-    """1 for each of the members that is there, 0 for each other.
+    """Return for each member 1 if it exists, else 0.
 
     > SADD s a b
     (integer) 2
@@ -119,7 +119,7 @@ def smismember(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SMEMBERS key", group="set", since="1.0.0", complexity="O(n)")
 def smembers(tx: Transaction, args: list[bytes]) -> Reply:
-    """All members.
+    """Return all members.
 
     > SADD s a b
     (integer) 2

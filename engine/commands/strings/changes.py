@@ -24,7 +24,7 @@ from engine.values.replies import Reply
 
 @command("INCR key", group="string", since="1.0.0", complexity="O(1)", write=True)
 def incr(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add 1 to the integer that a string spells; an absent key counts as 0. Returns the sum.
+    """Add 1 to the integer in a string; an absent key counts as 0. Returns the sum.
 
     > INCR a
     (integer) 1
@@ -40,7 +40,7 @@ def incr(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("DECR key", group="string", since="1.0.0", complexity="O(1)", write=True)
 def decr(tx: Transaction, args: list[bytes]) -> Reply:
-    """Subtract 1 from the integer that a string spells; an absent key counts as 0. Returns the difference.
+    """Subtract 1 from the integer in a string; an absent key counts as 0. Returns the difference.
 
     > DECR a
     (integer) -1
@@ -50,7 +50,7 @@ def decr(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("INCRBY key increment", group="string", since="1.0.0", complexity="O(1)", write=True)
 def incrby(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add to the integer that a string spells; an absent key counts as 0. Returns the sum.
+    """Add to the integer in a string; an absent key counts as 0. Returns the sum.
 
     > INCRBY a 40
     (integer) 40
@@ -62,7 +62,7 @@ def incrby(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("DECRBY key decrement", group="string", since="1.0.0", complexity="O(1)", write=True)
 def decrby(tx: Transaction, args: list[bytes]) -> Reply:
-    """Subtract from the integer that a string spells; an absent key counts as 0. Returns the difference.
+    """Subtract from the integer in a string; an absent key counts as 0. Returns the difference.
 
     > DECRBY a 40
     (integer) -40
@@ -75,7 +75,7 @@ def decrby(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("INCRBYFLOAT key increment", group="string", since="2.6.0", complexity="O(1)", write=True)
 def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add to the number that a string spells, with the precision of an 80-bit float; an absent key counts as 0.
+    """Add to the number in a string, with the precision of an 80-bit float; an absent key counts as 0.
 
     > SET a "10.5"
     OK
@@ -102,7 +102,7 @@ def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("APPEND key value", group="string", since="2.0.0", complexity="O(bytes appended)", write=True)
 def append(tx: Transaction, args: list[bytes]) -> Reply:
-    """Put bytes behind a string. Returns its new length.
+    """Append bytes to a string. Returns its new length.
 
     > APPEND a "Hello"
     (integer) 5
@@ -120,7 +120,7 @@ def append(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("STRLEN key", group="string", since="2.2.0", complexity="O(1)")
 def strlen(tx: Transaction, args: list[bytes]) -> Reply:
-    """The length of a string in bytes, 0 for an absent key.
+    """Return the length of a string in bytes, 0 for an absent key.
 
     > SET a "Hello"
     OK
@@ -133,7 +133,7 @@ def strlen(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GETRANGE key start end", group="string", since="2.4.0", complexity="O(bytes returned)")
 def getrange(tx: Transaction, args: list[bytes]) -> Reply:
-    """The bytes of a string from `start` to `end`, both included; negative ones count from the end.
+    """Return the bytes of a string from `start` to `end`, both included; negative ones count from the end.
 
     > SET a "Hello World"
     OK
@@ -156,7 +156,7 @@ def getrange(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SUBSTR key start end", group="string", since="1.0.0", complexity="O(bytes returned)")
 def substr(tx: Transaction, args: list[bytes]) -> Reply:
-    """The same as GETRANGE, by its old name.
+    """Return a part of a string, as GETRANGE does: its old name.
 
     > SET a "hello"
     OK
@@ -168,7 +168,7 @@ def substr(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SETRANGE key offset value", group="string", since="2.2.0", complexity="O(bytes written)", write=True)
 def setrange(tx: Transaction, args: list[bytes]) -> Reply:
-    r"""Overwrite a string from `offset` on; zero bytes fill the gap behind its end. Returns its new length.
+    r"""Overwrite a string from `offset` on; zero bytes fill the gap after its end. Returns its new length.
 
     > SET a "Hello World"
     OK

@@ -25,7 +25,7 @@ _NUMKEYS_MAX: Final = (1 << 31) - 1  # a C int
     write=True,
 )
 def msetex(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set several keys to strings, with a condition and a time to live for all of them. Returns 1 when they were set.
+    """Set several strings with one condition and time to live. Returns 1, or 0 when the condition does not hold.
 
     The reply is 0 when one of them is there, with NX, or one is not, with XX: then none is set.
 

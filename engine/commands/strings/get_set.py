@@ -33,7 +33,7 @@ from engine.values.replies import OK, Reply
     write=True,
 )
 def set_(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a key to a string, whatever it held. If a condition does not hold, nothing changes and the reply is nil.
+    """Set a key to a string, whatever its type. If a condition does not hold, nothing changes and the reply is nil.
 
     > SET a "1"
     OK
@@ -78,7 +78,7 @@ def _condition_holds(tx: Transaction, options: StringOptions, key: Key | None) -
 
 @command("SETNX key value", group="string", since="1.0.0", complexity="O(1)", write=True)
 def setnx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a key to a string if there is no such key. Returns 1 when it was set, else 0.
+    """Set a key to a string if the key is absent. Returns 1 when it was set, else 0.
 
     > SETNX a "1"
     (integer) 1
@@ -95,7 +95,7 @@ def setnx(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("SETEX key seconds value", group="string", since="2.0.0", complexity="O(1)", write=True)
 def setex(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a key to a string that lives so many seconds.
+    """Set a key to a string with a time to live in seconds.
 
     > SETEX a 60 "1"
     OK
@@ -110,7 +110,7 @@ def setex(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("PSETEX key milliseconds value", group="string", since="2.6.0", complexity="O(1)", write=True)
 def psetex(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a key to a string that lives so many milliseconds.
+    """Set a key to a string with a time to live in milliseconds.
 
     > PSETEX a 60000 "1"
     OK
@@ -123,7 +123,7 @@ def psetex(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GET key", group="string", since="1.0.0", complexity="O(1)")
 def get(tx: Transaction, args: list[bytes]) -> Reply:
-    """The value of a string, or nil.
+    """Return the value of a string, or nil.
 
     > SET a "1"
     OK
@@ -140,7 +140,7 @@ def get(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GETSET key value", group="string", since="1.0.0", complexity="O(1)", write=True)
 def getset(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set a key to a string that never expires. Returns the old string, or nil.
+    """Set a key to a string without time to live. Returns the old string, or nil.
 
     > GETSET a "1"
     (nil)
@@ -155,7 +155,7 @@ def getset(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("GETDEL key", group="string", since="6.2.0", complexity="O(1)", write=True)
 def getdel(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove a string. Returns its value, or nil.
+    """Delete a string. Returns its value, or nil.
 
     > SET a "1"
     OK
@@ -174,7 +174,7 @@ def getdel(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("DELIFEQ key value", group="string", since="9.0.0", complexity="O(length)", write=True)
 def delifeq(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove a string if it is that value. Returns 1 when it was removed, else 0.
+    """Delete a string if it has that value. Returns 1 when it was deleted, else 0.
 
     > SET a "1"
     OK
@@ -198,7 +198,7 @@ def delifeq(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def getex(tx: Transaction, args: list[bytes]) -> Reply:
-    """The value of a string, or nil, and a change of its time to live.
+    """Return the value of a string, or nil, and set its time to live; PERSIST removes it.
 
     > SET a "1"
     OK
@@ -228,7 +228,7 @@ def getex(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("MGET key [key ...]", group="string", since="1.0.0", complexity="O(keys)")
 def mget(tx: Transaction, args: list[bytes]) -> Reply:
-    """The values of several strings; nil for a key that is absent or of another type.
+    """Return the values of several strings; nil for a key that is absent or of another type.
 
     > MSET a "1" b "2"
     OK
@@ -269,7 +269,7 @@ def mset(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("MSETNX key value [key value ...]", group="string", since="1.0.1", complexity="O(keys)", write=True)
 def msetnx(tx: Transaction, args: list[bytes]) -> Reply:
-    """Set several keys to strings if none of them is there. Returns 1 when they were set, else 0.
+    """Set several keys to strings if all are absent. Returns 1 when they were set, else 0.
 
     > MSETNX a "1" b "2"
     (integer) 1

@@ -24,7 +24,7 @@ from engine.values.replies import OK, Reply
     write=True,
 )
 def pfadd(tx: Transaction, args: list[bytes]) -> Reply:
-    """Count elements in. Returns 1 when the estimate may be another one now or the key is new, else 0.
+    """Add elements. Returns 1 when the key is new or the estimate may have changed, else 0.
 
     > PFADD h a b c
     (integer) 1
@@ -43,7 +43,7 @@ def pfadd(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("PFCOUNT key [key ...]", group="hyperloglog", since="2.8.9", complexity="O(keys)")
 def pfcount(tx: Transaction, args: list[bytes]) -> Reply:
-    """About how many different elements were added to any of the keys.
+    """Estimate how many different elements were added to any of the keys.
 
     > PFADD y a b c
     (integer) 1
@@ -69,7 +69,7 @@ def pfcount(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def pfmerge(tx: Transaction, args: list[bytes]) -> Reply:
-    """Count everything that was added to the keys into the destination too.
+    """Merge the keys into the destination, as if their elements were added to it.
 
     > PFADD y a b c
     (integer) 1

@@ -43,7 +43,7 @@ class _Range(NamedTuple):
     complexity="O(length of one * length of the other / 64), lengths in bytes",
 )
 def lcs(tx: Transaction, args: list[bytes]) -> Reply:
-    """The longest common subsequence of two strings, its length, or where its stretches are, the last one first.
+    """Return the longest common subsequence of two strings, its length, or its matching ranges, the last one first.
 
     > MSET a "ohmytext" b "mynewtext"
     OK

@@ -44,7 +44,7 @@ class _Options(NamedTuple):
     complexity="O(m log m) for m members of all sets",
 )
 def zunion(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members that any of the sorted sets has, by the sum, or the AGGREGATE, of their scores times the WEIGHTS.
+    """Return the members that any sorted set has. Scores are multiplied by WEIGHTS and combined by AGGREGATE.
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2
@@ -68,7 +68,7 @@ def zunion(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(smallest set · sets + m log m) for m members of the result",
 )
 def zinter(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members that all of the sorted sets have; see ZUNION.
+    """Return the members that all sorted sets have; see ZUNION.
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2
@@ -90,7 +90,7 @@ def zinter(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(first set · sets + m log m) for m members of the result",
 )
 def zdiff(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of the first sorted set that no other one has, with its scores.
+    """Return the members of the first sorted set that no other one has, with the first set's scores.
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2
@@ -114,7 +114,7 @@ def zdiff(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what ZUNION gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of ZUNION; the destination is replaced. Returns how many members it has.
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2
@@ -140,7 +140,7 @@ def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what ZINTER gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of ZINTER; the destination is replaced. Returns how many members it has.
 
     > ZADD z 1 "a" 2 "b"
     (integer) 2
@@ -165,7 +165,7 @@ def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def zdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what ZDIFF gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of ZDIFF; the destination is replaced. Returns how many members it has.
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2
@@ -187,7 +187,7 @@ def zdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(smallest set · sets); less with a LIMIT",
 )
 def zintercard(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members all of the sorted sets have, counted up to `limit` (0: all).
+    """Count the members that all sorted sets have, up to `limit` (0: all).
 
     > ZADD y 1 "a" 2 "b"
     (integer) 2

@@ -41,7 +41,7 @@ _INCR_OF_MANY: Final = "ERR INCR option supports a single increment-element pair
     write=True,
 )
 def zadd(tx: Transaction, args: list[bytes]) -> Reply:
-    """Give members their scores. Returns how many members are new.
+    """Set the scores of members. Returns how many members are new.
 
     With CH, how many are new or have another score now. With INCR, the new score, or nil where a condition forbids it.
 
@@ -63,7 +63,7 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZINCRBY key increment member", group="sorted-set", since="1.2.0", complexity="O(1)", write=True)
 def zincrby(tx: Transaction, args: list[bytes]) -> Reply:
-    """Add to the score of a member, which starts at 0. Returns the new score.
+    """Add to the score of a member; an absent one counts as 0. Returns the new score.
 
     > ZINCRBY z 1.5 "a"
     "1.5"
@@ -115,7 +115,7 @@ def _check_options(options: int, scores: list[bytes], members: list[bytes]) -> N
 
 @command("ZREM key member [member ...]", group="sorted-set", since="1.2.0", complexity="O(members given)", write=True)
 def zrem(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete members. Returns how many were there.
+    """Delete members. Returns how many existed.
 
     > ZADD z 1 "a" 2 "b"
     (integer) 2
@@ -128,7 +128,7 @@ def zrem(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZCARD key", group="sorted-set", since="1.2.0", complexity="O(1)")
 def zcard(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members there are.
+    """Return the number of members.
 
     > ZADD z 1 "a" 2 "b"
     (integer) 2
@@ -141,7 +141,7 @@ def zcard(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZSCORE key member", group="sorted-set", since="1.2.0", complexity="O(1)")
 def zscore(tx: Transaction, args: list[bytes]) -> Reply:
-    """The score of a member, or nil.
+    """Return the score of a member, or nil.
 
     > ZADD z 0.5 "a"
     (integer) 1
@@ -156,7 +156,7 @@ def zscore(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZMSCORE key member [member ...]", group="sorted-set", since="6.2.0", complexity="O(members given)")
 def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
-    """The scores of several members, nil for those that are not there.
+    """Return the scores of several members, nil for an absent one.
 
     > ZADD z 0.5 "a" 2 "b"
     (integer) 2
@@ -171,7 +171,7 @@ def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
 def zrank(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members stand before this one, by score from the lowest; nil when it is not there.
+    """Return the rank of a member, from 0 at the lowest score; nil when it is absent.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -186,7 +186,7 @@ def zrank(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZREVRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
 def zrevrank(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members stand before this one, by score from the highest; nil when it is not there.
+    """Return the rank of a member, from 0 at the highest score; nil when it is absent.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -213,7 +213,7 @@ def _rank(tx: Transaction, args: list[bytes], name: str, *, reverse: bool) -> Re
 
 @command("ZPOPMIN key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
 def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove the member with the lowest score, or that many of them, and return them with their scores.
+    """Remove and return the member with the lowest score, or `count` members, with their scores.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -231,7 +231,7 @@ def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZPOPMAX key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
 def zpopmax(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove the member with the highest score, or that many of them, and return them with their scores.
+    """Remove and return the member with the highest score, or `count` members, with their scores.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -266,7 +266,7 @@ def _pop(tx: Transaction, args: list[bytes], *, highest: bool) -> Reply:
     write=True,
 )
 def zmpop(tx: Transaction, args: list[bytes]) -> Reply:
-    """Remove the members with the lowest or highest scores from the first of the sorted sets that is there.
+    """Remove and return members with the lowest or highest scores, from the first sorted set that exists.
 
     Returns its key, and up to `count` members with their scores, or nil.
 

@@ -52,7 +52,7 @@ class _Options(NamedTuple):
     complexity="O(√n + members returned)",
 )
 def zrange(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of a range of ranks, scores or members, by score from the lowest or, with REV, from the highest.
+    """Return a range of members by rank, score or member, from the lowest score or, with REV, from the highest.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -73,7 +73,7 @@ def zrange(tx: Transaction, args: list[bytes]) -> Reply:
     "ZREVRANGE key start stop [WITHSCORES]", group="sorted-set", since="1.2.0", complexity="O(√n + members returned)"
 )
 def zrevrange(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of a range of ranks, by score from the highest.
+    """Return a range of members by rank, from the highest score.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -93,7 +93,7 @@ def zrevrange(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(√n + members returned)",
 )
 def zrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of a range of scores, from the lowest; `(` in front of a bound leaves it out.
+    """Return a range of members by score, from the lowest; a bound after `(` is excluded.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -111,7 +111,7 @@ def zrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(√n + members returned)",
 )
 def zrevrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members of a range of scores, from the highest; `(` in front of a bound leaves it out.
+    """Return a range of members by score, from the highest; a bound after `(` is excluded.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -129,7 +129,7 @@ def zrevrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(√n + members returned) where all have one score, else O(n)",
 )
 def zrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members between two others in the order of their bytes, where all have one score.
+    """Return a range of members in byte order, where all have the same score.
 
     `[` in front of a bound takes it in, `(` leaves it out; `-` and `+` are below and above every member.
 
@@ -149,7 +149,7 @@ def zrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(√n + members returned) where all have one score, else O(n)",
 )
 def zrevrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
-    """The members between two others against the order of their bytes, where all have one score.
+    """Return a range of members in reverse byte order, where all have the same score.
 
     > ZADD z 0 "a" 0 "b" 0 "c"
     (integer) 3
@@ -168,7 +168,7 @@ def zrevrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Store what ZRANGE gives in the place of whatever the destination held. Returns how many members that are.
+    """Store the result of ZRANGE; the destination is replaced. Returns how many members it has.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -188,7 +188,7 @@ def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZCOUNT key min max", group="sorted-set", since="2.0.0", complexity="O(√n)")
 def zcount(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members have a score in the range.
+    """Count the members in a range of scores.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -207,7 +207,7 @@ def zcount(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(√n) where all have one score, else O(n)",
 )
 def zlexcount(tx: Transaction, args: list[bytes]) -> Reply:
-    """How many members stand between two others in the order of their bytes, where all have one score.
+    """Count the members in a range of members in byte order, where all have the same score.
 
     > ZADD z 0 "a" 0 "b" 0 "c"
     (integer) 3

@@ -21,7 +21,7 @@ from engine.values.replies import Reply
     write=True,
 )
 def zremrangebyrank(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete the members of a range of ranks, by score from the lowest. Returns how many.
+    """Delete a range of members by rank, from the lowest score. Returns how many.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -42,7 +42,7 @@ def zremrangebyrank(tx: Transaction, args: list[bytes]) -> Reply:
 
 @command("ZREMRANGEBYSCORE key min max", group="sorted-set", since="1.2.0", complexity="O(members deleted)", write=True)
 def zremrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete the members of a range of scores; `(` in front of a bound leaves it out. Returns how many.
+    """Delete a range of members by score; a bound after `(` is excluded. Returns how many.
 
     > ZADD z 1 "a" 2 "b" 3 "c"
     (integer) 3
@@ -62,7 +62,7 @@ def zremrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
 )
 def zremrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
-    """Delete the members between two others in the order of their bytes, where all have one score. Returns how many.
+    """Delete a range of members in byte order, where all have the same score. Returns how many.
 
     > ZADD z 0 "a" 0 "b" 0 "c"
     (integer) 3
