@@ -39,15 +39,15 @@ from resp.host import Host
 from resp.messages.monitor import Monitors
 from resp.messages.notifications import Notifications
 from resp.messages.pubsub import PubSub
-from resp.reports.latency import Latency
-from resp.reports.slowlog import SlowLog
-from resp.reports.stats import SAMPLE_SECONDS, Stats
 from resp.resources.descriptors import check_room, make_room
 from resp.resources.eviction import evict
 from resp.resources.heap import Heap
 from resp.resources.shortage import Shortage
 from resp.settings.config import Config, start_values
 from resp.settings.startup import Address, RespSettings
+from resp.statistics.latency import Latency
+from resp.statistics.slowlog import SlowLog
+from resp.statistics.stats import SAMPLE_SECONDS, Stats
 from resp.wire.tls import server_context
 from resp.writes.stopping import finish
 from resp.writes.write_pipeline import WritePipeline

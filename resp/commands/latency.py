@@ -8,7 +8,7 @@ from engine.errors import CommandError
 from engine.values.replies import Map, Reply
 from resp.catalog.plans import Plan
 from resp.catalog.server_registry import CONTAINERS, server_command
-from resp.reports.latency import graph, histogram
+from resp.statistics.latency import graph, histogram
 from resp.wire.server_replies import Verbatim
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
 from ingest.clock import now_ms, now_us
 from resp.catalog.server_registry import server_command
-from resp.reports.info import applied_offsets, info_text, key_counts
+from resp.reports.info import info_text
 from resp.resources.memory import memory_use
+from resp.statistics.partitions import applied_offsets, key_counts
 from resp.wire.server_replies import NO_REPLY, Verbatim
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def shutdown(session: Session, args: list[bytes]) -> Reply:
 )
 def role(session: Session, args: list[bytes]) -> Reply:
     """Return `master`, without replicas. The offset counts the applied offsets of all partitions."""
-    return [b"master", applied_offsets(session.server), []]
+    return [b"master", applied_offsets(session.server.pipelines), []]
 
 
 @server_command(
@@ -219,7 +220,7 @@ def memory_purge(session: Session, args: list[bytes]) -> Reply:
 def memory_stats(session: Session, args: list[bytes]) -> Reply:
     """Return the process' memory in bytes. A key counts as one metadata record, expired ones included."""
     use = memory_use()
-    keys = sum(key_counts(session.server).values())
+    keys = sum(key_counts(session.server.pipelines).values())
     used = max(0, use.rss_bytes - use.startup_bytes)
     return Map(
         [

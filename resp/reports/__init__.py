@@ -1,1 +1,1 @@
-"""Reports for operators: INFO, statistics, memory, slow commands, latency."""
+"""INFO."""

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from ingest.clock import now_ms, now_us
 from resp.clients.client_list import has_time_limit, is_blocked, total_bytes
-from resp.reports.census import Expiring
 from resp.reports.info_commands import Fields, commandstats, errorstats, latencystats
 from resp.resources.memory import memory_use
+from resp.statistics.census import Expiring
+from resp.statistics.partitions import applied_offsets, key_counts
 
 if TYPE_CHECKING:
     from resp.server import Server
@@ -38,22 +39,6 @@ def info_text(server: Server, wanted: Sequence[bytes]) -> str:
         defaults = "default" in names
         chosen = [name for name in _SECTIONS if name in names or (defaults and name not in _ON_DEMAND)]
     return "\r\n".join(_section(name, server) for name in chosen)
-
-
-def applied_offsets(server: Server) -> int:
-    """How many offsets of the log are applied, all owned partitions together."""
-    committed = [pipeline.owned.committed for pipeline in server.pipelines.values()]
-    return sum(position.next_offset for position in committed if position is not None)
-
-
-def key_counts(server: Server) -> dict[int, int]:
-    """Keys with a metadata record, due ones included, by logical database; of the partitions that are open."""
-    counts: dict[int, int] = {}
-    for pipeline in server.pipelines.values():
-        if pipeline.owned.worker.is_open:
-            for (db, _), count in pipeline.machine.key_counts.items():
-                counts[db] = counts.get(db, 0) + count
-    return counts
 
 
 def _section(name: str, server: Server) -> str:
@@ -271,7 +256,7 @@ def _replication(server: Server) -> Fields:
     yield "master_failover_state", "no-failover"
     yield "master_replid", server.run_id
     yield "master_replid2", "0" * 40
-    yield "master_repl_offset", applied_offsets(server)
+    yield "master_repl_offset", applied_offsets(server.pipelines)
     yield "second_repl_offset", -1
     yield "repl_backlog_active", 0
     yield "repl_backlog_size", 0
@@ -296,7 +281,7 @@ def _cluster(server: Server) -> Fields:
 
 
 def _keyspace(server: Server) -> Fields:
-    counts = key_counts(server)
+    counts = key_counts(server.pipelines)
     expiring: dict[int, Expiring] = {}
     for pipeline in server.pipelines.values():
         if pipeline.owned.worker.is_open:

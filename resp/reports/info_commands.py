@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine.values.replies import Reply
-from resp.reports.latency import histogram
+from resp.statistics.latency import histogram
 
 if TYPE_CHECKING:
     from resp.catalog.plans import Plan

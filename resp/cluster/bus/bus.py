@@ -16,7 +16,7 @@ import structlog
 from resp.cluster.bus import wire
 from resp.cluster.bus.link import BEATS_A_TIMEOUT, Dial, Link, Loss
 from resp.cluster.topology import Health, Node, Seen
-from resp.reports.info import applied_offsets
+from resp.statistics.partitions import applied_offsets
 from resp.wire.tls import client_context
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ class Bus:
         """What this worker says of itself."""
         server = self._server
         failing = tuple(node_id for node_id, link in self.links.items() if link.is_silent)
-        return wire.Beat(server.run_id, server.cluster.me.partitions, self.is_loading, applied_offsets(server), failing)
+        return wire.Beat(
+            server.run_id, server.cluster.me.partitions, self.is_loading, applied_offsets(server.pipelines), failing
+        )
 
     @property
     def is_loading(self) -> bool:
@@ -147,7 +149,7 @@ class Bus:
         """How a worker looks from here."""
         link = self.links.get(node.node_id)
         if link is None:
-            return Seen(loading=self.is_loading, offset=applied_offsets(self._server))
+            return Seen(loading=self.is_loading, offset=applied_offsets(self._server.pipelines))
         beat = link.beat
         return Seen(
             health=self._health_of(link),

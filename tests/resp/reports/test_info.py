@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from resp.reports.loop_use import LoopUse
-from resp.reports.stats import Rate, Stats
 from resp.resources.memory import memory_use
+from resp.statistics.loop_use import LoopUse
+from resp.statistics.stats import Rate, Stats
 from tests.real.oracle import Connection
 from tests.resp.processes import serving
 from tests.wire.servers import RespServer

@@ -14,8 +14,8 @@ from engine.commands.registry import SPECS
 from engine.values.replies import Reply
 from ingest.reporting.distribution import APPEND_SECONDS, REQUEST_SECONDS, Distribution
 from ingest.reporting.observer import Cleaned
-from resp.reports.census import Census
-from resp.reports.loop_use import LoopUse
+from resp.statistics.census import Census
+from resp.statistics.loop_use import LoopUse
 
 _SAMPLES: Final = 16
 SAMPLE_SECONDS: Final = 0.1

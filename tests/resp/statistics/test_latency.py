@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from resp.reports import latency
-from resp.reports.latency import Latency, Series, graph, histogram
+from resp.statistics import latency
+from resp.statistics.latency import Latency, Series, graph, histogram
 from tests.real.oracle import Connection, Oracle
 from tests.resp.plays import LATENCY
 from tests.resp.scripts import OracleClients, OurClients, play

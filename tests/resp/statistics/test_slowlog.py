@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resp.reports.slowlog import shortened
+from resp.statistics.slowlog import shortened
 from tests.real.oracle import Oracle
 from tests.resp.harness import serving
 from tests.resp.plays_of_looks import SLOWLOG

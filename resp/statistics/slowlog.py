@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from resp.acl import redacted
 
-if TYPE_CHECKING:
-    from resp.clients.session import Session
-
 _ARGUMENTS_MAX: Final = 32
 _ARGUMENT_BYTES_MAX: Final = 128
+
+
+class Client(Protocol):
+    """Who sent a slow command.
+
+    Attributes:
+        address: its host and port.
+        name: as CLIENT SETNAME gave it.
+    """
+
+    address: bytes
+    name: bytes
 
 
 class Entry(NamedTuple):
@@ -60,12 +69,12 @@ class SlowLog:
         """Keep this many from now on, as Redis does: what is too much goes when the next one comes, and 0 stops all."""
         self._length_max = length_max
 
-    def add(self, session: Session, command: list[Any], microseconds: int, time_s: int) -> None:
+    def add(self, client: Client, command: list[Any], microseconds: int, time_s: int) -> None:
         """Note a command, if it was slow; of an EXEC, each command is a list among its arguments."""
         if not 0 <= self.slower_than_us <= microseconds or not self._length_max:
             return
         shown = shortened(redacted(command))
-        entry = Entry(self._next_number, time_s, microseconds, shown, session.address, session.name)
+        entry = Entry(self._next_number, time_s, microseconds, shown, client.address, client.name)
         self._next_number += 1
         self._entries.appendleft(entry)
         while len(self._entries) > self._length_max:
