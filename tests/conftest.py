@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import left_behind
+from engine.layouts import LAYOUTS
+from tests import layouts, left_behind
 
 pytest_plugins = ("tests.real.fixtures",)
 
@@ -24,7 +27,27 @@ settings.load_profile("slotlog")
 
 _SHOWN_MAX = 20  # of the violations in the states that a test leaves behind: one damage may make thousands
 
+_OF_ONE_LAYOUT: Final = Path(__file__).parent / "engine" / "layouts"
+
 left_behind.watch()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--layout`: what the tests of the engine run on."""
+    parser.addoption("--layout", choices=sorted(LAYOUTS), default=layouts.DEFAULT, help="the layout of the tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported."""
+    layouts.choose(config.getoption("--layout"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the folders of `tests/engine/layouts/` that hold another layout's bytes."""
+    of_another = collection_path.parent == _OF_ONE_LAYOUT and collection_path.name in LAYOUTS.keys() - {
+        layouts.layout_name()
+    }
+    return True if of_another else None
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from engine.layouts.neokv import NeoKV
 from engine.proof.audit import Audit
 from engine.store.store import Store
-from engine.tables.system import Home, read_home
+from engine.tables.system import read_home
+from tests.layouts import home_of
 
 
-def problems(store: Store, layout: NeoKV) -> list[str]:
+def problems(store: Store) -> list[str]:
     """What is wrong with the records of `store`, after a commit; empty when nothing is."""
-    home = read_home(store) or Home("nothing applied yet", layout._partition, 1, layout.name)
-    return [str(violation) for violation in Audit(store, home).violations()]
+    return [str(violation) for violation in Audit(store, read_home(store) or home_of()).violations()]

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
-from engine.layouts.neokv import NeoKV
 from engine.proof.audit import Audit
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from engine.tables.system import is_replaying, read_home
+from tests.layouts import column_families
 
 _STORES_MAX: Final = 16
 """Of those in memory, the last ones: Hypothesis makes one for each of its examples."""
@@ -64,7 +64,7 @@ def violations(directory: Path | None) -> list[str]:
 def _of_path(path: Path) -> list[str]:
     """The violations of a directory. What has not the column families of a state is none."""
     try:
-        store = RocksStore(path, NeoKV.column_families, read_only=True)
+        store = RocksStore(path, column_families(), read_only=True)
     except CorruptionError as error:
         return [str(error)]
     except OSError as error:

@@ -13,7 +13,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import PartitionStoppedError
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
@@ -22,8 +21,9 @@ from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, Pair, Tally
 from tests.differential.strategy import STEPS_MAX, Step, sequences
 from tests.differential.wire import RESP2, RESP3
+from tests.layouts import column_families
 
-FAMILIES: Final = NeoKV.column_families
+FAMILIES: Final = column_families()
 
 
 class Setting(NamedTuple):

@@ -9,13 +9,13 @@ from engine.apply.machine import Machine, Record
 from engine.cleaning.all import clean_all
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
+from tests.layouts import layout_of
 
-_LAYOUT: Final = NeoKV(0)
+_LAYOUT: Final = layout_of()
 _SLICES: Final = (1, 2, 1, 999, 20)
 """Keys or records that a slice may remove."""
 

@@ -24,9 +24,7 @@ from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.commands.options import read_option
 from engine.commands.registry import SPECS
 from engine.errors import CommandError, EventError
-from engine.layouts.neokv import NeoKV
 from engine.store.store import Store
-from engine.tables.system import Home
 from engine.values.replies import NIL_ARRAY, Reply
 from ingest.events import decode, encode
 from tests.consistency import problems
@@ -37,9 +35,10 @@ from tests.differential.strategy import Command, FieldLapse, Lapse, Step, Transa
 from tests.differential.versions import are_rounded, is_of_redis
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.differential.wire import RESP2, wire
+from tests.layouts import home_of, layout_of
 from tests.real.oracle import Connection, ErrorReply, MapReply, SetReply
 
-HOME: Final = Home("differential", 0, 1, "neokv")
+HOME: Final = home_of("differential", 0, 1)
 
 _SORTED: Final = frozenset({b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"HKEYS", b"HVALS"})
 _SORTED_PAIRS: Final = frozenset({b"HGETALL"})
@@ -137,8 +136,8 @@ class Pair:
         replies = iter(oracle.pipeline([request for group in requests for request in group]))
         for place, (step, group) in enumerate(zip(steps, requests, strict=True)):
             self._compare(place, step, group, [next(replies) for _ in group])
-        assert [] == problems(self._store, NeoKV(0))
-        assert of_oracle(self._oracles.resp2) == of_engine(self._store, NeoKV(0), self._machine.clock_ms)
+        assert [] == problems(self._store)
+        assert of_oracle(self._oracles.resp2) == of_engine(self._store, layout_of(), self._machine.clock_ms)
         if self._slices is not None:
             check_uncleaned(self._machine, self._store, self._applied)
 
@@ -196,7 +195,7 @@ class Pair:
         except (CommandError, EventError) as error:
             return error
         if name.upper() == b"DBSIZE":
-            reply -= due(self._store, NeoKV(0), self._machine.clock_ms)[db]
+            reply -= due(self._store, layout_of(), self._machine.clock_ms)[db]
         return loose.complete(name.upper(), args, reply, lambda args: self._machine.read(name, args, db))
 
     # ------------------------------------------------------------------------------------------------------ the oracle

@@ -7,15 +7,15 @@ from typing import Any
 
 from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.errors import CommandError
-from engine.layouts.neokv import NeoKV
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes, Store
 from engine.tables.system import Home
 from engine.values.replies import Reply
+from tests.layouts import column_families, home_of, layout_of
 
-HOME = Home("topic", 0, 1, "neokv")
-FAMILIES = NeoKV.column_families
+HOME = home_of("topic", 0, 1)
+FAMILIES = column_families()
 NOW_MS = 1_700_000_000_000
 FINGERPRINT = b"the log's mark"
 
@@ -83,7 +83,7 @@ def feed(machine: Machine, records: Sequence[Record], batch: int) -> None:
 
 def records_of(store: Store, partition: int = 0) -> list[tuple[str, bytes, bytes]]:
     """Everything that `dump --raw` shows."""
-    return list(raw_records(store, NeoKV(partition)))
+    return list(raw_records(store, layout_of(partition)))
 
 
 def family(store: Store, name: str) -> dict[bytes, bytes]:

@@ -12,7 +12,6 @@ from engine.apply.machine import Applied, Machine, Record
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.errors import DueLeftError, PartitionStoppedError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
@@ -21,6 +20,7 @@ from engine.tables.system import Home
 from engine.values.replies import pack
 from ingest.events import decode
 from tests.golden.corpus import Log
+from tests.layouts import home_of, layout_of
 
 FINGERPRINT: Final = b"golden"
 """Stands for the log's own mark of its last record."""
@@ -65,7 +65,7 @@ class _Replay:
     """The machine of one partition, and what became of its records so far."""
 
     def __init__(self, home: Home) -> None:
-        self.layout = NeoKV(home.partition)
+        self.layout = layout_of(home.partition)
         self.store: Store = MemoryStore(self.layout.column_families)
         self.machine = Machine(self.store, home)
         self.outcomes = sha256()
@@ -145,7 +145,7 @@ class _Replay:
 
 def replay(log: Log, partition: int) -> Replayed:
     """Replay one partition of a log into an empty store."""
-    one = _Replay(Home(log.topic, partition, log.partitions, NeoKV.name))
+    one = _Replay(home_of(log.topic, partition, log.partitions))
     one.run([decode(each.offset, each.time_ms, each.value) for each in log.records if each.partition == partition])
     return one.result()
 

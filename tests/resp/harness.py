@@ -11,12 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from engine.layouts import LAYOUTS
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import Digest, combine, digest
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
-from engine.tables.system import Home
 from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer, Guard
 from ingest.applying.slices import Slices
@@ -29,12 +26,12 @@ from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver, Observer
 from resp.server import Server
 from resp.settings.startup import RespSettings
+from tests.layouts import column_families, home_of, layout_of
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client
 
 TOPIC: Final = "t"
-LAYOUT: Final = "neokv"
-FAMILIES: Final = NeoKV.column_families
+FAMILIES: Final = column_families()
 PATIENCE_SECONDS: Final = 20.0
 _WAIT_MS_MAX: Final = 20
 
@@ -218,7 +215,7 @@ class Live:
         """Of the state as it is committed."""
         clocks = {partition: owned.committed for partition, owned in self.consumer.partitions.items()}
         return combine(
-            digest(store, LAYOUTS[LAYOUT](partition), at.clock_ms if (at := clocks[partition]) else 0)
+            digest(store, layout_of(partition), at.clock_ms if (at := clocks[partition]) else 0)
             for partition, store in self.stores.items()
         )
 
@@ -232,7 +229,7 @@ class Live:
         await consumer.open()
         await consumer.run_to(ends)
         result = combine(
-            digest(store, LAYOUTS[LAYOUT](partition), consumer.partitions[partition].worker.machine.clock_ms)
+            digest(store, layout_of(partition), consumer.partitions[partition].worker.machine.clock_ms)
             for partition, store in stores.items()
         )
         consumer.close()
@@ -262,7 +259,7 @@ def make_consumer(
     slices = slices or Slices()
     workers = {
         partition: Worker(
-            Home(TOPIC, partition, log.partitions, LAYOUT),
+            home_of(TOPIC, partition, log.partitions),
             log,
             stores.__getitem__,
             dead_letters,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes, Get
 from ingest.applying.slices import Slices
+from tests.layouts import column_families
 
 Wants = Callable[[], bool]
 """Whether to suspend what runs, at an opportunity to do so."""
@@ -22,7 +22,7 @@ class PausingStore(MemoryStore):
     """
 
     def __init__(self, slices: Slices, wants: Wants) -> None:
-        super().__init__(NeoKV.column_families)
+        super().__init__(column_families())
         self._slices = slices
         self.wants = wants
 

@@ -8,7 +8,6 @@ from random import Random
 
 from engine.apply.machine import Machine
 from engine.cleaning.all import Gone, clean_all
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import Digest, combine, digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
@@ -18,6 +17,7 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from tests.consistency import problems
+from tests.layouts import layout_of
 from tests.model import Model
 from tests.simulation.disks import Disk
 from tests.simulation.events import Command, Poison, Stopper
@@ -72,7 +72,7 @@ def _of_end(simulation: Simulation) -> Iterator[str]:
 def _of_contents(simulation: Simulation) -> Iterator[str]:
     """Clock, digest and inner consistency of each partition, at its position."""
     for partition, disk in enumerate(simulation.disks):
-        layout = NeoKV(partition)
+        layout = layout_of(partition)
         position = open_position(disk.live, simulation.home(partition))
         model = model_of(simulation, partition, position.next_offset)
         expected, actual = model.digest(), digest(disk.live, layout, position.clock_ms)
@@ -80,7 +80,7 @@ def _of_contents(simulation: Simulation) -> Iterator[str]:
             yield f"the clock of partition {partition} is {position.clock_ms}, not {model.clock_ms}"
         if expected != actual:
             yield f"the digest of partition {partition} is {actual}, the model's {expected}"
-        for problem in problems(disk.live, layout):
+        for problem in problems(disk.live):
             yield f"partition {partition}: {problem}"
 
 
@@ -136,13 +136,13 @@ async def _replay(simulation: Simulation, random: Random) -> None:
 def _clean_all(simulation: Simulation, partition: int, store: MemoryStore) -> None:
     """Clean up everything: afterwards there is nothing to find, and nothing else has changed."""
     machine = Machine(store, simulation.home(partition))
-    before = digest(store, NeoKV(partition), machine.clock_ms)
+    before = digest(store, layout_of(partition), machine.clock_ms)
     clean_all(machine, store)
-    if before != digest(store, NeoKV(partition), machine.clock_ms):
+    if before != digest(store, layout_of(partition), machine.clock_ms):
         simulation.world.fail(f"a full clean of partition {partition} has changed its digest")
     if clean_all(machine, store) != Gone(0, 0, 0, 0, 0, 0) or next(store.scan(GRAVEYARD_CF, b"", None), None):
         simulation.world.fail(f"a full clean of partition {partition} leaves something to clean")
-    for problem in problems(store, NeoKV(partition)):
+    for problem in problems(store):
         simulation.world.fail(f"partition {partition} after a full clean: {problem}")
 
 
@@ -159,7 +159,7 @@ def _compare(simulation: Simulation, stores: list[MemoryStore], others: list[Mem
 def total(simulation: Simulation) -> Digest:
     """The digest of the whole topic."""
     return combine(
-        digest(disk.live, NeoKV(partition), open_position(disk.live, simulation.home(partition)).clock_ms)
+        digest(disk.live, layout_of(partition), open_position(disk.live, simulation.home(partition)).clock_ms)
         for partition, disk in enumerate(simulation.disks)
     )
 
@@ -181,4 +181,4 @@ def met_of(simulation: Simulation) -> Counter[str]:
 
 
 def _records(store: Store, partition: int) -> list[tuple[str, bytes, bytes]]:
-    return list(raw_records(store, NeoKV(partition)))
+    return list(raw_records(store, layout_of(partition)))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.store import SHARED_CFS, SYSTEM_CF, Changes, Get
 from engine.values.encoding import parse_u64
+from tests.layouts import column_families
 from tests.simulation.world import INJECTED, InjectedError, World
 
-FAMILIES: Final = NeoKV.column_families
+FAMILIES: Final = column_families()
 
 
 class Disk:

@@ -22,6 +22,7 @@ from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.errors import AppendUncertainError, LogUnavailableError
 from ingest.events import encode
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
+from tests.layouts import home_of
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore
 from tests.simulation.events import TICK, Command, Event, Events, Intent, Poison, Stopper
@@ -70,7 +71,7 @@ class Simulation:
 
     def home(self, partition: int) -> Home:
         """What the state of a partition is."""
-        return Home(TOPIC, partition, self.partitions, "neokv")
+        return home_of(TOPIC, partition, self.partitions)
 
     async def run(self, between_lives: Callable[[], None]) -> None:
         """Until all is applied, or something is found; `between_lives` is called while no process lives."""

@@ -6,12 +6,11 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CROSS_SLOT, EventError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import Digest, combine, digest
-from engine.tables.system import Home
 from engine.values.replies import OK
 from engine.values.slots import partition_of, slot
 from tests.engine.harness import NOW_MS, apply, event, new_store, open_machine, records_of, send
+from tests.layouts import home_of, layout_of
 
 PARTITIONS = 4
 BAR, FOO = slot(b"bar"), slot(b"foo")  # 5061 in partition 1, 12182 in partition 2
@@ -21,7 +20,7 @@ WRONG = f"slot {FOO} belongs to partition 2, not 1: wrong partitioner"
 @pytest.fixture
 def machine() -> Machine:
     """Partition 1 of four, empty."""
-    return open_machine(new_store(), Home("topic", 1, PARTITIONS, "neokv"))
+    return open_machine(new_store(), home_of("topic", 1, PARTITIONS))
 
 
 def test_the_examples_lie_where_they_are_said_to() -> None:
@@ -93,9 +92,9 @@ def test_partitions_add_up() -> None:
     for partition, store in enumerate(parts):
         key = [line.encode().split(b" ")[1] for line in lines]
         own = [line for line, name in zip(lines, key, strict=True) if partition_of(slot(name), 4) == partition]
-        send(open_machine(store, Home("topic", partition, PARTITIONS, "neokv")), *own)
-    whole = digest(single, NeoKV(0), NOW_MS + 200)
-    digests = [digest(store, NeoKV(partition), NOW_MS + 200) for partition, store in enumerate(parts)]
+        send(open_machine(store, home_of("topic", partition, PARTITIONS)), *own)
+    whole = digest(single, layout_of(), NOW_MS + 200)
+    digests = [digest(store, layout_of(partition), NOW_MS + 200) for partition, store in enumerate(parts)]
 
     assert 60 == whole.keys
     assert whole == combine(digests)
@@ -105,7 +104,7 @@ def test_partitions_add_up() -> None:
 def test_the_partition_is_in_every_key(machine: Machine) -> None:
     """`region_id` is the partition's number."""
     store = new_store()
-    send(open_machine(store, Home("topic", 1, PARTITIONS, "neokv")), "HSET bar f v")
+    send(open_machine(store, home_of("topic", 1, PARTITIONS)), "HSET bar f v")
 
     assert {1} == {
         int.from_bytes(key[:8], "big") for name, key, _ in records_of(store, 1) if name in {"metadata", "data"}

@@ -8,17 +8,16 @@ import pytest
 
 from engine.apply.machine import Machine, Record
 from engine.errors import CommandError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.proof.walk import live_keys
 from engine.store.memory import MemoryStore
-from engine.tables.system import Home
 from engine.values.replies import OK
 from tests.engine.apply.test_exec import steps
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, send
 from tests.engine.workload import random_records
+from tests.layouts import home_of, layout_of
 
-CLUSTER = Home("topic", 0, 4, "neokv")
+CLUSTER = home_of("topic", 0, 4)
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def messages(reply: Any) -> Any:
 
 def contents(store: MemoryStore, now_ms: int = NOW_MS) -> list[tuple[int, bytes, int, int, list[bytes]]]:
     """All live keys with what they hold."""
-    return [(*key[:4], list(key.content)) for key in live_keys(store, NeoKV(0), now_ms)]
+    return [(*key[:4], list(key.content)) for key in live_keys(store, layout_of(), now_ms)]
 
 
 # ------------------------------------------------------------------ SELECT
@@ -192,7 +191,7 @@ def test_a_swapped_state_is_that_which_was_written_so(seed: int) -> None:
         each.commit(FINGERPRINT)
 
     assert contents(written, direct.clock_ms) == contents(swapped_twice, machine.clock_ms)
-    assert digest(written, NeoKV(0), direct.clock_ms) == digest(swapped_twice, NeoKV(0), machine.clock_ms)
+    assert digest(written, layout_of(), direct.clock_ms) == digest(swapped_twice, layout_of(), machine.clock_ms)
     assert {counted: n for counted, n in direct.key_counts.items() if n} == {
         counted: n for counted, n in machine.key_counts.items() if n
     }

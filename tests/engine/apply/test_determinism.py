@@ -13,13 +13,13 @@ import pytest
 
 from engine.apply.machine import Record
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from tests.consistency import problems
 from tests.engine.harness import FAMILIES, FINGERPRINT, WatchedStore, feed, new_store, open_machine, records_of, shape
 from tests.engine.workload import random_records
+from tests.layouts import layout_of
 
 SEEDS = range(6)
 COUNT = 1500
@@ -27,7 +27,7 @@ COUNT = 1500
 
 def outcome(store: Store, now_ms: int) -> tuple[str, list[tuple[str, bytes, bytes]]]:
     """Digest and raw records of a state."""
-    return str(digest(store, NeoKV(0), now_ms)), records_of(store)
+    return str(digest(store, layout_of(), now_ms)), records_of(store)
 
 
 def replay(records: list[Record], batch: int) -> tuple[str, list[tuple[str, bytes, bytes]]]:
@@ -138,7 +138,7 @@ def test_every_state_keeps_the_rules(seed: int, flushes: bool) -> None:
     records = random_records(seed, COUNT // 2, flushes=flushes)
     for start in range(0, len(records), 25):
         feed(machine, records[start : start + 25], 25)
-        assert [] == problems(store, NeoKV(0))
+        assert [] == problems(store)
 
 
 def test_the_hash_seed_makes_no_difference() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CommandError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.values.replies import OK
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, feed, new_store, open_machine, records_of, send
+from tests.layouts import layout_of
 
 DRAWS: Final = ["SRANDMEMBER s", "SRANDMEMBER s 3", "SRANDMEMBER s -3", "HRANDFIELD h", "ZRANDMEMBER z 2", "SPOP s 2"]
 
@@ -123,7 +123,7 @@ def test_what_is_drawn_does_not_depend_on_who_waits(seed: int) -> None:
     machine.commit(FINGERPRINT)
     feed(open_machine(replayed), records, len(records))
 
-    assert digest(live, NeoKV(0), NOW_MS) == digest(replayed, NeoKV(0), NOW_MS)
+    assert digest(live, layout_of(), NOW_MS) == digest(replayed, layout_of(), NOW_MS)
 
 
 def test_the_commands_of_an_exec_draw_differently(machine: Machine) -> None:

@@ -12,7 +12,6 @@ from engine.cleaning.all import clean_all
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
 from engine.errors import CommandError, DueLeftError, PartitionStoppedError
-from engine.layouts.neokv import NeoKV
 from engine.limits import DEDUP_WINDOW_MS
 from engine.proof.audit.audit import Audit
 from engine.proof.digest import digest
@@ -20,11 +19,12 @@ from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.values.replies import OK
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, apply, event, family, new_store, open_machine, send
+from tests.layouts import layout_of
 
 DAY_MS = DEDUP_WINDOW_MS
 YEARS_MS = 10 * 365 * DAY_MS
 AHEAD_MS = NOW_MS + YEARS_MS
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 
 
 @pytest.fixture

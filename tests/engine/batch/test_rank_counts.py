@@ -12,7 +12,6 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch import rank_counts
 from engine.errors import CorruptionError
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes, Store
@@ -115,7 +114,7 @@ def test_ranks_are_those_of_a_model(monkeypatch: pytest.MonkeyPatch, limits: tup
             questions = [model.question() for _ in range(4)]
             assert [reply for _, reply in questions] == send(machine, *(line for line, _ in questions))
             blocks = max(blocks, *_counts(store))
-        assert [] == problems(store, NeoKV(0))
+        assert [] == problems(store)
         if model.random.random() < 0.1:
             machine = Machine(store, HOME)
 
@@ -200,7 +199,7 @@ def test_every_way_to_make_a_large_set_counts(made: str) -> None:
 
     send(machine, made)
 
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
     assert [700] == send(machine, "ZRANK y m700")
 
 
@@ -214,7 +213,7 @@ def test_counts_die_with_their_set() -> None:
 
     assert [1] == send(machine, "ZRANK z b")
     assert orphans == family(store, "zset_rank")
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 # -------------------------------------------------------------------------------------------------------------- costs
@@ -285,7 +284,7 @@ def test_scattered_removals_join_blocks() -> None:
 
     assert [128] == send(machine, "ZCARD z")
     assert _counts(store)[0] <= 9
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def test_appending_seeks_once() -> None:

@@ -12,7 +12,6 @@ from engine.apply.machine import Machine, Record
 from engine.batch import staging
 from engine.batch.staging import MARK
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.store.rocks import RocksStore
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.tables.system import skip_changes
@@ -132,7 +131,7 @@ def stored(records: list[Record], batch: int) -> list[tuple[str, bytes, bytes]]:
     """The records that are left when `records` were applied in batches of that size."""
     store = new_store()
     feed(open_machine(store), records, batch)
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
     assert {} == staged(store)
     return records_of(store)
 
@@ -261,7 +260,7 @@ def test_a_skipped_record_leaves_nothing_behind() -> None:
 
     assert mark[-8:] in family(store, "metadata")[_metadata_key(store, b"d")]
     assert [b"m%d" % n for n in range(20, 40)] == machine.read(b"SMEMBERS", [b"d"])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
     assert {} == staged(store)
 
 
@@ -298,7 +297,7 @@ def test_reads_between_do_not_forget_what_is_to_be_cleared() -> None:
     machine.commit(FINGERPRINT)
 
     assert {} == staged(store)
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.usefixtures("_eager")
@@ -344,7 +343,7 @@ def test_a_transaction_of_many_copies_is_bounded() -> None:
 
     assert len(store.sizes) > 150
     assert max(store.sizes[1:-1]) < 500
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.slow

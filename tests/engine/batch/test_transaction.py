@@ -6,7 +6,6 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError
-from engine.layouts.neokv import NeoKV
 from engine.model import HASH, ZSET
 from engine.store.memory import MemoryStore
 from engine.tables.graveyard import Grave, pack_grave, parse_grave
@@ -14,8 +13,9 @@ from engine.values.encoding import pack_u64
 from engine.values.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, records_of, send
+from tests.layouts import layout_of
 
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_sorted_set_is_buried_with_its_index(store: MemoryStore, machine: Mach
 
     assert [(ZSET, 2)] == [(grave.type, grave.size) for grave in graves(store)]
     assert (2, 2) == (len(family(store, "data")), len(family(store, "zset_score")))
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
 
 
 def test_a_new_collection_does_not_see_the_old_one(store: MemoryStore, machine: Machine) -> None:
@@ -196,7 +196,7 @@ def test_flushdb_takes_one_database(store: MemoryStore, machine: Machine) -> Non
         assert [0, 15] == databases(store, name)
     assert [0, 15] == databases(store, "expiry", skip=8)
     assert [4, 0, 4] == [machine.read(b"DBSIZE", [], db) for db in (0, 1, 15)]
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
 
 
 def test_flushall_takes_all_databases(store: MemoryStore, machine: Machine) -> None:
@@ -228,7 +228,7 @@ def test_a_flush_in_the_middle_of_a_batch(store: MemoryStore, machine: Machine, 
     assert [b"m2"] == machine.read(b"ZRANGE", [b"z", b"0", b"-1"], 1)
     assert 3 == machine.read(b"DBSIZE", [], 1)
     assert (0 if flush == "FLUSHALL" else 5) == machine.read(b"DBSIZE", [], 0)
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
     assert pack_u64(NOW_MS + 100) + record_key(b"a", 1) in family(store, "expiry")
 
 

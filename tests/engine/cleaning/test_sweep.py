@@ -10,7 +10,6 @@ from engine.apply.machine import Machine
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.model import HASH
 from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, Changes
@@ -20,8 +19,9 @@ from engine.values.replies import NIL_ARRAY, OK
 from engine.values.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new_store, open_machine, send
+from tests.layouts import layout_of
 
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 NOTHING = Swept([], [], more=False, due_ms=0)
 
 
@@ -183,7 +183,7 @@ def test_a_store_that_is_busy_is_asked_again(machine: Machine, store: CountingSt
         sweeper.expire(9)
     assert machine.is_settled
     assert Swept([(0, b"k")], [(0, b"h", 1)], more=False, due_ms=0) == sweeper.expire(9)
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
 
 
 def test_a_key_that_comes_back_is_a_new_one(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
@@ -278,12 +278,12 @@ def test_nothing_due_comes_behind_the_walk(machine: Machine, store: CountingStor
         *(f"HDEL {seventh} c", f"PEXPIRE {sixth} 90"),
         at_ms=NOW_MS + 5,
     )
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
     all_of(sweeper, 1)
     tick(machine, 7)
     all_of(sweeper, 1)
 
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
     assert all(entry > pack_u64(NOW_MS + 7) for entry in family(store, EXPIRY_CF))
     assert [[b"a"]] == send(machine, f"HKEYS {order[0]}", at_ms=NOW_MS + 7)
 
@@ -378,4 +378,4 @@ def test_fields_that_die_at_one_moment_are_walked_once(cached_keys_max: int) -> 
     tick(machine, 200)
 
     assert [(0, b"h", 1)] == sweeper.expire(10).fields
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)

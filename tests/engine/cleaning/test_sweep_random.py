@@ -12,13 +12,13 @@ from engine.apply.machine import Machine, Record
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
 from engine.errors import CommandError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, Store
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, apply, family, new_store, open_machine, records_of, send, shape
 from tests.engine.workload import FIELDS, KEYS, random_records
+from tests.layouts import column_families, layout_of
 
 READS: list[Callable[[bytes], tuple[bytes, list[bytes]]]] = [
     lambda name: (b"DUMP", [name]),
@@ -70,7 +70,7 @@ def history(seed: int, count: int) -> list[Record]:
 
 def store_of(seed: int, tmp_path: Path) -> Store:
     """An empty store: of some seeds on the disk."""
-    return RocksStore(tmp_path / "0", NeoKV.column_families) if seed % 3 == 0 else new_store()
+    return RocksStore(tmp_path / "0", column_families()) if seed % 3 == 0 else new_store()
 
 
 def asked(machine: Machine, name: bytes) -> list[object]:
@@ -123,8 +123,8 @@ def test_when_a_state_is_swept_makes_no_difference(seed: int, tmp_path: Path) ->
             name = random.choice(KEYS)
             assert asked(left, name) == asked(swept, name)
             if at % 10 == 0:
-                assert [] == problems(store, NeoKV(0))
-                assert digest(left_store, NeoKV(0), left.clock_ms) == digest(store, NeoKV(0), swept.clock_ms)
+                assert [] == problems(store)
+                assert digest(left_store, layout_of(), left.clock_ms) == digest(store, layout_of(), swept.clock_ms)
     for machine, its in ((left, left_store), (swept, store)):
         machine.commit(FINGERPRINT)
         clean(machine, its)

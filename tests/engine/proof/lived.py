@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts.neokv import NeoKV
 from engine.model import Metadata
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF, Changes, Store
 from engine.values.slots import slot
 from tests.engine.harness import NOW_MS, apply, event, family, new_store, open_machine, send
+from tests.layouts import layout_of
 
-LAYOUT: Final = NeoKV(0)
+LAYOUT: Final = layout_of()
 DATA: Final = LAYOUT.data_cf
 SCORES: Final = LAYOUT.score_cf
 RANKS: Final = LAYOUT.rank_cf

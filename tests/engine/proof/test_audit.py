@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.model import Metadata
 from engine.proof.audit import KINDS, Audit, Violation, walk
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store
@@ -18,6 +17,7 @@ from tests.engine.harness import FAMILIES, HOME, NOW_MS, family, feed, new_store
 from tests.engine.proof.damage import PLANTS, one_version
 from tests.engine.proof.lived import DATA, LAYOUT, METADATA, SESSIONS, grave_of, key_of, lived, put
 from tests.engine.workload import random_records
+from tests.layouts import layout_of
 
 
 def audit(store: Store, home: Home = HOME) -> list[Violation]:
@@ -95,7 +95,7 @@ def test_a_clustered_partition_has_its_own_keys_alone() -> None:
     machine = open_machine(store, home)
     send(machine, f"SET {own.decode()} 1")
     assert [] == audit(store, home)
-    layout = NeoKV(1)
+    layout = layout_of(1)
     value = layout.pack_metadata(Metadata(1, 0))
     put(store, METADATA, (layout.metadata_key(0, slot(foreign), foreign), value))
     put(store, METADATA, (layout.metadata_key(1, slot(own), own), value))
@@ -121,7 +121,7 @@ def test_random_workloads_leave_nothing_to_report(seed: int) -> None:
     store = new_store()
     feed(open_machine(store), random_records(seed, 800), 9)
 
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize("held_bytes", [1, 200, 10_000, 1_000_000])

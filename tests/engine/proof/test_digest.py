@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.layouts.neokv import NeoKV
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest, digest_of_items, key_digest, running_digest
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
 from tests.engine.harness import NOW_MS, new_store, open_machine, send
+from tests.layouts import layout_of
 
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 
 
 def state(*lines: str, db: int = 0) -> MemoryStore:

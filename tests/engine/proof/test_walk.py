@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CorruptionError
-from engine.layouts.neokv import NeoKV
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.walk import live_keys, raw_records
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes, Store
 from engine.values.encoding import pack_score
 from tests.engine.harness import FAMILIES, NOW_MS, new_store, open_machine, send
+from tests.layouts import layout_of
 
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 
 
 def contents(store: Store, now_ms: int) -> list[tuple[int, bytes, int, int, list[bytes]]]:
@@ -110,7 +110,7 @@ def test_content_may_be_walked_late() -> None:
         (LAYOUT.metadata_key(0, 1, b"a"), b"\x83" + bytes(39)),
         (LAYOUT.metadata_key(0, 1, b"a")[:-2], b"\x81" + bytes(8)),
         (LAYOUT.metadata_key(0, 1, b"a") + b"x", b"\x81" + bytes(8)),
-        (NeoKV(1).metadata_key(0, 1, b"a"), b"\x81" + bytes(8)),
+        (layout_of(1).metadata_key(0, 1, b"a"), b"\x81" + bytes(8)),
     ],
     ids=["empty", "reserved type", "narrow", "cut", "cut list", "cut key", "long key", "other partition"],
 )

@@ -14,7 +14,8 @@ import pytest
 from engine.errors import CorruptionError, StoreBusyError
 from engine.store.rocks import RocksStore, SharedMemory, database_options
 from engine.store.store import EXPIRY_CF, Changes
-from tests.engine.harness import FAMILIES, family
+from tests.engine.harness import family
+from tests.engine.store.families import FAMILIES
 
 RECORDS = {b"%05d" % n: b"value of %d, " % n * 8 for n in range(2000)}
 

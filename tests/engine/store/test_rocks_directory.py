@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CorruptionError
-from engine.layouts.neokv import NeoKV
 from engine.store.directory import same_database
 from engine.store.failures import open_error
 from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
-from engine.tables.system import Home, open_position, write_home
+from engine.tables.system import open_position, write_home
+from tests.engine.store.families import FAMILIES
+from tests.layouts import home_of
 
-FAMILIES = NeoKV.column_families
 REBUILD = "rebuild it with `slotlog replay`"
 
 pytestmark = pytest.mark.damaging
@@ -149,7 +149,7 @@ def test_a_database_is_known_again(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [b"count/x/2", b"skip/", b"database/x"])
 def test_system_records_that_are_none_are_damage(name: bytes, path: Path) -> None:
     """A state whose own records cannot be read is damaged: no exception of Python's comes out of its opening."""
-    home = Home("topic", 0, 1, "neokv")
+    home = home_of("topic", 0, 1)
     store = RocksStore(path, FAMILIES)
     changes = Changes()
     write_home(changes, home)

@@ -17,13 +17,14 @@ from stamina import retry_context
 from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.errors import CorruptionError, StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.store import rocks
 from engine.store.failures import damaged
 from engine.store.rocks import RocksStore, SharedMemory, database_options
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, Changes
 from engine.tables.compaction_notes import DeletedRange, delete_range
-from tests.engine.harness import FAMILIES, HOME, NOW_MS, family
+from tests.engine.harness import HOME, NOW_MS, family
+from tests.engine.store.families import FAMILIES
+from tests.layouts import column_families
 
 WAIT_SECONDS = 30.0
 MIB = 1024 * 1024
@@ -108,7 +109,7 @@ def make_large(machine: Machine, command: str) -> None:
 @pytest.mark.parametrize("command", [*COLLECTIONS, "SETRANGE"])
 def test_a_large_collection_gives_its_room_back(tmp_path: Path, command: str) -> None:
     """After DEL, reclaim and compaction, tables and logs are within 10 % of those of a store that never had it."""
-    stores = [RocksStore(tmp_path / name, FAMILIES) for name in ("with", "without")]
+    stores = [RocksStore(tmp_path / name, column_families()) for name in ("with", "without")]
     machines = [Machine(store, HOME) for store in stores]
     for store, machine in zip(stores, machines, strict=True):
         fill(machine)
@@ -136,7 +137,7 @@ def test_a_large_collection_gives_its_room_back(tmp_path: Path, command: str) ->
 
 def test_a_flush_gives_the_room_of_the_expiry_index_back(path: Path) -> None:
     """With FLUSHALL the entries go as a range, which is compacted like those of the keys."""
-    store = RocksStore(path, FAMILIES)
+    store = RocksStore(path, column_families())
     machine = Machine(store, HOME)
     for first in range(0, 10_000, 1000):
         run(machine, *([b"SET", b"key:%d" % n, b"", b"PX", b"%d" % (n + 99)] for n in range(first, first + 1000)))
@@ -319,7 +320,7 @@ def test_a_write_after_a_failed_compaction_names_the_damage(path: Path) -> None:
     store = RocksStore(path, FAMILIES)
     for number in range(2):
         changes = Changes()
-        changes.of(NeoKV.data_cf).update({b"%06d" % n: b"%d" % number * 100 for n in range(number, 5000, 2)})
+        changes.of("data").update({b"%06d" % n: b"%d" % number * 100 for n in range(number, 5000, 2)})
         store.write(changes)
         store.flush_all()
     for table in path.glob("*.sst"):
@@ -328,7 +329,7 @@ def test_a_write_after_a_failed_compaction_names_the_damage(path: Path) -> None:
             content[5000] ^= 0xFF
             table.write_bytes(content)
     with suppress(Exception):
-        store._families[NeoKV.data_cf].compact_range(None, None)
+        store._families["data"].compact_range(None, None)
 
     assert wait_for(lambda: store.number_of("background-errors"))
     with pytest.raises(CorruptionError, match="rebuild it with `slotlog replay`"):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import SHARED_CFS, Changes, Store
-from tests.engine.harness import FAMILIES, family, new_store
+from tests.engine.harness import family
+from tests.engine.store.families import FAMILIES
 
 Opener = Callable[[], Store]
 
@@ -21,7 +22,7 @@ Opener = Callable[[], Store]
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     """A function that opens one and the same store, which must be closed before it is opened again."""
     if request.param == "memory":
-        store = new_store()
+        store = MemoryStore(FAMILIES)
         return lambda: store
     return lambda: RocksStore(tmp_path / "0", FAMILIES)
 

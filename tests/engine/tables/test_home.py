@@ -12,6 +12,7 @@ from engine.store.store import Changes
 from engine.tables.system import Home, Position, open_position, read_home, skip_changes
 from engine.values.encoding import pack_u64
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store, open_machine, send
+from tests.layouts import home_of, layout_name
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_an_empty_store_has_no_home() -> None:
 
     assert read_home(store) is None
     assert Position() == open_position(store, HOME)
-    assert Position() == open_position(store, Home("other", 3, 8, "neokv"))
+    assert Position() == open_position(store, home_of("other", 3, 8))
 
 
 def test_the_first_commit_says_whose_state_it_is(store: MemoryStore) -> None:
@@ -53,7 +54,7 @@ def test_the_first_commit_says_whose_state_it_is(store: MemoryStore) -> None:
         (replace(HOME, topic="other"), "its topic is topic, not other"),
         (replace(HOME, partition=1), "it is of partition 0, not 1"),
         (replace(HOME, partitions=2), "its topic has 1 partitions, not 2"),
-        (replace(HOME, layout="kvrocks"), "its layout is neokv, not kvrocks"),
+        (replace(HOME, layout="kvrocks"), f"its layout is {layout_name()}, not kvrocks"),
     ],
     ids=["topic", "partition", "partitions", "layout"],
 )

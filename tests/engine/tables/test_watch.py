@@ -16,6 +16,7 @@ from engine.tables.system import Home
 from engine.values.replies import NIL_ARRAY, OK
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, apply, family, new_store, open_machine, records_of
 from tests.engine.workload import KEYS, random_records
+from tests.layouts import home_of
 
 ANN, BOB = b"ann".ljust(16), b"\xff" * 16
 
@@ -255,7 +256,7 @@ def test_watch_is_no_part_of_a_transaction(clients: Clients) -> None:
 
 def test_in_cluster_mode_the_watched_keys_have_one_slot() -> None:
     """WATCH obeys slots as every command does; UNWATCH acts on the partition that it is in, also in a transaction."""
-    clients = Clients(new_store(), Home("topic", 0, 4, "neokv"))
+    clients = Clients(new_store(), home_of("topic", 0, 4))
 
     assert "CROSSSLOT Keys in request don't hash to the same slot" == clients.say("WATCH {a}1 {b}1", ANN)
     assert "wrong partitioner" in clients.say("WATCH foo", ANN)

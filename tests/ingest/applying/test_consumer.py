@@ -10,10 +10,8 @@ from time import monotonic
 import pytest
 
 from engine.apply.machine import Applied
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from engine.tables.system import Home
 from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
@@ -24,8 +22,9 @@ from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.embedded.reader import EmbeddedReader
 from ingest.log.log import LogRecord
 from ingest.reporting.observer import Condition, NullObserver
+from tests.layouts import column_families, home_of
 
-FAMILIES = NeoKV.column_families
+FAMILIES = column_families()
 PARTITIONS = 2
 _PATIENCE_SECONDS = 20.0
 
@@ -94,9 +93,7 @@ class Running:
     ) -> None:
         self.stores = {partition: Store(FAMILIES) for partition in range(PARTITIONS)}
         workers = {
-            partition: Worker(
-                Home("topic", partition, PARTITIONS, "neokv"), log, self.stores.__getitem__, None, observer
-            )
+            partition: Worker(home_of("topic", partition, PARTITIONS), log, self.stores.__getitem__, None, observer)
             for partition in self.stores
         }
         self.consumer = Consumer(log, workers, observer, guard, identity_seconds=identity_seconds)

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvariantError, PartitionStoppedError
-from engine.layouts.neokv import NeoKV
 from engine.store.rocks import RocksStore
-from engine.tables.system import Home
 from ingest.applying.worker import Worker
 from ingest.events import encode
 from ingest.log import Entry
@@ -18,6 +16,7 @@ from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import LogRecord
 from ingest.reporting.observer import NullObserver
 from tests.faulty import POISON, REASON, plant_bug
+from tests.layouts import column_families, home_of
 
 STOPS_AT = 3
 
@@ -37,9 +36,9 @@ async def log(tmp_path: Path) -> AsyncIterator[EmbeddedLog]:
 @pytest.fixture
 def worker(log: EmbeddedLog, tmp_path: Path) -> Worker:
     """A worker of that log with a store on disk, open."""
-    home = Home("t", 0, 1, NeoKV.name)
+    home = home_of("t", 0, 1)
     path = tmp_path / "state"
-    worker = Worker(home, log, lambda _: RocksStore(path, NeoKV.column_families), None, NullObserver())
+    worker = Worker(home, log, lambda _: RocksStore(path, column_families()), None, NullObserver())
     worker.open()
     return worker
 

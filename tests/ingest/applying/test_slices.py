@@ -16,11 +16,11 @@ from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
-from engine.tables.system import Home
 from ingest.applying.fiber import AbandonedError
 from ingest.applying.gate import Gate
 from ingest.applying.slices import Slices
-from tests.resp.harness import FAMILIES, LAYOUT, PATIENCE_SECONDS, until
+from tests.layouts import home_of
+from tests.resp.harness import FAMILIES, PATIENCE_SECONDS, until
 
 OFF: Final = (0.0, 0.0)
 MEMBERS: Final = [b"a", b"b", b"c"]
@@ -49,7 +49,7 @@ class Place:
     def __init__(self) -> None:
         self.slices = Slices()
         self.store = Stepping(self.slices)
-        self.machine = Machine(self.store, Home("topic", 0, 1, LAYOUT))
+        self.machine = Machine(self.store, home_of())
         self.machine.apply([(0, 1, b"SADD", [b"s", *MEMBERS], 0, None, None)], 0)
         self.machine.commit(None)
         self.gate = Gate(self.slices)

@@ -8,15 +8,15 @@ import pytest
 
 from engine.apply.records import Applied
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from engine.tables.system import Home, Position
+from engine.tables.system import Position
 from ingest.applying.worker import Worker
 from ingest.events import encode
 from ingest.log import Entry
 from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
+from tests.layouts import column_families, home_of
 
 
 class BusyOnce(MemoryStore):
@@ -34,9 +34,9 @@ class BusyOnce(MemoryStore):
 
 async def test_a_gap_that_cannot_be_written_is_not_passed(tmp_path: Path) -> None:
     """Offsets without a record, whose end could not be committed, are still to come: nothing is left uncommitted."""
-    store = BusyOnce(NeoKV.column_families)
+    store = BusyOnce(column_families())
     log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
-    worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, NullObserver())
+    worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, NullObserver())
     worker.open()
 
     with pytest.raises(StoreBusyError):
@@ -68,8 +68,8 @@ async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
     await log.start()
     await log.append([Entry(0, None, encode("SET", [f"k{n}", "v" * 200])) for n in range(3)])
     told = Told()
-    store = MemoryStore(NeoKV.column_families)
-    worker = told.worker = Worker(Home("t", 0, 1, NeoKV.name), log, lambda _: store, None, told)
+    store = MemoryStore(column_families())
+    worker = told.worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, told)
     worker.open()
     records = (await log.reader({0: 0}).fetch(1000, 10))[0]
     await worker.apply(records, 0, 3)

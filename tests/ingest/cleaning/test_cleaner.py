@@ -12,12 +12,10 @@ import pytest
 
 from engine.cleaning.sweep import Swept
 from engine.errors import StoreBusyError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes
-from engine.tables.system import Home
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
@@ -26,8 +24,9 @@ from ingest.log import Entry, Log
 from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.log.log import LogRecord
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
+from tests.layouts import column_families, home_of, layout_of
 
-FAMILIES: Final = NeoKV.column_families
+FAMILIES: Final = column_families()
 SLICE_SECONDS: Final = 0.01
 LONG_SECONDS: Final = 1000.0
 
@@ -92,7 +91,7 @@ class Running:
     def __init__(self, log: Log, store: Store | RocksStore, settings: CleaningSettings) -> None:
         self.log = log
         self.heard = Heard()
-        worker = Worker(Home(log.topic, 0, 1, "neokv"), log, lambda _: store, None, self.heard)
+        worker = Worker(home_of(log.topic, 0, 1), log, lambda _: store, None, self.heard)
         self.consumer = Consumer(log, {0: worker}, self.heard)
         self.owned = self.consumer.partitions[0]
         self.cleaner = Cleaner(log, self.consumer.partitions, self.heard, self.consumer.set_aside, settings)
@@ -182,7 +181,7 @@ async def test_everything_goes(tmp_path: Path) -> None:
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v PX 100000", time_ms=2000)
         store, machine = one.owned.worker.store, one.owned.worker.machine
-        before = digest(store, NeoKV(0), machine.clock_ms)
+        before = digest(store, layout_of(), machine.clock_ms)
         one.clean()
 
         assert (25, 3) == (one.heard.total("keys"), one.heard.total("fields"))
@@ -192,7 +191,7 @@ async def test_everything_goes(tmp_path: Path) -> None:
             key for swept in one.swept for key in swept.keys
         )
         assert all(len(swept.keys) <= 7 for swept in one.swept)
-        assert before == digest(store, NeoKV(0), machine.clock_ms)
+        assert before == digest(store, layout_of(), machine.clock_ms)
 
 
 async def test_an_idle_partition_costs_nothing(tmp_path: Path) -> None:
@@ -266,7 +265,7 @@ async def test_a_failed_write_sets_the_partition_aside(tmp_path: Path, after_wri
     async with running(tmp_path, store=store) as one:
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v", time_ms=2000)
-        before = digest(store, NeoKV(0), 2000)
+        before = digest(store, layout_of(), 2000)
         store.fails_after_write, store.failures = after_write, [OSError("disk failed")]
         one.clean()
         closed, condition = store.closed, one.owned.condition
@@ -278,9 +277,9 @@ async def test_a_failed_write_sets_the_partition_aside(tmp_path: Path, after_wri
         assert (1, Condition.STOPPED) == (closed, condition)
         assert (Condition.STOPPED, "cleaning failed: OSError: disk failed") in one.heard.conditions
         assert (0, 0) == (one.records(EXPIRY_CF), one.records(GRAVEYARD_CF))
-        assert digest(store, NeoKV(0), 2000) != before
+        assert digest(store, layout_of(), 2000) != before
         await one.apply("DEL k1", time_ms=2000)
-        assert digest(store, NeoKV(0), 2000) == before
+        assert digest(store, layout_of(), 2000) == before
 
 
 async def test_a_partition_set_aside_during_a_fetch(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import structlog
 
-from engine.layouts.neokv import NeoKV
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes
 from ops.serving.rocksdb_log import RocksdbLogs
@@ -19,10 +18,10 @@ INFO = "2026/11/22-02:32:49.683841 140425044035264 [db/flush_job.cc:1] [data] [J
 
 def test_a_damaged_block_that_a_compaction_meets_is_said(tmp_path: Path) -> None:
     """One flipped byte in a table: RocksDB counts it and says why in its LOG; the service says it, once."""
-    store = RocksStore(tmp_path, NeoKV.column_families)
+    store = RocksStore(tmp_path, ("data",))
     for number in range(2):
         changes = Changes()
-        changes.of(NeoKV.data_cf).update({b"%06d" % n: b"%d" % number * 100 for n in range(number, 5000, 2)})
+        changes.of("data").update({b"%06d" % n: b"%d" % number * 100 for n in range(number, 5000, 2)})
         store.write(changes)
         store.flush_all()
     for table in tmp_path.glob("*.sst"):
@@ -33,7 +32,7 @@ def test_a_damaged_block_that_a_compaction_meets_is_said(tmp_path: Path) -> None
     logs = RocksdbLogs({3: tmp_path})
     with structlog.testing.capture_logs() as before:
         logs.look()
-    store._families[NeoKV.data_cf].compact_range(None, None)
+    store._families["data"].compact_range(None, None)
     with structlog.testing.capture_logs() as said:
         logs.look()
     with structlog.testing.capture_logs() as again:

@@ -21,9 +21,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
-from engine.tables.system import Home
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.log import open_log
@@ -33,6 +31,7 @@ from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.tracing import Spans
 from tests.faults.service import ServiceProcess
+from tests.layouts import column_families, home_of
 from tests.ops.verbs import succeed, wait_for_offset, write_lines
 
 CANARY = "canary-5f1c"
@@ -50,10 +49,8 @@ async def send_and_apply(bootstrap: str, sending: TracerProvider, applying: Trac
     topic = f"traced-{uuid4().hex}"
     log = open_log(f"kafka://{bootstrap}", topic=topic, partitions=1)
     await log.start()
-    store = MemoryStore(NeoKV.column_families)
-    worker = Worker(
-        Home(topic, 0, 1, "neokv"), log, lambda _: store, None, NullObserver(), tracing=Tracing(topic, applying)
-    )
+    store = MemoryStore(column_families())
+    worker = Worker(home_of(topic, 0, 1), log, lambda _: store, None, NullObserver(), tracing=Tracing(topic, applying))
     consumer = Consumer(log, {0: worker}, NullObserver())
     try:
         with trace.get_tracer("shop", tracer_provider=sending).start_as_current_span("order"):

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
 from engine.values.encoding import pack_u64
 from engine.values.slots import slot
 from ops import progress
 from tests.faults.service import ServiceProcess
+from tests.layouts import layout_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 
 PARTITIONS = 2
 KEYS = 3000
-LAYOUT = NeoKV(1)
+LAYOUT = layout_of(1)
 FOREIGN = next(b"%d" % number for number in range(99) if slot(b"%d" % number) < 8192)
 
 EVENTS = 20_000

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine.batch.cursors import DIGEST_BITS
-from engine.layouts.neokv import NeoKV
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF
 from engine.values.slots import partition_of, slot
 from ops.state.directories import partition_path
+from tests.layouts import column_families
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
 from tests.ops.state.test_set_aside import asked
@@ -40,7 +40,7 @@ async def filled(tmp_path: Path, partitions: int) -> list[bytes]:
         await asked(it, *((b"SET", key, key * 4, b"PX", b"86400000") for key in keys))
         await asked(it, (b"SET", tag_of(0, partitions), b"well"))
     path = partition_path(tmp_path / "data", partitions - 1)
-    store = RocksStore(path, NeoKV.column_families)
+    store = RocksStore(path, column_families())
     for name in ("metadata", EXPIRY_CF):
         assert any(store.scan(name, b"", None))
     store.flush_all()

@@ -19,13 +19,11 @@ from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS
 from engine.errors import CommandError, EventError
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
-from engine.tables.system import Home
 from engine.values.replies import NIL_ARRAY, pack
 from ingest.events import decode, encode
 from ingest.log.embedded.embedded_log import EmbeddedLog
@@ -35,6 +33,7 @@ from tests.differential.cleaning import Slices
 from tests.differential.strategy import NOT_DRAWN, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS
 from tests.faults.service import ServiceProcess
+from tests.layouts import column_families, home_of, layout_of
 from tests.ops.verbs import succeed, wait_for_offset
 
 SEED: Final = 5
@@ -56,8 +55,8 @@ _EMPTYING: Final = {b"FLUSHALL": (0,), b"FLUSHDB": (0, ROUNDS // 2)}
 NOTHING_TO_SEE: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
 """Writes whose work is not in the content of a key: that they succeed must do."""
 
-LAYOUT: Final = NeoKV(0)
-HOME: Final = Home("slotlog", 0, 1, NeoKV.name)
+LAYOUT: Final = layout_of()
+HOME: Final = home_of("slotlog", 0, 1)
 
 
 class Author:
@@ -74,7 +73,7 @@ class Author:
         self.moved: Counter[bytes] = Counter()
         self.done: Counter[bytes] = Counter()
         self.random = Random(SEED)
-        self.store = MemoryStore(NeoKV.column_families)
+        self.store = MemoryStore(column_families())
         self.machine = Machine(self.store, HOME, verify=True)
         self._now_ms = START_MS
 

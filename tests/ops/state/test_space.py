@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.model import SET, Metadata
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
@@ -22,6 +21,7 @@ from engine.values.slots import slot
 from ops import progress
 from ops.state.space_keys import CANDIDATE_RECORDS_MAX, Keys, KeyWalk, Options
 from tests.faults.service import ServiceProcess
+from tests.layouts import column_families, layout_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 
 PARTITIONS: Final = 2
@@ -102,7 +102,7 @@ def test_room_on_disk(tmp_path: Path) -> None:
     tables = sum(path.stat().st_size for path in (data / "0").glob("*.sst"))
 
     assert tables == sum(family["bytes"] for family in families.values()) == total["bytes"] - total["wal_bytes"]
-    assert {*NeoKV.column_families, "system", "expiry", "graveyard", "dedup", "local"} == families.keys()
+    assert {*column_families(), "system", "expiry", "graveyard", "dedup", "local"} == families.keys()
     assert families["data"]["live_bytes_estimate"] > 0
     assert (USERS, 0) == (families["metadata"]["records_estimate"], total["reclaimable_bytes_estimate"])
 
@@ -160,7 +160,7 @@ def test_a_sample_stands_for_all(tmp_path: Path) -> None:
 
 def test_records_of_a_large_key_are_counted_up_to_a_bound() -> None:
     """Behind the bound of records each is put at the mean of those before."""
-    layout, size = NeoKV(0), CANDIDATE_RECORDS_MAX + 5000
+    layout, size = layout_of(), CANDIDATE_RECORDS_MAX + 5000
     key = layout.metadata_key(0, slot(b"e"), b"e")
     store, changes = MemoryStore(layout.column_families), Changes()
     changes.of(layout.metadata_cf)[key] = layout.pack_metadata(Metadata(SET, 0, 1, size))
@@ -244,7 +244,7 @@ def test_one_damaged_partition_of_several(verb: str, tmp_path: Path) -> None:
 def test_a_state_without_a_position(tmp_path: Path) -> None:
     """A state that cannot say where it stands is a damaged one."""
     data = replayed(tmp_path, [user(1)])
-    with closing(RocksStore(data / "0", NeoKV.column_families)) as store:
+    with closing(RocksStore(data / "0", column_families())) as store:
         changes = Changes()
         changes.of(SYSTEM_CF)[b"clock_ms"] = None
         store.write(changes)

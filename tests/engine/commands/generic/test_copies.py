@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from tests.consistency import problems
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
@@ -36,7 +35,7 @@ def test_contents_and_expiry_are_taken_along(make: str, committed: bool) -> None
     assert expected == machine.read(name.encode(), [b"other", *args[1:]])
     assert (4102444800000, 0) == tuple(send(machine, "PEXPIRETIME other", "EXISTS k"))
     assert 1 == len(family(store, EXPIRY_CF))
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize("make", CONTENTS)
@@ -48,7 +47,7 @@ def test_a_copy_is_its_own_key(make: str) -> None:
 
     name, args, expected = CONTENTS[make]
     assert expected == machine.read(name.encode(), [b"c", *args[1:]])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize("make", CONTENTS)
@@ -62,7 +61,7 @@ def test_a_key_is_moved_to_another_database(make: str) -> None:
     assert expected == machine.read(name.encode(), args, 3)
     assert [b"OK"] == send(machine, "SET later 1")
     assert 1 == machine.read(b"EXISTS", [b"later"], 0)
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def test_a_transaction_goes_on_in_its_database() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import DUMP_UNSUPPORTED, EXEC_TOO_LARGE, RESTORE_TOO_LARGE, STRING_TOO_LONG, CommandError
-from engine.layouts.neokv import NeoKV
 from engine.limits import ARGUMENTS_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.store.store import GRAVEYARD_CF
@@ -18,6 +17,7 @@ from engine.values.rdb.encode import encode, pack_length, seal
 from tests.consistency import problems
 from tests.differential.contents import of_engine
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, family, new_store, open_machine, send
+from tests.layouts import layout_of
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 
 FAR_MS: Final = 4_102_444_800_000
@@ -56,7 +56,7 @@ def test_what_was_restored_is_dumped_again(kind: str, replaced: str) -> None:
     assert b"OK" == run(machine, b"RESTORE", b"k", b"5000", payload, b"REPLACE")
     assert payload == machine.read(b"DUMP", [b"k"])
     assert NOW_MS + 5000 == machine.read(b"PEXPIRETIME", [b"k"])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
     assert int(bool(replaced) and not replaced.startswith("SET")) == len(family(store, GRAVEYARD_CF))
 
 
@@ -115,8 +115,8 @@ def test_a_time_that_has_come_takes_the_old_key_away() -> None:
     due = b"%d" % NOW_MS
     assert "ERR Bad data format" == run(machine, b"RESTORE", b"k", due, seal([b"\x63"], 9), b"ABSTTL", b"REPLACE")
     assert b"OK" == run(machine, b"RESTORE", b"k", due, PAYLOAD, b"ABSTTL", b"REPLACE")
-    assert {} == of_engine(store, NeoKV(0), NOW_MS).keys
-    assert [] == problems(store, NeoKV(0))
+    assert {} == of_engine(store, layout_of(), NOW_MS).keys
+    assert [] == problems(store)
 
 
 def test_fields_that_are_due_are_left_out() -> None:

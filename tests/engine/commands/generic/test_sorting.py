@@ -10,11 +10,11 @@ import pytest
 from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import foreign_pattern
-from engine.tables.system import Home
 from engine.values.slots import pattern_slot, slot
 from tests.differential.wire import RESP2, wire
 from tests.engine.commands.watched import WatchedStore
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, new_store, open_machine, send
+from tests.layouts import home_of
 from tests.real.oracle import Connection, Oracle
 
 FILL = (
@@ -197,7 +197,7 @@ BAR = slot(b"bar")  # in partition 1 of 4
 @pytest.fixture
 def clustered() -> Machine:
     """Partition 1 of four, with a list."""
-    machine = open_machine(new_store(), Home("topic", 1, 4, "neokv"))
+    machine = open_machine(new_store(), home_of("topic", 1, 4))
     send(machine, "RPUSH bar 3 1")
     return machine
 

@@ -12,13 +12,12 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CROSS_SLOT, NO_SUCH_MEMBER
-from engine.layouts.neokv import NeoKV
 from engine.store.memory import MemoryStore
-from engine.tables.system import Home
 from engine.values.slots import partition_of, slot
 from tests.consistency import problems
 from tests.differential.wire import RESP2, wire
 from tests.engine.harness import FAMILIES, FINGERPRINT, NOW_MS, apply, new_store, open_machine, send
+from tests.layouts import home_of, layout_of
 from tests.real.oracle import Connection, ErrorReply
 
 MEMBERS = [b"m%d" % n for n in range(40)]
@@ -37,7 +36,7 @@ class _CountingStore(MemoryStore):
     ) -> Iterator[tuple[bytes, bytes]]:
         """The records of the range, those of scores counted."""
         for record in super().scan(column_family, start, end, reverse=reverse):
-            self.scanned += column_family == NeoKV.score_cf
+            self.scanned += column_family == layout_of().score_cf
             yield record
 
 
@@ -238,7 +237,7 @@ def test_the_source_may_be_the_destination(command: str) -> None:
 
     assert [1] == send(machine, command)
     assert [b"p"] == machine.read(b"ZRANGE", [b"k", b"0", b"-1"])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize("source", ["k", "none"])
@@ -254,7 +253,7 @@ def test_a_search_that_finds_nothing_deletes_the_destination(source: str) -> Non
 def test_the_destination_in_an_option_is_a_key() -> None:
     """On a topic of several partitions it has to be in the slot of the source."""
     partition = partition_of(slot(b"k"), 4)
-    machine = open_machine(new_store(), Home("topic", partition, 4, "neokv"))
+    machine = open_machine(new_store(), home_of("topic", partition, 4))
     send(machine, "GEOADD k 13 38 p")
 
     assert [CROSS_SLOT, 1] == send(

@@ -9,13 +9,13 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.field_expiry import remove_due
-from engine.layouts.neokv import NeoKV
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, feed, new_store, open_machine, send, shape
+from tests.layouts import layout_of
 
 # Partition 0, database 0, slot 0x2dae, a name of one byte, "h"; then the version of a key made at NOW_MS.
 KEY = bytes.fromhex("0000000000000000 0000000000000000 2dae 00000001 68")
@@ -31,7 +31,7 @@ def metadata(*, size: int, timed: int, soonest_ms: int, expire_ms: int = 0, own_
 
 def key_expire_ms(store: MemoryStore) -> int:
     """When the hash dies, by its metadata."""
-    return NeoKV(0).parse_metadata(family(store, "metadata")[KEY]).expire_ms
+    return layout_of().parse_metadata(family(store, "metadata")[KEY]).expire_ms
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_due_field_that_is_written_is_new(
     replies = send(machine, command, "HGET h a", "HPTTL h FIELDS 1 a", "HLEN h", at_ms=NOW_MS + 10)
 
     assert [shape(one) for one in (reply, value, [ttl_ms], 2)] == [shape(one) for one in replies]
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_hash_without_a_living_field_is_deleted(machine: Machine, store: Memor
 
     assert {} == family(store, "metadata")
     assert [3 - 1] == [int.from_bytes(content[1:9], "big") for content in family(store, "graveyard").values()]
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def test_the_key_s_own_time_to_live(machine: Machine, store: MemoryStore) -> None:
@@ -256,7 +256,7 @@ def test_the_key_s_own_time_to_live(machine: Machine, store: MemoryStore) -> Non
     assert [reply for _, reply in steps] == send(machine, *(command for command, _ in steps))
     assert [NOW_MS + 20, NOW_MS + 40] == sorted(int.from_bytes(entry[:8], "big") for entry in family(store, "expiry"))
     assert [0, 1] == send(machine, "EXISTS h", "EXISTS k", at_ms=NOW_MS + 20)
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def test_a_string_keeps_the_key_s_own_time(machine: Machine) -> None:
@@ -274,7 +274,7 @@ def test_copies_have_the_fields_times(machine: Machine, store: MemoryStore) -> N
     assert [[10, -1]] == send(machine, "HPTTL k FIELDS 2 a b", db=1)
     assert [[b"b"]] == send(machine, "HKEYS g", at_ms=NOW_MS + 10)
     assert [[b"b"]] == send(machine, "HKEYS k", at_ms=NOW_MS + 10, db=1)
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 # ------------------------------------------------------------------ batches and cleaning
@@ -320,7 +320,7 @@ def test_batches_make_no_difference(seed: int) -> None:
     for batch, cached_keys_max in ((1, 0), (7, 1000), (1200, 2)):
         store = new_store()
         feed(open_machine(store, cached_keys_max=cached_keys_max), records, batch)
-        assert [] == problems(store, NeoKV(0))
+        assert [] == problems(store)
         states.append([family(store, name) for name in ("metadata", "data", "field_time", "expiry", "graveyard")])
 
     assert states[0] == states[1] == states[2]
@@ -343,8 +343,8 @@ def test_cleaning_changes_no_reply_and_no_digest(seed: int) -> None:
         if random.random() < 0.2:
             left.commit(FINGERPRINT)
             cleaned.commit(FINGERPRINT)
-            assert [] == problems(clean, NeoKV(0))
-            states = [digest(machine._store, NeoKV(0), machine.clock_ms) for machine in (left, cleaned)]
+            assert [] == problems(clean)
+            states = [digest(machine._store, layout_of(), machine.clock_ms) for machine in (left, cleaned)]
             assert states[0] == states[1]
 
     assert removed > 40
@@ -392,4 +392,4 @@ def test_a_hash_of_many_fields_in_rare_use(machine: Machine, store: MemoryStore)
 
     assert 666 == drawn[3]
     assert [] == [field for field in (*drawn[0], *drawn[1], drawn[2]) if field in due]
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)

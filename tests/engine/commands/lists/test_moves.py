@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
-from engine.layouts.neokv import NeoKV
 from engine.store.store import GRAVEYARD_CF
-from engine.tables.system import Home
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
+from tests.layouts import home_of, layout_of
 
 
 @pytest.mark.parametrize("move", ["RPOPLPUSH l l", "LMOVE l l LEFT RIGHT", "LMOVE l l LEFT LEFT"])
@@ -21,7 +20,7 @@ def test_a_list_that_is_turned_stays_the_same_list(move: str) -> None:
 
     assert [b"a"] == send(machine, move)
     (after,) = family(store, "metadata").values()
-    old, new = NeoKV(0).parse_metadata(before), NeoKV(0).parse_metadata(after)
+    old, new = layout_of().parse_metadata(before), layout_of().parse_metadata(after)
     assert (old.version, old.expire_ms, 1) == (new.version, new.expire_ms, new.size)
     assert {} == family(store, GRAVEYARD_CF)
 
@@ -43,7 +42,7 @@ def test_a_destination_that_is_due_is_made_anew() -> None:
 
 def test_a_wrong_count_of_keys_is_a_rejection_in_a_cluster() -> None:
     """LMPOP with an impossible `numkeys` is refused like any command, not a fault of the partition."""
-    machine = Machine(new_store(), Home("topic", 0, 2, "neokv"))
+    machine = Machine(new_store(), home_of("topic", 0, 2))
 
     (outcome,) = send(machine, "LMPOP 0 b LEFT")
 

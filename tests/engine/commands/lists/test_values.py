@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.store.store import Changes
 from tests.consistency import problems
 from tests.engine.harness import WatchedStore, new_store, open_machine, send
@@ -65,7 +64,7 @@ def test_lists_stay_whole(seed: int) -> None:
             expected = removed(expected, count, value)
         assert [element.encode() for element in expected] == machine.read(b"LRANGE", [b"l", b"0", b"-1"])
 
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def removed(elements: list[str], count: int, value: str) -> list[str]:

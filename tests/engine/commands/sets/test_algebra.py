@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine
-from engine.layouts.neokv import NeoKV
 from tests.consistency import problems
 from tests.engine.harness import new_store, open_machine, send
 from tests.real.oracle import Connection
@@ -32,7 +31,7 @@ def test_a_source_may_be_the_destination_of_sets(command: str, members: list[byt
 
     assert [len(members)] == send(machine, command)
     assert members == machine.read(b"SMEMBERS", [command.split()[1].encode()])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_a_source_may_be_the_destination_of_sorted_sets(command: str, members: l
 
     assert [len(members)] == send(machine, command)
     assert members == machine.read(b"ZRANGE", [command.split()[1].encode(), b"0", b"-1", b"WITHSCORES"])
-    assert [] == problems(store, NeoKV(0))
+    assert [] == problems(store)
 
 
 def test_sums_of_fractions_are_the_oracles(oracle: Connection) -> None:

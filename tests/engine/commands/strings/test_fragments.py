@@ -11,7 +11,6 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.errors import REPLY_TOO_LARGE, CommandError
-from engine.layouts.neokv import NeoKV
 from engine.limits import FRAGMENT_BYTES, REPLY_BYTES_MAX
 from engine.model import STRING
 from engine.store.memory import MemoryStore
@@ -32,9 +31,10 @@ from tests.engine.harness import (
     open_machine,
     records_of,
 )
+from tests.layouts import layout_of
 from tests.real.oracle import Connection
 
-LAYOUT = NeoKV(0)
+LAYOUT = layout_of()
 KEY = LAYOUT.metadata_key(0, slot(b"k"), b"k")
 MIB = 1024 * 1024
 LARGE = INLINE_BYTES_MAX + 1
@@ -82,7 +82,7 @@ def test_the_form_follows_from_the_length(length: int) -> None:
 
         assert (length > INLINE_BYTES_MAX) == bool(metadata.version)
         assert value == (metadata.value or b"".join(contents(store, metadata.version)))
-        assert ([], value) == (problems(store, LAYOUT), machine.read(b"GET", [b"k"]))
+        assert ([], value) == (problems(store), machine.read(b"GET", [b"k"]))
 
 
 def contents(store: MemoryStore, version: int) -> Iterator[bytes]:
@@ -119,7 +119,7 @@ def test_overwriting_buries_the_fragments() -> None:
     assert [(STRING, LARGE, KEY)] * 2 == [(grave.type, grave.size, grave.metadata_key) for grave in graves]
     assert old.items() < family(store, LAYOUT.data_cf).items()
     assert b"\x81" + pack_u64(0) + b"short" == family(store, LAYOUT.metadata_cf)[KEY]
-    assert [] == problems(store, LAYOUT)
+    assert [] == problems(store)
 
 
 @pytest.mark.parametrize("change", [[b"APPEND", b"k", b"y" * LARGE], [b"SETBIT", b"k", b"4294967295", b"1"]])
@@ -130,7 +130,7 @@ def test_growing_keeps_the_time_to_live(change: list[bytes]) -> None:
     run(machine, [b"SET", b"k", b"x", b"EX", b"7"], change)
 
     assert (7000, 1) == (machine.read(b"PTTL", [b"k"]), machine.read(b"DBSIZE", []))
-    assert ([], b"x") == (problems(store, LAYOUT), machine.read(b"GETRANGE", [b"k", b"0", b"0"]))
+    assert ([], b"x") == (problems(store), machine.read(b"GETRANGE", [b"k", b"0", b"0"]))
 
 
 # ------------------------------------------------------------------ what it costs
@@ -306,6 +306,6 @@ def test_random_changes_at_the_edges_are_those_of_the_oracle(seed: int, oracle: 
         for sent, theirs, ours in zip(commands, expected, actual, strict=True):
             assert theirs == wire(ours, RESP2), f"{[part[:20] for part in sent]}: {theirs!r}, not {ours!r}"[:400]
         assert values == [machine.read(b"GET", [name]) for name in NAMES]
-        assert [] == problems(store, LAYOUT)
+        assert [] == problems(store)
         stores.append(records_of(store))
     assert stores[0] == stores[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.layouts.neokv import NeoKV
 from engine.model import HASH
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from engine.tables.graveyard import parse_grave
@@ -12,8 +11,9 @@ from engine.values.encoding import pack_u64
 from engine.values.numbers import INT_MAX
 from engine.values.slots import slot
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
+from tests.layouts import layout_of
 
-KEY = NeoKV(0).metadata_key(0, slot(b"k"), b"k")
+KEY = layout_of().metadata_key(0, slot(b"k"), b"k")
 
 
 def test_a_string_is_one_record() -> None:
@@ -21,8 +21,8 @@ def test_a_string_is_one_record() -> None:
     store = new_store()
     send(open_machine(store), "SET k value")
 
-    assert {KEY: b"\x81" + pack_u64(0) + b"value"} == family(store, NeoKV.metadata_cf)
-    assert [{}, {}, {}] == [family(store, name) for name in (NeoKV.data_cf, EXPIRY_CF, GRAVEYARD_CF)]
+    assert {KEY: b"\x81" + pack_u64(0) + b"value"} == family(store, layout_of().metadata_cf)
+    assert [{}, {}, {}] == [family(store, name) for name in (layout_of().data_cf, EXPIRY_CF, GRAVEYARD_CF)]
 
 
 def test_an_expire_time_is_absolute() -> None:
@@ -30,7 +30,7 @@ def test_an_expire_time_is_absolute() -> None:
     store = new_store()
     send(open_machine(store), "SET k value EX 7")
 
-    assert {KEY: b"\x81" + pack_u64(NOW_MS + 7000) + b"value"} == family(store, NeoKV.metadata_cf)
+    assert {KEY: b"\x81" + pack_u64(NOW_MS + 7000) + b"value"} == family(store, layout_of().metadata_cf)
     assert {pack_u64(NOW_MS + 7000) + KEY: b""} == family(store, EXPIRY_CF)
 
 
@@ -82,12 +82,12 @@ def test_overwriting_a_collection_buries_it(overwrite: str) -> None:
     store = new_store()
     machine = open_machine(store)
     send(machine, "HSET k f 1 g 2")
-    fields = family(store, NeoKV.data_cf)
+    fields = family(store, layout_of().data_cf)
 
     send(machine, overwrite, at_ms=NOW_MS + 1)
 
     graves = [parse_grave(*record) for record in family(store, GRAVEYARD_CF).items()]
-    assert fields == family(store, NeoKV.data_cf)
+    assert fields == family(store, layout_of().data_cf)
     assert [(NOW_MS + 1, HASH, 2, KEY)] == [(g.died_ms, g.type, g.size, g.metadata_key) for g in graves]
     assert 1 == machine.read(b"DBSIZE", [])
 
@@ -101,7 +101,7 @@ def test_a_time_in_the_past_deletes(command: str) -> None:
 
     send(machine, command)
 
-    assert [{}, {}] == [family(store, NeoKV.metadata_cf), family(store, EXPIRY_CF)]
+    assert [{}, {}] == [family(store, layout_of().metadata_cf), family(store, EXPIRY_CF)]
     assert 0 == machine.read(b"DBSIZE", [])
 
 
@@ -112,7 +112,7 @@ def test_a_due_string_is_replaced_in_its_place() -> None:
     send(machine, "SET k 41 PX 10")
 
     assert [1] == send(machine, "INCR k", at_ms=NOW_MS + 10)
-    assert {KEY: b"\x81" + pack_u64(0) + b"1"} == family(store, NeoKV.metadata_cf)
+    assert {KEY: b"\x81" + pack_u64(0) + b"1"} == family(store, layout_of().metadata_cf)
     assert ({}, 1) == (family(store, EXPIRY_CF), machine.read(b"DBSIZE", []))
 
 
@@ -121,4 +121,4 @@ def test_msetnx_is_all_or_nothing() -> None:
     store = new_store()
 
     assert 0 == send(open_machine(store), "SET k 1", "MSETNX a 1 k 2 b 3")[1]
-    assert [KEY] == list(family(store, NeoKV.metadata_cf))
+    assert [KEY] == list(family(store, layout_of().metadata_cf))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.apply.machine import Machine
-from engine.layouts.neokv import NeoKV
 from engine.store.store import Store
 from engine.values.numbers import format_double
 from tests.differential.contents import of_engine, of_oracle
 from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine
+from tests.layouts import layout_of
 from tests.real.oracle import Connection, ErrorReply
 
 FAR_MS: Final = 4_102_444_800_000
@@ -97,7 +97,7 @@ def exchange(store: Store, machine: Machine, oracle: Connection, key: bytes, com
 
     assert b"OK" == run(machine, b"RESTORE", theirs, b"0", oracle.call("DUMP", theirs))
     assert b"OK" == oracle.call("RESTORE", ours, 0, payload).text
-    assert of_oracle(oracle) == of_engine(store, NeoKV(0), NOW_MS)
+    assert of_oracle(oracle) == of_engine(store, layout_of(), NOW_MS)
 
 
 def test_random_values_are_the_same_on_both_sides(knobs_restored: Connection) -> None:

@@ -14,7 +14,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from structlog.testing import capture_logs
 
 from engine.apply.machine import Applied
-from engine.tables.system import Home
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.errors import LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
@@ -26,6 +25,7 @@ from tests.engine.harness import new_store
 from tests.faults.topics import Topic
 from tests.ingest.conftest import MakeKafkaLog
 from tests.ingest.log.reading import append, read, read_values
+from tests.layouts import home_of
 
 # Puts a record into partition 0 whose header's name is the bytes FF FE; only aiokafka without its extension can.
 _BAD_HEADER = """
@@ -234,7 +234,7 @@ async def test_exchanged_topic_stops_a_running_consumer(make_log: MakeKafkaLog, 
     await log.start()
     await append(log, *[encode("INCR", ["old"])] * 10)
     store = new_store()
-    worker = Worker(Home(topic, 0, 1, "neokv"), log, lambda _: store, None, _Silent())
+    worker = Worker(home_of(topic, 0, 1), log, lambda _: store, None, _Silent())
     consumer = Consumer(log, {0: worker}, _Silent())
     await consumer.open()
     machine = worker.machine

@@ -1,0 +1,1 @@
+"""Tests of the bytes of `neokv`; `pytest --layout neokv` alone collects them."""

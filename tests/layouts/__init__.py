@@ -1,0 +1,45 @@
+"""The layout that the tests of a session run on: `pytest --layout NAME`.
+
+One suite, every implementation: a test of the engine takes its layout from here and names none, so that it holds on
+each. The bytes of one layout are the business of the tests in its folder of `tests/engine/layouts/`, which are
+collected in sessions on that layout alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.layouts import LAYOUTS
+from engine.layouts.layout import Layout
+from engine.tables.system import Home
+
+DEFAULT: Final = "neokv"
+"""The layout of a session that names none: that of every user."""
+
+_chosen = DEFAULT
+
+
+def choose(name: str) -> None:
+    """Let everything that follows run on the layout `name`: to be called before the first test module is imported."""
+    global _chosen  # noqa: PLW0603 - one for the whole process, as constants of test modules are made of it
+    _chosen = name
+
+
+def layout_name() -> str:
+    """The name of the layout."""
+    return _chosen
+
+
+def layout_of(partition: int = 0) -> Layout:
+    """The layout, bound to a partition."""
+    return LAYOUTS[_chosen](partition)
+
+
+def column_families() -> tuple[str, ...]:
+    """Those that the layout writes to."""
+    return LAYOUTS[_chosen].column_families
+
+
+def home_of(topic: str = "topic", partition: int = 0, partitions: int = 1) -> Home:
+    """What a state of this layout is the state of."""
+    return Home(topic, partition, partitions, _chosen)
