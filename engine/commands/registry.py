@@ -4,31 +4,25 @@
     def lpop(tx, args): ...
 
 Arity, key positions, `COMMAND`, the docs table, the metrics label and the differential test's strategy all come from
-`Spec`. In a usage line, lower-case words are arguments, upper-case words are literals, `[…]` may be left out, `…  ...`
-repeats, `a|b` is a choice, `<A b|C>` one that must be made, and an argument called `key`, `newkey`, `source` or
-`destination` is a key. `numkeys` says how many keys follow it. Words in `[…]` count for nothing but "more arguments may
+`Spec`. `engine.commands.usage` has the notation of usage lines. An argument called `key`, `newkey`, `source` or
+`destination` is a key; `numkeys` says how many keys follow it. Words in `[…]` count for nothing but "more arguments may
 follow", but for the key of an option: `SORT key [LIMIT offset count] [STORE destination]`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from engine.batch.transaction import Transaction
+from engine.commands.usage import arity, key_options, key_places, parse
 from engine.errors import EventError, unknown_command, wrong_arity
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 
 Handler = Callable[[Transaction, list[bytes]], Reply]
 Patterns = Callable[[list[bytes]], list[tuple[str, bytes]]]
-
-KEY_WORDS: Final = ("key", "newkey", "source", "destination")
-"""The words of usage lines that stand for a key."""
-
-_ANY_NUMBER: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +143,9 @@ def command(
 
     def register(handler: Handler) -> Handler:
         name, *words = (usage.replace(" ", "|", 1) if container else usage).split(" ", maxsplit=1)
-        least, most = arity_of(words[0] if words else "")
-        first_key, key_step, many_keys, keys_end, key_count = _key_positions(words[0] if words else "")
-        options = _options_of(words[0] if words else "")
+        line = parse(words[0] if words else "")
+        least, most = arity(line)
+        places, options = key_places(line), key_options(line)
         spec = Spec(
             name=name.encode(),
             handler=handler,
@@ -162,11 +156,11 @@ def command(
             write=write,
             arguments_min=least,
             arguments_max=most,
-            first_key=first_key,
-            key_step=key_step,
-            many_keys=many_keys or bool(options),
-            keys_end=keys_end,
-            key_count=key_count,
+            first_key=places.first_key,
+            key_step=places.key_step,
+            many_keys=places.many_keys or bool(options),
+            keys_end=places.keys_end,
+            key_count=places.key_count,
             options=options,
             patterns=patterns,
             by_wall=by_wall,
@@ -228,46 +222,3 @@ def keys_of(name: bytes, args: Sequence[bytes]) -> list[bytes]:
     spec = find(name)
     check_arity(spec, args)
     return spec.keys(args)
-
-
-def _without_optional(words: str) -> str:
-    while "[" in words:
-        words = re.sub(r"\[[^][]*\]", "", words)
-    return words
-
-
-def _least(words: str) -> int:
-    """How many arguments these words are at the least: of a choice, the shortest."""
-    while "<" in words:
-        words = re.sub(r"<([^<>]*)>", lambda choice: min(choice[1].split("|"), key=lambda one: len(one.split())), words)
-    return len(words.split())
-
-
-def arity_of(words: str) -> tuple[int, int]:
-    """The least and the most arguments that a usage line without its name allows."""
-    required = _least(_without_optional(words))
-    return required, required if "[" not in words else _ANY_NUMBER
-
-
-def _key_positions(words: str) -> tuple[int, int, bool, int, int]:
-    """`first_key`, `key_step`, `many_keys`, `keys_end` and `key_count` of a usage line without its name."""
-    required = _without_optional(words).split()
-    at = [index for index, word in enumerate(required) if word in KEY_WORDS]
-    if not at:
-        return -1, 0, False, 0, -1
-    repeated = re.search(r"\[(key\b[^][]*?) \.\.\.\]", words)
-    step = 1 if repeated is None else len(repeated[1].split())
-    if "numkeys" in required:
-        return at[0], step, True, 0, required.index("numkeys")
-    if repeated is not None:
-        return at[0], step, True, 0, -1
-    return at[0], 1, len(at) > 1, at[-1] + 1, -1
-
-
-def _options_of(words: str) -> dict[bytes, tuple[int, bool]]:
-    """`Spec.options` of a usage line without its name."""
-    found: dict[bytes, tuple[int, bool]] = {}
-    for literal, values in re.findall(r"(?<=[\[|])([A-Z]+)((?: [a-z][a-z-]*)*)", words):
-        names = values.split()
-        found[literal.encode()] = (len(names), any(name in KEY_WORDS for name in names))
-    return found if any(is_key for _, is_key in found.values()) else {}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.commands.registry import SPECS, Spec
+from resp.catalog.arguments import KeyRange, key_ranges, legacy_range
 from resp.catalog.categories import CATEGORIES, categories_of
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
-from resp.catalog.usage import KeyRange, key_ranges, legacy_range
 
 _OWN_GROUP: Final = "slotlog"
 """TICK, RULES and SETCLOCK are events of the engine that no client sends."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.commands.registry import arity_of
+from engine.commands.usage import arity, parse
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
@@ -99,7 +99,7 @@ def server_command(
         words = usage.split(" ", maxsplit=2 if container else 1)
         name = "|".join(words[:2]) if container else words[0]
         rest = words[2 if container else 1 :]
-        least, most = arity_of(rest[0] if rest else "")
+        least, most = arity(parse(rest[0] if rest else ""))
         spec = ServerSpec(
             name=name.encode(),
             handler=handler,

@@ -9,9 +9,9 @@ from engine.commands.registry import SPECS
 from engine.errors import SYNTAX, CommandError
 from engine.values.glob import matcher
 from engine.values.replies import Map, Reply, Set, Status
+from resp.catalog.arguments import Argument, KeyRange, arguments
 from resp.catalog.descriptions import Entry, catalog
 from resp.catalog.server_registry import find_subcommand, server_command
-from resp.catalog.usage import Argument, KeyRange, arguments
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

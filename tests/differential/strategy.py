@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import engine.commands  # noqa: F401 - fills the registry
-from engine.commands.registry import KEY_WORDS, SPECS, Spec
-from tests.differential.grammar import Argument, Choice, Either, Line, Literal, parse
+from engine.commands.registry import SPECS, Spec
+from engine.commands.usage import KEY_WORDS, Argument, Choice, Line, Literal, parse
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
 
@@ -191,14 +191,12 @@ def _line(random: Random, spec: Spec, line: Line, key: bytes) -> list[Value]:
     for node in line:
         if isinstance(node, Literal):
             values.append(node.word.encode())
-        elif isinstance(node, Choice):
-            values.append(random.choice(node.words).encode())
         elif isinstance(node, Argument):
             value = _argument(random, spec, node.word, key)
             values.append(value)
             if node.word in KEY_WORDS and isinstance(value, bytes):
                 key = key or value
-        elif isinstance(node, Either):
+        elif isinstance(node, Choice):
             values += _line(random, spec, random.choice(node.alternatives), key)
             if b"BYPOLYGON" in values and random.randrange(8):
                 at = values.index(b"BYPOLYGON") + 1
@@ -227,7 +225,7 @@ def _argument(random: Random, spec: Spec, word: str, key: bytes) -> Value:
 
 def line_of(spec: Spec) -> Line:
     """The nodes of a command's usage line; the words of its name aside."""
-    return _parsed(spec.usage.partition(" ")[2] if b"|" in spec.name else spec.usage)
+    return _parsed(" ".join(spec.usage.split(" ")[1 + spec.name.count(b"|") :]))
 
 
 _parsed = cache(parse)

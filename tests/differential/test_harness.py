@@ -13,12 +13,12 @@ from engine.apply.machine import Machine
 from engine.batch.transaction import Transaction
 from engine.cleaning.reclaim import Reclaimed, Reclaimer
 from engine.cleaning.sweep import Sweeper, Swept
-from engine.commands.registry import KEY_WORDS, SPECS
+from engine.commands.registry import SPECS
+from engine.commands.usage import KEY_WORDS, arguments
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from tests.differential.campaign import first_difference
 from tests.differential.forms import lowered
-from tests.differential.grammar import Argument, Choice, Either, Literal, Optional, arguments, parse
 from tests.differential.minimize import smallest
 from tests.differential.pair import Oracles, new_tally
 from tests.differential.strategy import GROUPS, NOT_DRAWN, line_of, members_of
@@ -168,30 +168,6 @@ def test_arity_is_the_oracles(oracle: Connection) -> None:
         actual[name] = count if exact else -count
 
     assert expected == actual
-
-
-def test_usage_lines_are_read() -> None:
-    """Optional, alternative and repeated words come out as the line has them."""
-    line = parse("ZADD key [NX|XX] [EX seconds|KEEPTTL] score member [score member ...]")
-
-    assert (
-        Argument("key"),
-        Optional(((Literal("NX"),), (Literal("XX"),))),
-        Optional(((Literal("EX"), Argument("seconds")), (Literal("KEEPTTL"),))),
-        Argument("score"),
-        Argument("member"),
-        Optional(((Argument("score"), Argument("member")),), repeats=True),
-    ) == line
-    assert (Argument("source"), Choice(("LEFT", "RIGHT"))) == parse("MOVE source <LEFT|RIGHT>")
-    box = (Literal("BYBOX"), Argument("width"), Choice(("M", "KM")))
-    assert (Either((box, (Literal("ALL"),))),) == parse("FIND <BYBOX width <M|KM>|ALL>")
-
-
-@pytest.mark.parametrize("usage", ["GET key]", "GET [key", "GET key ...", "GET a|b"])
-def test_unknown_notation_is_refused(usage: str) -> None:
-    """A usage line that is not in the notation is an error, not a guess."""
-    with pytest.raises(ValueError, match=r"bracket is not closed|cannot be read"):
-        parse(usage)
 
 
 def test_smallest_keeps_what_is_needed() -> None:

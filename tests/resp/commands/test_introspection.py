@@ -12,9 +12,9 @@ import resp.commands  # noqa: F401 - fills the registries
 from engine.errors import CommandError
 from engine.values.replies import Map, Reply, Status
 from engine.values.replies import Set as SetOf
+from resp.catalog.arguments import Argument, KeyRange, arguments, key_ranges, legacy_range
 from resp.catalog.descriptions import Entry, catalog
 from resp.catalog.server_registry import SERVER_SPECS
-from resp.catalog.usage import Argument, KeyRange, arguments, key_ranges, legacy_range
 from tests.real.oracle import Connection, ErrorReply, MapReply, SetReply, SimpleString
 
 SESSION: Any = SimpleNamespace()
@@ -294,7 +294,7 @@ def test_every_command_says_what_it_does() -> None:
         ("PING [message]", [Argument("message", "string", optional=True)]),
         ("SCAN cursor [COUNT count]", [Argument("cursor", "integer"), Argument("count", "integer", "COUNT", True)]),
         ("X [GET]", [Argument("get", "pure-token", "GET", optional=True)]),
-        ("X name ...", [Argument("name", "string", multiple=True)]),
+        ("X [name ...]", [Argument("name", "string", optional=True, multiple=True)]),
         ("X [ID id [ID id ...]]", [Argument("id", "integer", "ID", optional=True, multiple=True)]),
     ],
 )
@@ -311,6 +311,14 @@ def test_choice_needs_no_brackets(usage: str) -> None:
     assert (Argument("left-right", "oneof", parts=parts),) == arguments(usage, 1)
 
 
+def test_dots_behind_several_alternatives_repeat_all_of_them() -> None:
+    """`[GET offset|SET offset value ...]` is a choice that may be made again, as Redis has BITFIELD's."""
+    (choice,) = arguments("X [GET offset|SET offset value ...]", 1)
+
+    assert ("oneof", True, True) == (choice.kind, choice.optional, choice.multiple)
+    assert [False, False] == [part.multiple for part in choice.parts]
+
+
 def test_pairs_are_a_block_that_repeats() -> None:
     """`field value [field value ...]` is one block that may be repeated."""
     parts = (Argument("field", "string"), Argument("value", "string"))
@@ -319,12 +327,6 @@ def test_pairs_are_a_block_that_repeats() -> None:
         Argument("field-value", "block", multiple=True, parts=parts)
         == arguments("HSET key field value [field value ...]", 1)[1]
     )
-
-
-def test_bracket_that_is_left_over_is_an_error() -> None:
-    """A usage line with a bracket too many is a mistake of ours."""
-    with pytest.raises(ValueError, match=r"^'X a\]' has an unexpected '\]'$"):
-        arguments("X a]", 1)
 
 
 @pytest.mark.parametrize(

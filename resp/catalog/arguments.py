@@ -1,29 +1,25 @@
-"""Parses usage lines into arguments, for COMMAND DOCS and the places of a command's keys.
+"""Describes the arguments of usage lines as COMMAND DOCS does, and the places of their keys as COMMAND INFO does.
 
-    line     = name {item}
-    item     = word | LITERAL {word} | "[" choice "]" | "<" choice ">" , each with "..." for "may be repeated"
-    choice   = {item} {"|" {item}}      without brackets: words alone, LEFT|RIGHT
-
-`key [key ...]` is one argument that may be repeated, `[COUNT count]` one with the token COUNT, `[NX|XX]` a choice.
+Both come from the syntax tree of `engine.commands.usage`. `key [key ...]` is one argument that may be repeated,
+`[COUNT count]` one with the token COUNT, `[NX|XX]` a choice.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final
 
-from engine.commands.registry import KEY_WORDS as ENGINE_KEY_WORDS
+from engine.commands import usage
+from engine.commands.usage import Choice, Line, Literal, Optional
 
-_TOKEN: Final = re.compile(r"\.\.\.|[\[\]<>|]|[^\s\[\]<>|]+")
 _INTEGERS: Final = (
     *("count", "cursor", "db", "decrement", "end", "id", "increment", "index", "index1", "index2", "milliseconds"),
     *("number", "numkeys", "numlocal", "numreplicas", "offset", "port", "rank", "seconds", "slot", "start", "stop"),
     *("timeout", "timeout-ms"),
 )
-KEY_WORDS: Final = (*ENGINE_KEY_WORDS, "shardchannel")
+KEY_WORDS: Final = (*usage.KEY_WORDS, "shardchannel")
 """A shard channel belongs to a slot as a key does."""
 
 _TYPES: Final = {
@@ -86,20 +82,15 @@ class KeyRange:
 
 
 @lru_cache(maxsize=2048)
-def arguments(usage: str, names: int) -> tuple[Argument, ...]:
+def arguments(line: str, names: int) -> tuple[Argument, ...]:
     """The arguments of a usage line whose first `names` words are the command's name."""
-    words = usage.split(" ")[names:]
-    tokens = _TOKEN.findall(" ".join(_bracketed(words)))
-    items, rest = _sequence(tokens)
-    if rest:
-        raise ValueError(f"{usage!r} has an unexpected {rest[0]!r}")
-    return tuple(items)
+    return tuple(_items(usage.parse(" ".join(line.split(" ")[names:]))))
 
 
-def key_ranges(usage: str, names: int) -> list[KeyRange]:
+def key_ranges(line: str, names: int) -> list[KeyRange]:
     """Where the keys of that usage line stand: those of the arguments that must be there, then those of options."""
     found: list[KeyRange] = []
-    items = arguments(usage, names)
+    items = arguments(line, names)
     required = _required(items)
     at = names
     for index, argument in enumerate(required):
@@ -135,65 +126,48 @@ def _has_key(argument: Argument) -> bool:
     return argument.kind == "key" or (argument.kind == "block" and any(map(_has_key, argument.parts)))
 
 
-# ---------------------------------------------------------------------- reading
+# ---------------------------------------------------------------------- from the syntax tree
 
 
-def _bracketed(words: list[str]) -> Iterator[str]:
-    """The words, a choice such as `LEFT|RIGHT` that stands outside of brackets in brackets."""
-    depth = 0
-    for word in words:
-        depth += word.count("[") + word.count("<")
-        yield f"<{word}>" if depth == 0 and "|" in word else word
-        depth -= word.count("]") + word.count(">")
-
-
-def _sequence(tokens: list[str]) -> tuple[list[Argument], list[str]]:
-    """Items up to the end of a choice, and the tokens from there on."""
+def _items(line: Line) -> list[Argument]:
+    """The nodes of a line as arguments: a literal takes what follows it, down to the next literal or bracket."""
     items: list[Argument] = []
-    while tokens and tokens[0] not in "]>|":
-        item, tokens = _item(tokens)
-        if tokens and tokens[0] == "...":
-            tokens = tokens[1:]
-            item = replace(item, multiple=True)
+    at = 0
+    while at < len(line):
+        node = line[at]
+        at += 1
+        if isinstance(node, usage.Argument):
+            item = _value(node)
+        elif isinstance(node, Literal):
+            values = _values(line[at:])
+            at += len(values)
+            item = _with_token(node.word, values)
+        else:
+            item = _alternatives(node.alternatives)
+        if isinstance(node, Optional):
+            item = replace(item, optional=True, multiple=node.repeats or item.multiple)
         _add(items, item)
-    return items, tokens
+    return items
 
 
-def _item(tokens: list[str]) -> tuple[Argument, list[str]]:
-    first, tokens = tokens[0], tokens[1:]
-    if first in "[<":
-        choice, tokens = _choice(tokens)
-        if first == "<":
-            return choice, tokens[1:]
-        repeated = tokens[0] == "..." or choice.multiple
-        return replace(choice, optional=True, multiple=repeated), tokens[1:]
-    if not first.isupper():
-        return Argument(first, _TYPES.get(first, "string")), tokens
-    words: list[Argument] = []
-    if tokens and tokens[0] == "<":
-        choice, tokens = _choice(tokens[1:])
-        return replace(choice, token=first), tokens[1:]
-    while tokens and tokens[0] not in {"[", "]", "<", ">", "|", "..."} and not tokens[0].isupper():
-        words.append(Argument(tokens[0], _TYPES.get(tokens[0], "string")))
-        tokens = tokens[1:]
-    if not words:
-        return Argument(first.lower(), "pure-token", first), tokens
-    return replace(_block(words), token=first), tokens
+def _values(line: Line) -> Line:
+    """What belongs to the literal in front of it: one choice, or all arguments up to the next other node."""
+    if line and isinstance(line[0], Choice):
+        return line[:1]
+    return tuple(takewhile(lambda node: isinstance(node, usage.Argument), line))
 
 
-def _choice(tokens: list[str]) -> tuple[Argument, list[str]]:
-    """What stands between brackets, up to the closing one."""
-    alternatives = []
-    while True:
-        items, tokens = _sequence(tokens)
-        alternatives.append(_block(items))
-        if tokens[0] != "|":
-            break
-        tokens = tokens[1:]
-    if len(alternatives) == 1:
-        return alternatives[0], tokens
-    name = "-".join(part.name for part in alternatives)
-    return Argument(name, "oneof", parts=tuple(alternatives)), tokens
+def _with_token(word: str, values: Line) -> Argument:
+    return replace(_block(_items(values)), token=word) if values else Argument(word.lower(), "pure-token", word)
+
+
+def _value(node: usage.Argument) -> Argument:
+    return Argument(node.word, _TYPES.get(node.word, "string"))
+
+
+def _alternatives(lines: tuple[Line, ...]) -> Argument:
+    blocks = tuple(_block(_items(line)) for line in lines)
+    return blocks[0] if len(blocks) == 1 else Argument("-".join(part.name for part in blocks), "oneof", parts=blocks)
 
 
 def _block(items: list[Argument]) -> Argument:
