@@ -154,6 +154,7 @@ class Machine:
         if records and records[-1][0] - from_position + 1 < len(records):  # for each record it would cost 0.2 %
             raise errors.InvariantError(f"{len(records)} records from {from_position} to {records[-1][0]}")
         applied = Applied(from_position)
+        applied.first_time_ms = records[0][1] if records else 0
         tx, skips = self._tx, self.position.skips.within(from_position, records)
         records = retimed(records, self.position.retimes)
         offset, name, taken = from_position - 1, b"", 0

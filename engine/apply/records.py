@@ -28,7 +28,7 @@ class Applied:
     Attributes:
         next_offset: the first record that it did not take; it may leave records over when the overlay is full.
         records: how many it took.
-        first_time_ms: the time of the first of them, from whoever has the records; 0: not told.
+        first_time_ms: the time of the first of them, as the log has it; 0 if there is none.
         outcomes: offset -> reply, for the offsets that somebody waits for.
         dead_letters: (offset, reason), to be stored before the commit.
         rejected_commands: command name -> how many of them were rejected.

@@ -394,7 +394,6 @@ def _pass_by_unreadable(owned: OwnedPartition) -> bool:
     """Go past records that the log cannot give, if an operator has decided so: they are never fetched to be skipped."""
     machine, offset = owned.worker.machine, owned.unreadable_offset
     if offset is not None and offset == machine.next_offset < (end := machine.position.skips.end_from(offset)):
-        machine.apply([], offset, to_position=end)
-        machine.commit(None)
+        owned.worker.path.pass_by(end)
         owned.unreadable_offset = None
     return owned.unreadable_offset is None

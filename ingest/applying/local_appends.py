@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingest.applying.owned_partition import LocalAppends, OwnedPartition
-from ingest.applying.worker import HeadersOf
-from ingest.log import LogRecord
+from ingest.log import HeadersOf, LogRecord
 
 
 async def apply_fetched(

@@ -1,34 +1,32 @@
-"""Applies the log's records to one owned partition, one atomic batch at a time.
+"""Opens the store of one owned partition, and applies the log's records to it in batches.
 
-    decode -> Machine.apply -> dead letters acknowledged -> Machine.commit
-
-A batch holds at most 1,000 records and 4 MiB, and fewer where that took more than 5 ms of the event loop.
+A batch holds at most 1,000 records and 4 MiB, and fewer where that took more than 5 ms of the event loop. How it gets
+into the state is in `ingest/applying/commit_path.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Sequence
-from functools import partial
 from operator import itemgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
-from engine.cleaning.sweep import Sweeper, Swept
-from engine.errors import DueLeftError, InvariantError, PartitionStoppedError, StoreBusyError
+from engine.cleaning.sweep import Swept
+from engine.errors import InvariantError
 from engine.limits import TIME_MS_MAX
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from engine.tables.system import Home, Retimes, retime_changes
+from ingest.applying.commit_path import CommitPath, no_headers
 from ingest.applying.gate import Gate
-from ingest.applying.patience import patience
 from ingest.applying.slices import Slices
-from ingest.dead_letters.dead_letter import DeadLetters, letter_of
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.errors import RecordHeldError
 from ingest.events import decode
-from ingest.log import Headers, Log, LogRecord
+from ingest.log import HeadersOf, Log, LogRecord
 from ingest.reporting.observer import Observer
 
 if TYPE_CHECKING:
@@ -38,14 +36,11 @@ BATCH_RECORDS_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 _BATCH_RECORDS_MIN: Final = 16
 _LOOP_SECONDS_MAX: Final = 0.005
-_SWEPT_KEYS_MAX: Final = 100  # about as long
 
 _TIME_OF: Final = itemgetter(1)
 
 OpenStore = Callable[[int], Store]
 """Opens the store of a partition; raises CorruptionError, OSError."""
-
-HeadersOf = Callable[[int], Headers]
 
 TellSwept = Callable[[int, Swept], None]
 """Takes a partition and what has expired in it, once that is committed."""
@@ -57,11 +52,6 @@ def _tell_nobody(_partition: int, _swept: Swept) -> None:
 
 def _nothing_decided(_partition: int) -> Retimes:
     """No operator has said anything."""
-    return ()
-
-
-def no_headers(_offset: int) -> Headers:
-    """What a record without headers has."""
     return ()
 
 
@@ -107,9 +97,9 @@ class Worker:
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
-        self._headers_of: HeadersOf = no_headers
         self._store: Store | None = None
         self._machine: Machine | None = None
+        self._path: CommitPath | None = None
 
     @property
     def machine(self) -> Machine:
@@ -128,6 +118,14 @@ class Worker:
         return self._store
 
     @property
+    def path(self) -> CommitPath:
+        """How records get into the open machine and store."""
+        if self._path is None:
+            message = f"partition {self.partition} is not open"
+            raise RuntimeError(message)
+        return self._path
+
+    @property
     def is_open(self) -> bool:
         """Whether the store is held."""
         return self._store is not None
@@ -143,6 +141,17 @@ class Worker:
         try:
             self._machine = Machine(self._store, self.home, cached_keys_max=self._cached_keys_max)
             self.gate.machine = self._machine
+            self._path = CommitPath(
+                self.home,
+                self._machine,
+                self._store,
+                self.gate,
+                self._log,
+                self._dead_letters,
+                self._observer,
+                self._swept,
+                self._tracing,
+            )
         except BaseException:
             self.close()
             raise
@@ -150,10 +159,13 @@ class Worker:
     def close(self) -> None:
         """Let go of the store; what was not committed is forgotten, and what is suspended ends."""
         self.gate.close()
-        self._machine = None
+        self._machine = self._path = None
         store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    def _swept(self, swept: Swept) -> None:
+        self.tell_swept(self.partition, swept)
 
     def sameness(self) -> Callable[[], bool]:
         """A question for later, also after `close`: is what would be opened still the store that is open now?"""
@@ -186,7 +198,8 @@ class Worker:
             raise ValueError(message)
         if to_position < (records[-1][0] + 1 if records else from_position):
             raise InvariantError(f"the log's reader has given more than it says: it stands at offset {to_position}")
-        self._headers_of = headers_of
+        path = self.path
+        path.headers_of = headers_of
         at = 0
         while at < len(records):
             began = perf_counter()
@@ -194,17 +207,32 @@ class Worker:
             if self._latest_ms is not None:
                 batch = self._up_to_held(batch, self._latest_ms)
             end = to_position if at + len(batch) == len(records) else 0
-            at += await self._apply_batch(batch, value_bytes, end)
+            decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
+            applied = await path.run(batch, decoded, value_bytes, began, to_position=end)
+            at += applied.records
             self._adapt(perf_counter() - began)
             await asyncio.sleep(0)
         if not records and to_position > from_position:
-            self.gate.enter()
-            self.machine.apply([], from_position, to_position=to_position)
-            try:
-                self.machine.commit(None)
-            except BaseException:
-                self.gate.rollback()
-                raise
+            path.pass_by(to_position)
+
+    async def apply_decoded(
+        self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]
+    ) -> Applied:
+        """Apply and commit one small batch whose events are known: what this process has appended itself.
+
+        Args:
+            batch: the records; they follow the last one that was applied.
+            decoded: their events.
+            waiting: the offsets whose outcome somebody waits for.
+
+        Raises:
+            As `apply`.
+        """
+        for offset, time_ms, _, _ in batch:
+            if self.is_held(offset, time_ms):
+                raise RecordHeldError(self.partition, offset, time_ms)
+        value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
+        return await self.path.run(batch, decoded, value_bytes, perf_counter(), waiting=waiting)
 
     def take_decision(self) -> None:
         """Keep in the state what an operator has decided on the times of records, if anything: see `decided`."""
@@ -255,146 +283,6 @@ class Worker:
         elif self._records < self._records_max:
             self._records = min(self._records_max, self._records * 2)
 
-    async def _apply_batch(self, batch: Sequence[LogRecord], value_bytes: int, to_position: int) -> int:
-        """One batch, applied and committed. Returns how many records it took."""
-        began = perf_counter()
-        decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
-        return (await self._apply_decoded(batch, decoded, value_bytes, began, to_position)).records
-
-    async def apply_decoded(
-        self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]
-    ) -> Applied:
-        """Apply and commit one small batch whose events are known: what this process has appended itself.
-
-        Args:
-            batch: the records; they follow the last one that was applied.
-            decoded: their events.
-            waiting: the offsets whose outcome somebody waits for.
-
-        Raises:
-            As `apply`.
-        """
-        for offset, time_ms, _, _ in batch:
-            if self.is_held(offset, time_ms):
-                raise RecordHeldError(self.partition, offset, time_ms)
-        value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
-        return await self._apply_decoded(batch, decoded, value_bytes, perf_counter(), 0, waiting)
-
-    async def _apply_decoded(
-        self,
-        batch: Sequence[LogRecord],
-        decoded: Sequence[Record],
-        value_bytes: int,
-        began: float,
-        to_position: int,
-        waiting: Container[int] = frozenset(),
-    ) -> Applied:
-        from_position = self.machine.next_offset
-        try:
-            try:
-                applied = await self._apply_in_slices(decoded, from_position, waiting, to_position)
-            except StoreBusyError:  # it was rolled back: a large collection was to be staged
-                applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
-        except PartitionStoppedError as stop:
-            count = await self._apply_before(stop.offset, batch, decoded, from_position)
-            if not isinstance(stop.__cause__, DueLeftError):
-                raise
-            await self._sweep()
-            applied = await self._apply_in_slices(decoded[count : count + 1], self.machine.next_offset, waiting)
-            await self._commit(batch[count:], applied, 0, 0.0)
-            applied.records += count
-            return applied
-        await self._commit(batch, applied, value_bytes, perf_counter() - began)
-        return applied
-
-    async def _sweep(self) -> None:
-        """Remove all that is due, in slices: what a record that sets the clock back asks for."""
-        sweeper = Sweeper(self.machine, self.store)
-        self.gate.enter()
-        more = True
-        while more:
-            async for attempt in patience():
-                with attempt:
-                    self.gate.enter()
-                    swept = sweeper.expire(_SWEPT_KEYS_MAX)
-            more = swept.more
-            self.tell_swept(self.partition, swept)
-            await asyncio.sleep(0)
-
-    async def _apply_before(
-        self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
-    ) -> int:
-        """Save what stands before the record that stopped the partition. Returns how many records that is."""
-        count = sum(record[0] < offset for record in decoded)
-        at = 0
-        while at < count:
-            applied = await self._apply_in_slices(decoded[at:count], from_position)
-            await self._commit(batch[at:count], applied, 0, 0.0)
-            at += applied.records
-            from_position = applied.next_offset
-        return count
-
-    async def _commit(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
-        if applied.dead_letters and self._dead_letters is not None:
-            try:
-                await self._store_dead_letters(self._dead_letters, batch, applied)
-            except BaseException:
-                self.gate.rollback()
-                raise
-        began = perf_counter()
-        applied.first_time_ms = batch[0][1]
-        fingerprint = self._log.fingerprint(self.partition, batch[applied.records - 1])
-        try:
-            try:
-                await self.gate.call(partial(self.machine.commit, fingerprint))
-            except StoreBusyError:
-                await self._commit_patiently(fingerprint)
-        except BaseException as error:
-            self.gate.rollback()
-            if isinstance(error, InvariantError):
-                await self._stop_at_cause(batch[: applied.records], error)
-            raise
-        seconds += perf_counter() - began
-        self.observe(applied, value_bytes, seconds)
-        if self._tracing is not None:
-            self._tracing.applied(self.partition, batch[: applied.records], self._headers_of, seconds)
-
-    async def _stop_at_cause(self, batch: Sequence[LogRecord], failure: InvariantError) -> NoReturn:
-        """Of a batch that must not be written, write what stands before the record to blame, one by one, and stop."""
-        if len(batch) == 1:
-            offset, time_ms, _, value = batch[0]
-            raise PartitionStoppedError(offset, decode(offset, time_ms, value)[2], failure) from failure
-        for record in batch:
-            applied = await self._apply_in_slices([decode(*record[:2], record[3])], self.machine.next_offset)
-            await self._commit([record], applied, 0, 0.0)
-        raise failure  # it was none of them alone: the next try goes on behind them
-
-    async def _apply_in_slices(
-        self, decoded: Sequence[Record], from_position: int, waiting: Container[int] = frozenset(), to_position: int = 0
-    ) -> Applied:
-        return await self.gate.call(partial(self.machine.apply, decoded, from_position, waiting, to_position))
-
     def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
         """Tell the observer of a batch that is committed."""
         self._observer.applied(self.partition, applied, value_bytes, seconds)
-
-    async def _commit_patiently(self, fingerprint: bytes) -> None:
-        """Give RocksDB up to half a minute to catch up with its compactions; the overlay waits meanwhile."""
-        async for attempt in patience():
-            with attempt:
-                await self.gate.call(partial(self.machine.commit, fingerprint))
-
-    async def _apply_patiently(
-        self, decoded: Sequence[Record], from_position: int, waiting: Container[int], to_position: int
-    ) -> Applied:
-        """Likewise, from the beginning of the batch each time."""
-        async for attempt in patience():
-            with attempt:
-                applied = await self._apply_in_slices(decoded, from_position, waiting, to_position)
-        return applied
-
-    async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
-        by_offset = {record[0]: record for record in batch}
-        of = partial(letter_of, self.home.topic, self.partition)
-        letters = [of(by_offset[offset], reason, self._headers_of(offset)) for offset, reason in applied.dead_letters]
-        await place.store(letters)

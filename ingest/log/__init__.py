@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.log.kafka.settings import KafkaSettings
-from ingest.log.log import Entry, Headers, Log, LogRecord, Reader, RecordPosition
+from ingest.log.log import Entry, Headers, HeadersOf, Log, LogRecord, Reader, RecordPosition
 
 if TYPE_CHECKING:
     from ingest.log.embedded.embedded_log import EmbeddedLog
     from ingest.log.kafka.kafka_log import KafkaLog
 
-__all__ = ["Entry", "Headers", "KafkaSettings", "Log", "LogRecord", "Reader", "RecordPosition", "open_log"]
+__all__ = ["Entry", "Headers", "HeadersOf", "KafkaSettings", "Log", "LogRecord", "Reader", "RecordPosition", "open_log"]
 
 
 def open_log(

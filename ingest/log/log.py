@@ -7,7 +7,7 @@ not go back; those of Kafka may, by the difference of two brokers' clocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ingest.errors import RecordTooLargeError
@@ -19,6 +19,9 @@ LogRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Kafka's record headers, in their order."""
+
+HeadersOf: TypeAlias = Callable[[int], Headers]
+"""Gives the headers of a record by offset."""
 
 # Topics are created with max.message.bytes of 9 MiB; framing and a producer's headers take less than 64 KiB of it.
 ENTRY_BYTES_MAX: Final = 9 * 1024 * 1024 - 64 * 1024

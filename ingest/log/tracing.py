@@ -11,7 +11,7 @@ The embedded log keeps no headers, so there are batches without links there. Imp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,13 +21,10 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode, TracerProvider
 from opentelemetry.util.types import AttributeValue
 
 from ingest.clock import now_ns
-from ingest.log.log import Entry, Headers, LogRecord
+from ingest.log.log import Entry, Headers, HeadersOf, LogRecord
 
 _LINKS_MAX: Final = 128  # as many as the SDK keeps of one span unless told otherwise
 _NS: Final = 1_000_000_000
-
-HeadersOf = Callable[[int], Headers]
-"""Gives the headers of a record by offset."""
 
 
 class Tracing:

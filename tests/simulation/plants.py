@@ -15,6 +15,7 @@ from engine.cleaning.reclaim import Reclaimer
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes
 from engine.tables.dedup import Deduplicator
 from engine.tables.graveyard import Grave
+from ingest.applying.commit_path import CommitPath
 from ingest.applying.gate import Gate
 from ingest.applying.worker import Worker
 from ingest.errors import LogUnavailableError
@@ -75,16 +76,16 @@ def _forget_ids() -> AbstractContextManager[Any]:
 
 def _late_letters() -> AbstractContextManager[Any]:
     """Dead letters are stored after the position has moved past them."""
-    commit = Worker._commit
+    finish = CommitPath._finish
 
-    async def late(worker: Worker, batch: Any, applied: Any, value_bytes: int, seconds: float) -> None:
+    async def late(path: CommitPath, batch: Any, applied: Any, value_bytes: int, seconds: float) -> None:
         letters, applied.dead_letters = applied.dead_letters, []
-        await commit(worker, batch, applied, value_bytes, seconds)
+        await finish(path, batch, applied, value_bytes, seconds)
         applied.dead_letters = letters
-        if letters and worker._dead_letters is not None:
-            await worker._store_dead_letters(worker._dead_letters, batch, applied)
+        if letters and path._dead_letters is not None:
+            await path._store_dead_letters(path._dead_letters, batch, applied)
 
-    return patch.object(Worker, "_commit", late)
+    return patch.object(CommitPath, "_finish", late)
 
 
 def _stale_cache() -> AbstractContextManager[Any]:

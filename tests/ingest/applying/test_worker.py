@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from engine.errors import StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
 from engine.tables.system import Position
+from ingest.applying.fiber import AbandonedError
 from ingest.applying.worker import Worker
+from ingest.dead_letters.dead_letter import DeadLetter
+from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.events import encode
 from ingest.log import Entry
 from ingest.log.embedded.embedded_log import EmbeddedLog
@@ -44,6 +48,33 @@ async def test_a_gap_that_cannot_be_written_is_not_passed(tmp_path: Path) -> Non
     assert (0, True) == (worker.machine.next_offset, worker.machine.is_settled)
     await worker.apply([], 0, 3)
     assert (3, 3) == (worker.machine.next_offset, worker.machine.position.next_offset)
+
+
+class ClosesMeanwhile(EmbeddedDeadLetters):
+    """While it is written to, the worker is closed."""
+
+    worker: Worker | None = None
+
+    async def store(self, letters: Sequence[DeadLetter]) -> None:
+        """The letters are kept then."""
+        assert self.worker is not None
+        self.worker.close()
+
+
+async def test_a_worker_that_is_closed_meanwhile_commits_nothing(tmp_path: Path) -> None:
+    """Where the store is closed while dead letters are stored, what was applied is forgotten: nothing is written."""
+    store = MemoryStore(column_families())
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    await log.start()
+    place = ClosesMeanwhile(log)
+    worker = place.worker = Worker(home_of("t", 0, 1), log, lambda _: store, place, NullObserver())
+    worker.open()
+
+    with pytest.raises(AbandonedError):
+        await worker.apply([(0, 1, None, encode("SET", ["k", "v"])), (1, 1, None, b"no event")], 0, 2)
+    worker.open()
+    assert (0, None) == (worker.machine.next_offset, worker.machine.read(b"GET", [b"k"]))
+    await log.close()
 
 
 class Told(NullObserver):

@@ -1,0 +1,243 @@
+"""Takes a batch into the state of an open partition: from decoded records to one atomic write.
+
+    Machine.apply -> dead letters acknowledged -> Machine.commit -> the observer is told
+
+What can be dealt with is: a store that is behind is waited for, what stands before a record that stops the partition is
+saved, what is due is removed before a clock is set back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Sequence
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from engine.apply.machine import Applied, Machine, Record
+from engine.cleaning.sweep import Sweeper, Swept
+from engine.errors import DueLeftError, InvariantError, PartitionStoppedError, StoreBusyError
+from engine.store.store import Store
+from engine.tables.system import Home
+from ingest.applying.fiber import AbandonedError
+from ingest.applying.gate import Gate
+from ingest.applying.patience import patience
+from ingest.dead_letters.dead_letter import DeadLetters, letter_of
+from ingest.events import decode
+from ingest.log import Headers, HeadersOf, Log, LogRecord
+from ingest.reporting.observer import Observer
+
+if TYPE_CHECKING:
+    from ingest.log.tracing import Tracing
+
+_SWEPT_KEYS_MAX: Final = 100  # about 5 ms of the event loop
+
+
+def no_headers(_offset: int) -> Headers:
+    """What a record without headers has."""
+    return ()
+
+
+class CommitPath:
+    """Applies and commits batches of one open partition; made anew at each opening of its store.
+
+    `run` is all of it. Who applies records by itself, in a fiber, between the reads of clients, commits them by
+    `commit` and tells of them by `observe`.
+
+    Args:
+        home: which topic and partition.
+        machine: the open one.
+        store: behind it.
+        gate: before it.
+        log: the records' own.
+        dead_letters: None for a replay, which sends none.
+        observer: told of every batch that is committed.
+        tell_swept: told of what has expired, once that is committed.
+        tracing: makes spans of what is applied from the log; None: no spans.
+
+    Attributes:
+        headers_of: gives the headers of a record by offset, for dead letters and spans.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        machine: Machine,
+        store: Store,
+        gate: Gate,
+        log: Log,
+        dead_letters: DeadLetters | None,
+        observer: Observer,
+        tell_swept: Callable[[Swept], None],
+        tracing: Tracing | None,
+    ) -> None:
+        self._topic, self._partition = home.topic, home.partition
+        self._opened = machine
+        self._store = store
+        self._gate = gate
+        self._log = log
+        self._dead_letters = dead_letters
+        self._observer = observer
+        self._tell_swept = tell_swept
+        self._tracing = tracing
+        self.headers_of: HeadersOf = no_headers
+
+    @property
+    def _machine(self) -> Machine:
+        if self._gate.machine is not self._opened:
+            raise AbandonedError
+        return self._opened
+
+    def commit(self, last: LogRecord) -> None:
+        """Commit what was applied up to the record `last`. Raises as `Machine.commit`."""
+        self._machine.commit(self._log.fingerprint(self._partition, last))
+
+    def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Tell the observer of a batch that is committed."""
+        self._observer.applied(self._partition, applied, value_bytes, seconds)
+
+    def pass_by(self, to_position: int) -> None:
+        """Go on to `to_position`, before which the log gives no more records. Raises as `Machine.commit`."""
+        self._gate.enter()
+        self._machine.apply([], self._machine.next_offset, to_position=to_position)
+        try:
+            self._machine.commit(None)
+        except BaseException:
+            self._gate.rollback()
+            raise
+
+    async def run(
+        self,
+        batch: Sequence[LogRecord],
+        decoded: Sequence[Record],
+        value_bytes: int,
+        began: float,
+        *,
+        waiting: Container[int] = frozenset(),
+        to_position: int = 0,
+    ) -> Applied:
+        """Apply and commit one batch, or its beginning.
+
+        Args:
+            batch: the records; they follow the last one that was applied.
+            decoded: their events.
+            value_bytes: how large their values are, for the observer.
+            began: when work on them began, on `perf_counter`'s clock.
+            waiting: the offsets whose outcome somebody waits for.
+            to_position: where the log went on after the last of them, when it passed by offsets without a record.
+
+        Raises:
+            PartitionStoppedError: everything before that record is applied and committed.
+            LogUnavailableError: the dead-letter store is away.
+            StoreBusyError: RocksDB has been behind with its compactions for half a minute.
+            AbandonedError: the store was closed meanwhile; nothing of what is not committed is left.
+            Exception: the store failed; close it and open it again.
+        """
+        from_position = self._machine.next_offset
+        try:
+            try:
+                applied = await self._apply(decoded, from_position, waiting, to_position)
+            except StoreBusyError:  # it was rolled back: a large collection was to be staged
+                applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
+        except PartitionStoppedError as stop:
+            count = await self._apply_before(stop.offset, batch, decoded, from_position)
+            if not isinstance(stop.__cause__, DueLeftError):
+                raise
+            await self._sweep()
+            applied = await self._apply(decoded[count : count + 1], self._machine.next_offset, waiting)
+            await self._finish(batch[count:], applied, 0, 0.0)
+            applied.records += count
+            return applied
+        await self._finish(batch, applied, value_bytes, perf_counter() - began)
+        return applied
+
+    # ------------------------------------------------------------------ steps
+
+    async def _apply(
+        self, decoded: Sequence[Record], from_position: int, waiting: Container[int] = frozenset(), to_position: int = 0
+    ) -> Applied:
+        return await self._gate.call(partial(self._machine.apply, decoded, from_position, waiting, to_position))
+
+    async def _apply_patiently(
+        self, decoded: Sequence[Record], from_position: int, waiting: Container[int], to_position: int
+    ) -> Applied:
+        """Give RocksDB up to half a minute to catch up with its compactions; begin with the batch anew each time."""
+        async for attempt in patience():
+            with attempt:
+                applied = await self._apply(decoded, from_position, waiting, to_position)
+        return applied
+
+    async def _finish(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
+        """Store the dead letters of what was applied, commit it, and tell of it."""
+        if applied.dead_letters and self._dead_letters is not None:
+            try:
+                await self._store_dead_letters(self._dead_letters, batch, applied)
+            except BaseException:
+                self._gate.rollback()
+                raise
+        began = perf_counter()
+        try:
+            await self._commit(batch[applied.records - 1])
+        except BaseException as error:
+            self._gate.rollback()
+            if isinstance(error, InvariantError):
+                await self._stop_at_cause(batch[: applied.records], error)
+            raise
+        seconds += perf_counter() - began
+        self.observe(applied, value_bytes, seconds)
+        if self._tracing is not None:
+            self._tracing.applied(self._partition, batch[: applied.records], self.headers_of, seconds)
+
+    async def _commit(self, last: LogRecord) -> None:
+        """`commit`, which RocksDB is given up to half a minute for; the overlay waits meanwhile."""
+        try:
+            await self._gate.call(partial(self.commit, last))
+        except StoreBusyError:
+            async for attempt in patience():
+                with attempt:
+                    await self._gate.call(partial(self.commit, last))
+
+    async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
+        by_offset = {record[0]: record for record in batch}
+        of = partial(letter_of, self._topic, self._partition)
+        letters = [of(by_offset[offset], reason, self.headers_of(offset)) for offset, reason in applied.dead_letters]
+        await place.store(letters)
+
+    # ------------------------------------------------------------------ trouble
+
+    async def _apply_before(
+        self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
+    ) -> int:
+        """Save what stands before the record that stopped the partition. Returns how many records that is."""
+        count = sum(record[0] < offset for record in decoded)
+        at = 0
+        while at < count:
+            applied = await self._apply(decoded[at:count], from_position)
+            await self._finish(batch[at:count], applied, 0, 0.0)
+            at += applied.records
+            from_position = applied.next_offset
+        return count
+
+    async def _stop_at_cause(self, batch: Sequence[LogRecord], failure: InvariantError) -> NoReturn:
+        """Of a batch that must not be written, write what stands before the record to blame, one by one, and stop."""
+        if len(batch) == 1:
+            offset, time_ms, _, value = batch[0]
+            raise PartitionStoppedError(offset, decode(offset, time_ms, value)[2], failure) from failure
+        for record in batch:
+            applied = await self._apply([decode(*record[:2], record[3])], self._machine.next_offset)
+            await self._finish([record], applied, 0, 0.0)
+        raise failure  # it was none of them alone: the next try goes on behind them
+
+    async def _sweep(self) -> None:
+        """Remove all that is due, in slices: what a record that sets the clock back asks for."""
+        sweeper = Sweeper(self._machine, self._store)
+        self._gate.enter()
+        more = True
+        while more:
+            async for attempt in patience():
+                with attempt:
+                    self._gate.enter()
+                    swept = sweeper.expire(_SWEPT_KEYS_MAX)
+            more = swept.more
+            self._tell_swept(swept)
+            await asyncio.sleep(0)
