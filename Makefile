@@ -99,7 +99,7 @@ bench: $(BENCH_VENV) $(KAFKA) ## Measure against the floor, Quix Streams and Val
 
 .PHONY: soak
 soak: $(VENV) ## Write keys that live 2 s for five minutes, and see whether disk and memory level off (SOAK_ARGS)
-	@.venv/bin/python -m benchmarks.soak $(SOAK_ARGS)
+	@.venv/bin/python -m benchmarks.cleaning.soak $(SOAK_ARGS)
 
 .PHONY: kafka
 kafka: $(KAFKA) ## Get the Kafka jars that the tests start a broker from

@@ -20,20 +20,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks import big_keys, quix
-from benchmarks.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
-from benchmarks.compare import Comparison
-from benchmarks.data import DataResult, run_data
-from benchmarks.data_works import DATA_LARGE, DATA_SMOKE, DataSize
-from benchmarks.held import HeldResult, run_held
-from benchmarks.held_works import HELD_LARGE, HELD_SMOKE
+from benchmarks.applying import big_keys, quix
+from benchmarks.applying.compare import Comparison
+from benchmarks.applying.sources import (
+    EMBEDDED,
+    ENGINE,
+    KAFKA,
+    SOURCES,
+    Memory,
+    open_embedded,
+    open_kafka,
+    running_broker,
+)
+from benchmarks.applying.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
+from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
+from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
 from benchmarks.measure import Result
-from benchmarks.metrics import CountResult, ScrapeResult, run_metrics
-from benchmarks.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
-from benchmarks.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
-from benchmarks.resp import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
-from benchmarks.sources import EMBEDDED, ENGINE, KAFKA, SOURCES, Memory, open_embedded, open_kafka, running_broker
-from benchmarks.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
+from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
+from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
+from benchmarks.resp.data import DataResult, run_data
+from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
+from benchmarks.resp.held import HeldResult, run_held
+from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
+from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
 from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"

@@ -1,4 +1,4 @@
-"""The `slotlog` command line: one file per verb."""
+"""The `slotlog` command line: one file for each verb, in a folder for each group of the help."""
 
 from __future__ import annotations
 

@@ -7,26 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import (
-    check,
-    clean,
-    clock,
-    deadletters,
-    demo,
-    digest,
-    dump,
-    load,
-    produce,
-    query,
-    replay,
-    serve,
-    skip,
-    space,
-    version,
-    wait,
-)
+from ops.cli.events import produce, query
 from ops.cli.options import print_note
+from ops.cli.other import demo, load, version
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
+from ops.cli.rebuild import digest, dump, replay
+from ops.cli.repair import check, clean, clock, deadletters, skip, space
+from ops.cli.run import serve, wait
 from ops.config import unknown_variables
 from ops.serving.process import tune_collector
 

@@ -13,7 +13,7 @@ FILE_LINES_MAX = 400
 
 # Files that nothing imports, each with who runs it instead.
 ENTRY_POINTS = {
-    "benchmarks.unmeasured": "benchmarks/metrics.py, as a process of its own",
+    "benchmarks.metrics.unmeasured": "benchmarks/metrics/cost.py, as a process of its own",
     "ops.demo.make_data": "a person who makes the demo's CSV anew",
     "tests.real.fixtures": "tests/conftest.py, by its name in a string",
 }

@@ -17,7 +17,7 @@ from ingest.dead_letters.kafka_store import KafkaDeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.events import decode, encode
 from ingest.log import Entry, open_log
-from ops.cli.deadletters import printable
+from ops.cli.repair.deadletters import printable
 from ops.dead_letters.resend import derived_id, with_id
 from tests.faults.service import ServiceProcess
 from tests.ops.dead_letters.dead import KEYS, PARTITIONS, Place, entry, entry_time, letter, place_at

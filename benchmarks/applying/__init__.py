@@ -1,0 +1,1 @@
+"""Benchmarks of the engine: beside RocksDB alone, and beside Quix Streams."""

@@ -1,0 +1,1 @@
+"""Benchmarks of cleaning, and a soak test of the disk space."""

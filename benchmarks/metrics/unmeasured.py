@@ -1,0 +1,25 @@
+"""`python -m benchmarks.metrics.unmeasured serve …`: slotlog that counts nothing for `/metrics`, for comparison."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ingest.reporting.distribution import Distribution
+from ops.cli import app
+from ops.metrics import Metrics
+from resp import server as _server  # noqa: F401 - everything is imported before it is exchanged
+
+
+def _nothing(*_arguments: object) -> None:
+    """In the place of whatever counts."""
+
+
+async def _wait(_self: Metrics) -> None:
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    Metrics.applied = _nothing  # type: ignore[method-assign, assignment]
+    Metrics.run = _wait  # type: ignore[method-assign, assignment]
+    Distribution.add = _nothing  # type: ignore[method-assign, assignment]
+    app()

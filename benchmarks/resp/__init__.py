@@ -1,0 +1,1 @@
+"""Benchmarks of the RESP server, beside valkey-server."""

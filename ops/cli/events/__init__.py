@@ -1,0 +1,1 @@
+"""Verbs that send events and read the state."""

@@ -1,0 +1,1 @@
+"""Verbs to try slotlog, and its version."""

@@ -1,0 +1,1 @@
+"""Verbs that rebuild a state and compare two."""
