@@ -7,6 +7,7 @@ RUN python -m venv --without-pip /opt/slotlog \
  && pip --python /opt/slotlog/bin/python install --no-cache-dir --require-hashes --requirement requirements/run.txt \
  && pip install --no-cache-dir --require-hashes --requirement requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY slotlog slotlog
 COPY engine engine
 COPY ingest ingest
 COPY resp resp

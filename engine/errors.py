@@ -93,7 +93,7 @@ class PartitionStoppedError(Exception):
         self.cause = cause
 
 
-_OURS: Final = frozenset({"engine", "ingest", "ops", "resp"})
+_OURS: Final = frozenset({"engine", "ingest", "ops", "resp", "slotlog"})
 _QUOTING: Final = (CommandError, EventError)
 _STATUSES: Final = (
     "Corruption",

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from engine.layouts import LAYOUTS
-from ingest.log import KafkaSettings
+from slotlog.log import KafkaSettings
 
 PARTITIONS_MAX: Final = 1024
 _MIB: Final = 1024 * 1024

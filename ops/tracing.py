@@ -18,7 +18,7 @@ from ops.version import VERSION
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from ingest.log.tracing import Tracing
+    from slotlog.log.tracing import Tracing
 
 _CLOSE_SECONDS: Final = 2.0  # a collector that is away must not keep the process from ending
 
@@ -43,7 +43,7 @@ class Spans:
             from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
             from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-            from ingest.log.tracing import Tracing  # noqa: PLC0415
+            from slotlog.log.tracing import Tracing  # noqa: PLC0415
         except ImportError as error:
             raise ConfigError("tracing needs packages that are not there: pip install 'slotlog[tracing]'") from error
         name = os.environ.get("OTEL_SERVICE_NAME", "slotlog")

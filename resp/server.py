@@ -19,8 +19,6 @@ from engine.values.replies import Reply
 from engine.values.slots import partition_of, slot
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
-from ingest.clock import ReadClock
-from ingest.log import Log
 from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
@@ -51,6 +49,8 @@ from resp.statistics.stats import SAMPLE_SECONDS, Stats
 from resp.wire.tls import server_context
 from resp.writes.stopping import finish
 from resp.writes.write_pipeline import WritePipeline
+from slotlog.clock import ReadClock
+from slotlog.log import Log
 
 _MICROSECOND: Final = 1e-6
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from engine.layouts import LAYOUTS
 from tests import layouts, left_behind
 
-pytest_plugins = ("tests.real.fixtures",)
+pytest_plugins = ("tests.real.fixtures", "tests.slotlog.fixtures")
 
 # A service of a test serves no Redis clients unless the test says where: the default port may be anybody's.
 os.environ["SLOTLOG_RESP"] = ""

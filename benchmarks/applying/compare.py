@@ -16,7 +16,7 @@ from benchmarks.applying.trace import Trace
 from benchmarks.measure import Result, Seconds
 from engine.apply.machine import Record
 from engine.proof.digest import Digest
-from ingest.events import decode
+from slotlog.events import decode
 
 
 class WrongStateError(RuntimeError):

@@ -9,7 +9,7 @@ from msgpack import unpackb
 
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, digest_of_items
-from ingest.log import LogRecord
+from slotlog.log import LogRecord
 
 
 class Model:

@@ -21,9 +21,9 @@ from benchmarks.applying.floor import Floor
 from benchmarks.applying.workloads import Event
 from benchmarks.measure import Seconds
 from engine.apply.machine import Record
-from ingest.events import decode
-from ingest.log import Entry, KafkaSettings, Log, LogRecord, open_log
 from ingest.reporting.observer import Observer
+from slotlog.events import decode
+from slotlog.log import Entry, KafkaSettings, Log, LogRecord, open_log
 from tests.real.broker import KafkaBroker
 
 ENGINE: Final = "engine"

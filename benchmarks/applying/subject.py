@@ -16,8 +16,8 @@ from engine.store.rocks import RocksStore
 from engine.tables.system import Home
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import BATCH_RECORDS_MAX, Worker
-from ingest.log import Log
 from ingest.reporting.observer import NullObserver, Observer
+from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
 COLUMN_FAMILIES: Final = NeoKV.column_families

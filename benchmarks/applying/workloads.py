@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 
 from engine.commands.registry import keys_of
 from engine.values.slots import slot
-from ingest.events import encode
 from ops.demo.flights import events, read_flights
+from slotlog.events import encode
 
 SEED: Final = 20130101
 START_MS: Final = 1_356_998_400_000  # 2013-01-01

@@ -32,14 +32,14 @@ from engine.store.rocks import RocksStore
 from engine.values.slots import partition_of, slot
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
-from ingest.events import encode
-from ingest.log import LogRecord, open_log
-from ingest.reporting.distribution import REQUEST_SECONDS, Distribution
 from ingest.reporting.observer import NullObserver, Observer
 from ops.config import Settings
 from ops.logging import configure_logging
 from ops.metrics import Metrics, Watched
 from ops.state.directories import home_of, store_opener
+from slotlog.distribution import REQUEST_SECONDS, Distribution
+from slotlog.events import encode
+from slotlog.log import LogRecord, open_log
 from tests.real.process import free_ports
 from tests.wire.servers import RespServer, slotlog
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ingest.reporting.distribution import Distribution
 from ops.cli import app
 from ops.metrics import Metrics
 from resp import server as _server  # noqa: F401 - everything is imported before it is exchanged
+from slotlog.distribution import Distribution
 
 
 def _nothing(*_arguments: object) -> None:

@@ -10,7 +10,7 @@ topic          text
 next_offset    [8]          the first record that is not applied
 clock_ms       [8]          highest record time applied
 last_version   [8]          newest version taken
-fingerprint    bytes        the log's own mark of the last data record applied (ingest/log)
+fingerprint    bytes        the log's own mark of the last data record applied (slotlog/log)
 count/<db>/<type code>  [8] keys with a metadata record, due ones included
 skip/<offset>  empty        an operator's decision to go past that record
 skip/<offset>  [end:8]      the same, of the records from there to before `end`

@@ -14,9 +14,9 @@ from typing import Final
 
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ticker import TICK
-from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log import Entry, Log
 from ingest.reporting.observer import Condition
+from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.log import Entry, Log
 
 _PROBE_SECONDS: Final = 5.0
 

@@ -23,12 +23,12 @@ from ingest.applying.fiber import AbandonedError
 from ingest.applying.gate import Gate
 from ingest.applying.patience import patience
 from ingest.dead_letters.dead_letter import DeadLetters, letter_of
-from ingest.events import decode
-from ingest.log import Headers, HeadersOf, Log, LogRecord
 from ingest.reporting.observer import Observer
+from slotlog.events import decode
+from slotlog.log import Headers, HeadersOf, Log, LogRecord
 
 if TYPE_CHECKING:
-    from ingest.log.tracing import Tracing
+    from slotlog.log.tracing import Tracing
 
 _SWEPT_KEYS_MAX: Final = 100  # about 5 ms of the event loop
 

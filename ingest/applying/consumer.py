@@ -25,9 +25,9 @@ from ingest.applying.local_appends import apply_fetched
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
 from ingest.applying.watch import Watch
 from ingest.applying.worker import Worker
-from ingest.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
-from ingest.log import Log, LogRecord, Reader
 from ingest.reporting.observer import Condition, Observer
+from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
+from slotlog.log import Log, LogRecord, Reader
 
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingest.applying.owned_partition import LocalAppends, OwnedPartition
-from ingest.log import HeadersOf, LogRecord
+from slotlog.log import HeadersOf, LogRecord
 
 
 async def apply_fetched(

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from ingest.log import Log
+from slotlog.log import Log
 
 ALIVE_SECONDS: Final = 15.0
 """An owner that has not been heard of for so long is gone; Kafka has a claim every 5 s."""

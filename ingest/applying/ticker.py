@@ -12,11 +12,11 @@ from engine.errors import CommandError
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import now_ms
-from ingest.errors import LogUnavailableError
-from ingest.events import encode
-from ingest.log import Entry, Log
 from ingest.reporting.observer import Condition
+from slotlog.clock import now_ms
+from slotlog.errors import LogUnavailableError
+from slotlog.events import encode
+from slotlog.log import Entry, Log
 
 TICK: Final = encode("TICK", [])
 """The event."""

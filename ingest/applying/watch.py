@@ -11,10 +11,10 @@ import structlog
 
 from ingest.applying.append_probe import AppendProbe
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import now_ms
-from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log import Log
 from ingest.reporting.observer import Condition, Observer
+from slotlog.clock import now_ms
+from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.log import Log
 
 _LAG_SECONDS: Final = 2.0
 _COMMIT_SECONDS: Final = 5.0

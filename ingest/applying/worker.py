@@ -24,13 +24,13 @@ from ingest.applying.commit_path import CommitPath, no_headers
 from ingest.applying.gate import Gate
 from ingest.applying.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.errors import RecordHeldError
-from ingest.events import decode
-from ingest.log import HeadersOf, Log, LogRecord
 from ingest.reporting.observer import Observer
+from slotlog.errors import RecordHeldError
+from slotlog.events import decode
+from slotlog.log import HeadersOf, Log, LogRecord
 
 if TYPE_CHECKING:
-    from ingest.log.tracing import Tracing
+    from slotlog.log.tracing import Tracing
 
 BATCH_RECORDS_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -35,8 +35,8 @@ from ingest.applying.owned_partition import HasRoom, OwnedPartition, no_room
 from ingest.applying.ticker import Ticker
 from ingest.cleaning.chores import Allowance, Job
 from ingest.cleaning.compactor import Compactor
-from ingest.log import Log
 from ingest.reporting.observer import Cleaned, Condition, Observer
+from slotlog.log import Log
 
 _SLICE_SECONDS_MIN: Final = 0.001
 _SLICE_SECONDS_MAX: Final = 0.004

@@ -15,9 +15,9 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import now_ms
-from ingest.errors import LogUnavailableError
-from ingest.log.embedded.embedded_log import EmbeddedLog
+from slotlog.clock import now_ms
+from slotlog.errors import LogUnavailableError
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _LOOK_SECONDS: Final = 60.0
 _PAGE_LETTERS: Final = 1000

@@ -17,11 +17,11 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import now_ms
-from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.file import connect, in_thread, translated
-from ingest.log.embedded.scan import Damage, PartitionScan, scan_letters
+from slotlog.clock import now_ms
+from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.file import connect, in_thread, translated
+from slotlog.log.embedded.scan import Damage, PartitionScan, scan_letters
 
 SLICE_ROWS: Final = 100
 _SLICE_BYTES: Final = 256 * 1024

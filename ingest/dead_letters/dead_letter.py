@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ingest.log.log import Headers, LogRecord
+from slotlog.log.log import Headers, LogRecord
 
 TRUNCATED: Final = "slotlog.truncated"
 """The header that says of a letter that it was cut."""

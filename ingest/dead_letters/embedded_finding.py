@@ -8,16 +8,16 @@ from heapq import nlargest
 from math import inf
 from typing import Any, Final
 
-from ingest.clock import now_ms
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import stored_letter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
-from ingest.errors import LogDamagedError
-from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.file import REDRIVEN, REDRIVEN_TRIGGER
-from ingest.log.embedded.writer import append_rows
-from ingest.log.log import check_entries
+from slotlog.clock import now_ms
+from slotlog.errors import LogDamagedError
+from slotlog.log.embedded.chain import sum_of
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.file import REDRIVEN, REDRIVEN_TRIGGER
+from slotlog.log.embedded.writer import append_rows
+from slotlog.log.log import check_entries
 
 _JOINED: Final = (
     "FROM dead_letters AS d LEFT JOIN redriven AS r USING (topic, partition, offset) WHERE d.topic = ? AND d.partition "

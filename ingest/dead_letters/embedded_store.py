@@ -9,9 +9,9 @@ from typing import Any, Final
 from msgpack import packb, unpackb
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.errors import LogDamagedError
-from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import EmbeddedLog
+from slotlog.errors import LogDamagedError
+from slotlog.log.embedded.chain import sum_of
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _INSERT: Final = (
     "INSERT OR REPLACE INTO dead_letters (topic, partition, offset, time_ms, reason, key, value, headers, sum) "

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.log.embedded.chain import OFFSET_MASK
-from ingest.log.log import Entry
+from slotlog.log.embedded.chain import OFFSET_MASK
+from slotlog.log.log import Entry
 
 PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """The letters of one page have this many bytes at most, unless there is one alone."""

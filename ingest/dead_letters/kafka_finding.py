@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
-from ingest.log.kafka.appender import Outgoing
-from ingest.log.kafka.kafka_log import KafkaLog
-from ingest.log.log import check_entries
+from slotlog.log.kafka.appender import Outgoing
+from slotlog.log.kafka.kafka_log import KafkaLog
+from slotlog.log.log import check_entries
 
 HEADER: Final = "slotlog.redrive"
 _CLOCKS_MS: Final = 2 * 3600 * 1000

@@ -17,11 +17,11 @@ from typing import Final
 from structlog import get_logger
 
 from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
-from ingest.errors import LogUnavailableError, RecordTooLargeError
-from ingest.log.kafka.appender import Outgoing
-from ingest.log.kafka.kafka_log import KafkaLog
-from ingest.log.kafka.topic import MESSAGE_BYTES_MAX
-from ingest.log.log import Headers, LogRecord
+from slotlog.errors import LogUnavailableError, RecordTooLargeError
+from slotlog.log.kafka.appender import Outgoing
+from slotlog.log.kafka.kafka_log import KafkaLog
+from slotlog.log.kafka.topic import MESSAGE_BYTES_MAX
+from slotlog.log.log import Headers, LogRecord
 
 logger = get_logger(__name__)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import Log
 
 
 def open_dead_letters(log: Log) -> DeadLetters:
@@ -26,7 +26,7 @@ def open_dead_letters(log: Log) -> DeadLetters:
     if isinstance(log, EmbeddedLog):
         return EmbeddedDeadLetters(log)
     from ingest.dead_letters.kafka_store import KafkaDeadLetters  # noqa: PLC0415 - aiokafka takes 0.1 s to import
-    from ingest.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
+    from slotlog.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 
     if isinstance(log, KafkaLog):
         return KafkaDeadLetters(log)

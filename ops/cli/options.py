@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from engine.errors import CommandError, CorruptionError, EventError, StateMismatchError
-from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import ConfigError
 from ops.state.damaged import Damaged
+from slotlog.errors import LogMismatchError, LogUnavailableError
 
 if TYPE_CHECKING:
     from ops.state.standing import Ends, Standing

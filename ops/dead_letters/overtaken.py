@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from engine.apply.machine import Record
 from engine.commands.registry import find, keys_of
 from engine.errors import EventError
-from ingest.events import decode
-from ingest.log import Log
 from ops.progress import progress
+from slotlog.events import decode
+from slotlog.log import Log
 
 _FETCH_WAIT_MS: Final = 500
 _FETCH_RECORDS_MAX: Final = 5000

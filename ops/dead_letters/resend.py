@@ -22,19 +22,19 @@ from msgpack import packb
 from engine.apply.machine import Machine
 from engine.errors import EventError, PartitionStoppedError
 from engine.store.memory import MemoryStore
-from ingest.clock import now_ms
 from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, Went
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.errors import CrossSlotError, RecordTooLargeError
-from ingest.events import decode
-from ingest.log import Entry, Log, open_log
-from ingest.log.log import check_entries
-from ingest.producer import prepare_value
 from ops.config import ConfigError, Settings
 from ops.dead_letters.overtaken import Mark, Place, keys_touched, look_behind
 from ops.state.directories import column_families, home_of
+from slotlog.clock import now_ms
+from slotlog.errors import CrossSlotError, RecordTooLargeError
+from slotlog.events import decode
+from slotlog.log import Entry, Log, open_log
+from slotlog.log.log import check_entries
+from slotlog.producer import prepare_value
 
 _BATCH_LETTERS_MAX: Final = 500
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 from engine.apply.machine import Applied, Machine
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.log import open_log
-from ingest.producer import Producer
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks
@@ -22,6 +20,8 @@ from ops.demo.flights import Event, Expected, Flight, events, expected
 from ops.progress import progress
 from ops.state.directories import home_of, prepare_data, reading, store_opener
 from ops.state.replay import Replayed, Until, replay
+from slotlog.log import open_log
+from slotlog.producer import Producer
 
 STATE: Final = "state"
 REPLAYED: Final = "replayed"

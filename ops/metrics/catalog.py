@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.reporting.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 from ops.metrics.record import DUE_KEYS_MAX, Kind, Metric
 from ops.metrics.stall import STALL_SECONDS
+from slotlog.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 
 _BATCH: Final = "once a batch"
 _LOG: Final = "once an append"

@@ -8,9 +8,9 @@ from typing import Final
 
 from engine.apply.records import Applied
 from engine.limits import TIME_MS_MAX
-from ingest.clock import now_ms
-from ingest.reporting.distribution import Distribution
 from ingest.reporting.observer import Cleaned, Condition
+from slotlog.clock import now_ms
+from slotlog.distribution import Distribution
 
 UNHEARD_SECONDS: Final = 15.0
 """After so long without an answer the log counts as away. It is asked every 2 s, and one question may take a while on a

@@ -12,8 +12,8 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Final
 
-from ingest.reporting.distribution import Distribution
 from ops.metrics.record import Kind, Metric
+from slotlog.distribution import Distribution
 
 _SLICE_SECONDS: Final = 0.002
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

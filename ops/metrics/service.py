@@ -17,8 +17,6 @@ from engine.store.rocks import RocksStore, SharedMemory
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.log import Log
-from ingest.reporting.distribution import APPLY_SECONDS, Distribution
 from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from ops.config import Settings
@@ -40,6 +38,8 @@ from ops.metrics.sources import (
 from ops.metrics.stall import LoopStalls
 from ops.reasons import shown_reason
 from resp.server import Server
+from slotlog.distribution import APPLY_SECONDS, Distribution
+from slotlog.log import Log
 
 _READY_SECONDS: Final = 1.0
 

@@ -25,10 +25,7 @@ from engine.tables.expiry_index import due_entries
 from engine.tables.system import RULES
 from ingest.applying.ownership import Ownership
 from ingest.applying.worker import Worker
-from ingest.clock import WALL, now_ms
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.log import Log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.metrics.counts import PartitionCounts
@@ -39,6 +36,9 @@ from resp.cluster.bus import Bus
 from resp.cluster.bus.link import Loss
 from resp.cluster.topology import Health
 from resp.server import Server
+from slotlog.clock import WALL, now_ms
+from slotlog.log import Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _SECOND: Final = 1000
 _MADE_WITH_IT: Final = "IDENTITY"

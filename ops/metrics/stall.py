@@ -7,7 +7,7 @@ from collections import deque
 from time import monotonic
 from typing import Final
 
-from ingest.reporting.distribution import Distribution
+from slotlog.distribution import Distribution
 
 STALL_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _TIMER_SECONDS: Final = 0.05

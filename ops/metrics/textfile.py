@@ -6,9 +6,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from ingest.clock import now_ms
 from ops.metrics.catalog import GROUPS
 from ops.metrics.readings import Readings
+from slotlog.clock import now_ms
 
 _WRITE_SECONDS: Final = 5.0
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import CorruptionError, EventError
-from ingest.clock import WALL
-from ingest.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
-from ingest.log import Entry, Log, RecordPosition, open_log
-from ingest.producer import prepare
 from ops.config import Settings
 from ops.progress import Advance
 from ops.sending.event_input import EventParser, InputError, InputEvent, parser_for
 from ops.state.clocks import bound_clock
 from ops.state.directories import prepare_data, state_directories
 from ops.tracing import Spans
+from slotlog.clock import WALL
+from slotlog.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
+from slotlog.log import Entry, Log, RecordPosition, open_log
+from slotlog.producer import prepare
 
 if TYPE_CHECKING:
-    from ingest.log.tracing import Tracing
+    from slotlog.log.tracing import Tracing
 
 _READ_BYTES: Final = 256 * 1024
 

@@ -11,11 +11,11 @@ from ingest.applying.owned_partition import HasRoom
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.cleaning.retention import Retention, RetentionSettings
 from ingest.cleaning.scrubber import Scrubber
-from ingest.log import Log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import Observer
 from ops.config import Settings
 from resp.server import Server
+from slotlog.log import Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 
 @asynccontextmanager

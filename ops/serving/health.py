@@ -14,15 +14,15 @@ from typing import Any, Final
 from ingest.applying.consumer import Consumer
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
-from ingest.clock import WALL
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.log import Log
 from ingest.reporting.observer import Condition
-from ingest.reporting.wording import counted
 from ops.config import Settings
 from ops.metrics.counts import UNHEARD_SECONDS
 from ops.state.clocks import clocks_ahead
 from ops.state.directories import free_space_guard
+from slotlog.clock import WALL
+from slotlog.log import Log
+from slotlog.wording import counted
 
 _HELD_UP_SECONDS: Final = 10.0
 _UNHEARD_SECONDS: Final = UNHEARD_SECONDS

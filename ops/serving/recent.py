@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ingest.reporting.distribution import Distribution
+from slotlog.distribution import Distribution
 
 _SECONDS: Final = 60.0
 

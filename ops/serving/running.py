@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from ingest.applying.consumer import Consumer
-from ingest.log import Log
 from ops.config import Settings
 from ops.metrics import Metrics
 from resp.server import Server
+from slotlog.log import Log
 
 
 class Running(Protocol):

@@ -18,8 +18,6 @@ from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.errors import LogUnavailableError
-from ingest.log import Log, open_log
 from ingest.reporting.observer import Observer, Observers
 from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
 from ops.metrics import Metrics, Watched
@@ -44,6 +42,8 @@ from ops.state.directories import (
 from ops.tracing import Spans
 from ops.version import VERSION
 from resp.server import Server
+from slotlog.errors import LogUnavailableError
+from slotlog.log import Log, open_log
 
 if TYPE_CHECKING:
     from ops.serving.http import HttpServer

@@ -18,9 +18,7 @@ from typing import Any, Final
 from engine.errors import CorruptionError
 from engine.store.rocks import RocksStore
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import now_ms
 from ingest.dead_letters.found import DeadLetterSearch, Summary
-from ingest.errors import LogMismatchError, LogUnavailableError
 from ops.config import parse_address
 from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
@@ -29,6 +27,8 @@ from ops.serving.running import Running
 from ops.version import VERSION
 from resp.resources.memory import memory_use
 from resp.server import Server
+from slotlog.clock import now_ms
+from slotlog.errors import LogMismatchError, LogUnavailableError
 
 _LETTERS_SHOWN: Final = 20
 _LETTERS_SECONDS: Final = 30.0  # read again after this time also when none has come: `redrive` marks them

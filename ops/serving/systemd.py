@@ -14,8 +14,8 @@ from typing import Final
 
 from sdnotify import SystemdNotifier
 
-from ingest.reporting.wording import counted
 from ops.serving.health import Health
+from slotlog.wording import counted
 
 _TELL_SECONDS: Final = 1.0
 _EXTENSION_SECONDS: Final = 60

@@ -11,13 +11,13 @@ from sqlite3 import Connection
 from time import sleep
 from typing import Final
 
-from ingest.log import open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.file import FORMAT, connect, read_identity, steadily_here
-from ingest.log.embedded.mark import HeadMark
-from ingest.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from slotlog.log import open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.file import FORMAT, connect, read_identity, steadily_here
+from slotlog.log.embedded.mark import HeadMark
+from slotlog.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
 
 _SLICE_ROWS: Final = 10_000
 _SLICE_BYTES: Final = 16 * 1024 * 1024

@@ -22,8 +22,8 @@ import structlog
 
 from engine.tables.system import Retimes
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import WALL
 from ops.config import ConfigError, Settings
+from slotlog.clock import WALL
 
 _LOOK_SECONDS: Final = 1.0
 _KEEP_SECONDS: Final = 60.0

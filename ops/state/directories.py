@@ -13,9 +13,9 @@ from engine.proof.digest import Digest, running_digest
 from engine.store.rocks import RocksStore, SharedMemory
 from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
-from ingest.reporting.wording import sized
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from slotlog.wording import sized
 
 _PROGRESS_KEYS = 1000
 

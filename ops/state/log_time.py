@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.limits import TIME_MS_MAX
-from ingest.clock import WALL
-from ingest.events import encode
-from ingest.log import Entry, Log, open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import ConfigError, Settings
 from ops.state.clocks import bound_clock, decide, latest_ms
 from ops.state.directories import reading
+from slotlog.clock import WALL
+from slotlog.events import encode
+from slotlog.log import Entry, Log, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _FETCH_WAIT_MS: Final = 5000
 

@@ -19,13 +19,13 @@ from engine.store.store import Changes, Store
 from engine.tables.system import NO_SKIPS, Retimes, Skips, replaying_changes, retime_changes, skip_changes
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.log import Log, open_log
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.clocks import decided
 from ops.state.directories import cached_keys_max, digest_partition, home_of, partition_path, reading, store_opener
 from ops.state.unapplied import NotApplied, Unapplied
+from slotlog.log import Log, open_log
 
 logger = structlog.get_logger(__name__)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from sqlite3 import Error as SqliteError
 from typing import Any, Final, NamedTuple
 
-from ingest.errors import LogMismatchError, LogUnavailableError
-from ingest.log import Log, open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import ConfigError, Settings
 from ops.state.directories import partition_path
+from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.log import Log, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _ANSWER_SECONDS: Final = 5.0
 _LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, process

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from engine.apply.records import Applied
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
-from ingest.log import Log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
+from slotlog.log import Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 
 @dataclass(slots=True)

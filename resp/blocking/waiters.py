@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from engine.commands.registry import Spec
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.log import Entry
 from resp.writes.groups import BROKEN
 from resp.writes.items import Awaited
+from slotlog.log import Entry
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import Final
 
 from engine.commands.registry import SPECS, Spec
-from ingest.events import event_head
 from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, ServerSpec
+from slotlog.events import event_head
 
 _SPELLINGS_MAX: Final = 4096
 _NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from engine.errors import CommandError, hidden_pattern
-from ingest.clock import now_ms
 from resp.acl.log import Context, Reason
 from resp.acl.protection import may_connect
 from resp.catalog.plans import Kind, Plan
 from resp.clients import output
 from resp.clients.client_list import line_of
+from slotlog.clock import now_ms
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -19,8 +19,6 @@ from engine.errors import CROSS_SLOT, CommandError, DueError
 from engine.limits import RECORD_BYTES_MAX
 from engine.values.replies import NIL_ARRAY, Reply
 from engine.values.slots import slot
-from ingest.events import encode
-from ingest.log import Entry
 from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
 from resp.clients.exec_steps import Run, Step, evaluate
@@ -29,6 +27,8 @@ from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.items import ITEM_BYTES
 from resp.writes.stopping import about_keys
+from slotlog.events import encode
+from slotlog.log import Entry
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.commands.registry import Spec
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.log import Entry
 from resp.catalog.plans import Plan
 from resp.clients.output import swell
 from resp.writes.groups import BROKEN
 from resp.writes.items import ITEM_BYTES, Item
+from slotlog.log import Entry
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -18,11 +18,11 @@ from engine.limits import SLOTS
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
 from engine.values.slots import partition_of, slot
-from ingest.clock import now_ms
 from resp.catalog.server_registry import server_command
 from resp.cluster.topology import Health
 from resp.commands.containers import help_of
 from resp.wire.server_replies import Verbatim
+from slotlog.clock import now_ms
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
-from ingest.clock import now_ms, now_us
 from resp.catalog.server_registry import server_command
 from resp.reports.info import info_text
 from resp.resources.memory import memory_use
 from resp.statistics.partitions import applied_offsets, key_counts
 from resp.wire.server_replies import NO_REPLY, Verbatim
+from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -10,12 +10,12 @@ from engine.errors import CommandError, EventError
 from engine.limits import ID_BYTES_MAX
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
-from ingest.errors import LogMismatchError, LogUnavailableError
 from resp.catalog.plans import Kind
 from resp.catalog.server_registry import server_command
 from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
+from slotlog.errors import LogMismatchError, LogUnavailableError
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

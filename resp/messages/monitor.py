@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from engine.limits import DATABASES
 from engine.values.numbers import parse_int
 from engine.values.replies import Status
-from ingest.clock import now_us
 from resp.acl import redacted
+from slotlog.clock import now_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

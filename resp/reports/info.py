@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ingest.clock import now_ms, now_us
 from resp.clients.client_list import has_time_limit, is_blocked, total_bytes
 from resp.reports.info_commands import Fields, commandstats, errorstats, latencystats
 from resp.resources.memory import memory_use
 from resp.statistics.census import Expiring
 from resp.statistics.partitions import applied_offsets, key_counts
+from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
     from resp.server import Server

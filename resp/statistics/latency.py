@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final
 
-from ingest.clock import now_ms
+from slotlog.clock import now_ms
 
 _SAMPLES_MAX: Final = 160
 _GRAPH_ROWS: Final = 4

@@ -12,10 +12,10 @@ from typing import Final
 from engine.apply.records import Applied
 from engine.commands.registry import SPECS
 from engine.values.replies import Reply
-from ingest.reporting.distribution import APPEND_SECONDS, REQUEST_SECONDS, Distribution
 from ingest.reporting.observer import Cleaned
 from resp.statistics.census import Census
 from resp.statistics.loop_use import LoopUse
+from slotlog.distribution import APPEND_SECONDS, REQUEST_SECONDS, Distribution
 
 _SAMPLES: Final = 16
 SAMPLE_SECONDS: Final = 0.1

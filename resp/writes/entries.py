@@ -1,4 +1,4 @@
-"""Makes a client's write a record of the log, from which `ingest.events.decode` reads what is applied."""
+"""Makes a client's write a record of the log, from which `slotlog.events.decode` reads what is applied."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 from engine.errors import CommandError, EventError
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from engine.values.slots import slot
-from ingest.events import encode
-from ingest.log import Entry
+from slotlog.events import encode
+from slotlog.log import Entry
 
 TOO_LARGE: Final = CommandError(f"ERR an event may have {RECORD_BYTES_MAX} bytes; nothing was written")
 """Also what a command is answered whose arguments are longer than that together, whatever it would do."""

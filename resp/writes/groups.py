@@ -11,9 +11,9 @@ from engine.apply.records import Applied, Record
 from engine.errors import CommandError, EventError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import ReadClock
-from ingest.log import RecordPosition
 from resp.writes.items import Item
+from slotlog.clock import ReadClock
+from slotlog.log import RecordPosition
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 

@@ -13,7 +13,7 @@ from engine.commands.registry import Spec
 from engine.limits import SLOTS
 from engine.values.replies import Reply
 from ingest.applying.ticker import TICK
-from ingest.log import Entry, Headers, LogRecord, RecordPosition
+from slotlog.log import Entry, Headers, LogRecord, RecordPosition
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 NOTHING_WRITTEN: Final = "ERR nothing was written: "

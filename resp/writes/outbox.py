@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ingest.log import Entry, Log, RecordPosition
 from resp.writes.items import Item
+from slotlog.log import Entry, Log, RecordPosition
 
 _GROUP_EVENTS_MAX: Final = 1000
 _GROUP_BYTES_MAX: Final = 4 * 1024 * 1024

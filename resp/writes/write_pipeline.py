@@ -26,9 +26,6 @@ from engine.commands.registry import Spec, keys_of
 from engine.errors import CommandError, InvariantError, PartitionStoppedError, StoreBusyError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.clock import ReadClock
-from ingest.errors import LogUnavailableError, appended_nothing
-from ingest.log import Log, RecordPosition
 from ingest.reporting.observer import Condition
 from resp.writes.entries import event_entry
 from resp.writes.groups import PART_SECONDS, Answers, Part, UnusualError, apply_group, evaluated, outcome
@@ -36,6 +33,9 @@ from resp.writes.items import ITEM_BYTES, NOTHING_WRITTEN, Awaited, Group, Item,
 from resp.writes.outbox import Outbox
 from resp.writes.stopping import CLOSED, in_the_log, stopping
 from resp.writes.wakeup import Wakeup
+from slotlog.clock import ReadClock
+from slotlog.errors import LogUnavailableError, appended_nothing
+from slotlog.log import Log, RecordPosition
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -10,8 +10,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
 
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.real.oracle import Connection, ErrorReply, request
 
 _PAUSE_S: Final = 0.1  # some hundred commands in each round: a machine that runs other tests, too, can keep up

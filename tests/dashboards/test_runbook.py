@@ -87,7 +87,8 @@ def test_panels_of_the_runbook_exist() -> None:
 def test_settings_of_the_runbook_exist() -> None:
     """What stands there as code, in words joined by underscores, is a setting or an event in the service's log."""
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PROSE))
-    source = "".join(path.read_text() for folder in ("ingest", "resp", "ops") for path in (ROOT / folder).rglob("*.py"))
+    folders = ("slotlog", "ingest", "resp", "ops")
+    source = "".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
     events = set(re.findall(r'logger\.\w+\(\s*"(\w+)"', source))
 
     assert set() != named

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.dashboards.files import NAMES, RULES, alerts, dashboard, expressions, recordings
 from tests.dashboards.linter import QUERY, variables
 from tests.dashboards.load import EARLIER_KEYS, Load

@@ -26,7 +26,7 @@ from engine.commands.registry import SPECS
 from engine.errors import CommandError, EventError
 from engine.store.store import Store
 from engine.values.replies import NIL_ARRAY, Reply
-from ingest.events import decode, encode
+from slotlog.events import decode, encode
 from tests.consistency import problems
 from tests.differential import loose
 from tests.differential.cleaning import Slices, check_uncleaned

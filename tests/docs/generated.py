@@ -17,12 +17,12 @@ from pydantic import BaseModel
 
 import resp.commands  # noqa: F401 - fills both registries
 from engine.commands.registry import SPECS, Spec
-from ingest.log import KafkaSettings
 from ops.config import RedisSettings, Settings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from resp.settings.config import all_parameters
+from slotlog.log import KafkaSettings
 from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,7 @@ import pytest
 
 from engine import limits
 from engine.values.slots import partition_of, slot
-from ingest.events import decode
+from slotlog.events import decode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 

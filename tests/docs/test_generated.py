@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.commands.registry import SPECS
-from ingest.log import KafkaSettings
 from ops.config import Settings, load_settings
+from slotlog.log import KafkaSettings
 from tests.docs.generated import DOCS, PAGES, renewed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ingest.log import Log, open_log
+from slotlog.log import Log, open_log
 
 
 @asynccontextmanager

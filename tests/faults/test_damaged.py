@@ -17,11 +17,11 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.events import encode
-from ingest.log import Entry, Log
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
 from ops.state.directories import home_of, store_opener
+from slotlog.events import encode
+from slotlog.log import Entry, Log
 from tests.faults.logs import opened_log
 
 DAMAGED = 10_000

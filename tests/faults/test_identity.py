@@ -13,12 +13,12 @@ from uuid import uuid4
 
 import pytest
 
-from ingest.events import encode
-from ingest.log import Entry, KafkaSettings, Log, open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ops.config import Settings, load_settings
 from ops.serving.service import Service
 from ops.state.directories import digest_partition
+from slotlog.events import encode
+from slotlog.log import Entry, KafkaSettings, Log, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.faults.topics import Topic, administered
 from tests.ops.verbs import run, until
 

@@ -13,10 +13,10 @@ import pytest
 from engine.model import LIST, STRING
 from engine.proof.digest import Digest, key_digest
 from engine.values.slots import slot
-from ingest.events import encode
-from ingest.log import Entry
 from ops.config import Settings, load_settings
 from ops.state.directories import digest_partition
+from slotlog.events import encode
+from slotlog.log import Entry
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
 

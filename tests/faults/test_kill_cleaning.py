@@ -13,11 +13,11 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF
 from engine.tables.compaction_notes import noted
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.values.encoding import pack_u64
-from ingest.events import encode
-from ingest.log import Entry
 from ops.config import Settings, load_settings
 from ops.state.directories import digest_partition, partition_path, reading, reading_store
 from ops.state.replay import Until, replay
+from slotlog.events import encode
+from slotlog.log import Entry
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import succeed, wait_until

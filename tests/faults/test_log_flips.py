@@ -21,12 +21,12 @@ from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.events import encode
-from ingest.log import Entry
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
 from ops.state.directories import home_of, store_opener
+from slotlog.events import encode
+from slotlog.log import Entry
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.verbs import run
 
 PARTITIONS = 3
@@ -143,7 +143,7 @@ def _say(source: Path, place: Path, flip: tuple[str, int] | None) -> Said:
 @pytest.mark.parametrize("state", ["crashed", "closed"])
 def test_flipped_bits(logs: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a flip each verb gives what it gave before, or one of them ends with an error that says what is damaged."""
-    monkeypatch.setattr("ingest.log.embedded.file.TRY_AGAIN_SECONDS", (0,))
+    monkeypatch.setattr("slotlog.log.embedded.file.TRY_AGAIN_SECONDS", (0,))
     sound = _say(logs / state, tmp_path / "sound", None)
     assert (0, 0, 0) == sound.codes
     choose = random.Random(f"{SEED} {state}")

@@ -15,10 +15,10 @@ from msgpack import packb
 from engine.commands.registry import SPECS
 from engine.errors import EventError
 from engine.limits import DATABASES, DEDUP_WINDOW_MS
-from ingest.events import decode, encode
-from ingest.routing import route
 from ops.demo.flights import events as flight_events
 from ops.demo.flights import read_flights
+from slotlog.events import decode, encode
+from slotlog.routing import route
 from tests.differential.strategy import (
     GROUPS,
     Command,

@@ -18,7 +18,7 @@ from engine.store.memory import MemoryStore
 from engine.store.store import Store
 from engine.tables.system import Home
 from engine.values.replies import pack
-from ingest.events import decode
+from slotlog.events import decode
 from tests.golden.corpus import Log
 from tests.layouts import home_of, layout_of
 

@@ -17,11 +17,11 @@ from engine.batch import fragments, rank_counts
 from engine.layouts import neokv
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import Entry
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings
 from ops.state.directories import home_of, prepare_data, store_opener
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import Entry
 from tests.golden import corpus, record
 from tests.golden.replay import Result, replay
 from tests.ops.verbs import succeed

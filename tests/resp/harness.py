@@ -20,12 +20,12 @@ from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.dead_letters.dead_letter import DeadLetters
-from ingest.events import decode, encode
-from ingest.log import Entry, LogRecord, Reader, RecordPosition
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver, Observer
 from resp.server import Server
 from resp.settings.startup import RespSettings
+from slotlog.events import decode, encode
+from slotlog.log import Entry, LogRecord, Reader, RecordPosition
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.layouts import column_families, home_of, layout_of
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client

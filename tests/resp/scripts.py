@@ -22,12 +22,12 @@ from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Final, Protocol, cast
 
-from ingest.log import Log
 from resp.clients.connection import Connection
 from resp.host import Host
 from resp.server import Server
 from resp.settings.startup import RespSettings
 from resp.writes.write_pipeline import WritePipeline
+from slotlog.log import Log
 from tests.real import oracle as real
 from tests.wire.frames import RawConnection, read_frame
 

@@ -12,8 +12,8 @@ import pytest
 from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
-from ingest.clock import ReadClock, now_ms
-from ingest.errors import LogUnavailableError
+from slotlog.clock import ReadClock, now_ms
+from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 from tests.resp.harness import FAMILIES, Live, PlayedLog, pipeline, replies, serving, until
 

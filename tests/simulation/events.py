@@ -10,7 +10,7 @@ from msgpack import packb
 
 from engine.limits import TIME_MS_MAX
 from engine.values.slots import partition_of, slot
-from ingest.events import encode
+from slotlog.events import encode
 
 Args = list[Any]
 

@@ -9,10 +9,10 @@ from typing import Final
 from zlib import crc32
 
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
-from ingest.log.appends import Appends
-from ingest.log.identity import Mark, check_range, check_record, mark_of
-from ingest.log.log import Entry, Headers, LogRecord, RecordPosition
+from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
+from slotlog.log.appends import Appends
+from slotlog.log.identity import Mark, check_range, check_record, mark_of
+from slotlog.log.log import Entry, Headers, LogRecord, RecordPosition
 from tests.simulation.world import INJECTED, World
 
 TOPIC: Final = "simulation"

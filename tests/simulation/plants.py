@@ -18,7 +18,7 @@ from engine.tables.graveyard import Grave
 from ingest.applying.commit_path import CommitPath
 from ingest.applying.gate import Gate
 from ingest.applying.worker import Worker
-from ingest.errors import LogUnavailableError
+from slotlog.errors import LogUnavailableError
 from tests.simulation.disks import DiskStore
 from tests.simulation.world import InjectedError
 

@@ -19,9 +19,9 @@ from ingest.applying.ticker import Ticker
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.dead_letters.dead_letter import DeadLetter
-from ingest.errors import AppendUncertainError, LogUnavailableError
-from ingest.events import encode
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
+from slotlog.errors import AppendUncertainError, LogUnavailableError
+from slotlog.events import encode
 from tests.layouts import home_of
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore

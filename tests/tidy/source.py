@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("engine", "ingest", "resp", "ops")
+PRODUCT = ("engine", "slotlog", "ingest", "resp", "ops")
 EVERYTHING = (*PRODUCT, "tests", "benchmarks", "dashboards")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -46,15 +46,15 @@ def test_imports_for_types_count() -> None:
     """What stands under TYPE_CHECKING or in a function is an import, too; a name of a package counts as the package."""
     text = """
 from typing import TYPE_CHECKING
-from ingest.log import Log, appends
+from slotlog.log import Log, appends
 if TYPE_CHECKING:
-    from ingest.clock import Clock
+    from slotlog.clock import Clock
 def later():
-    import ingest.errors
+    import slotlog.errors
 """
-    module = Module(FILES["ingest.events"].path, "planted", text, ast.parse(text))
+    module = Module(FILES["slotlog.events"].path, "planted", text, ast.parse(text))
 
-    assert ["ingest.clock", "ingest.errors", "ingest.log", "ingest.log.appends"] == sorted(imports(module))
+    assert ["slotlog.clock", "slotlog.errors", "slotlog.log", "slotlog.log.appends"] == sorted(imports(module))
 
 
 @pytest.mark.parametrize("package", ["engine", "ingest", "ops"])

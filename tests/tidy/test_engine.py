@@ -45,7 +45,7 @@ def test_one_file_opens_rocksdb() -> None:
         "import asyncio.events",
         "import threading, re",
         "def f():\n    import random",
-        "from ingest import clock",
+        "from slotlog import clock",
         "math.log(2)",
         "from math import pow",
         "hash(b'')",

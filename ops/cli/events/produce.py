@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, print_json, print_note, reports_errors
 from ops.config import Settings, load_settings
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.sending.produce import Produced

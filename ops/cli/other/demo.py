@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, print_json, reports_errors
 from ops.config import ConfigError, Settings, load_settings
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.demo.run import Report

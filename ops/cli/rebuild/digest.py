@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -19,6 +18,7 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from engine.proof.digest import Digest

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from engine.proof.digest import Digest
-from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -28,6 +27,7 @@ from ops.cli.options import (
 from ops.config import ConfigError
 from ops.state.replay import Replayed, Until
 from ops.state.unapplied import NotApplied
+from slotlog.wording import counted
 
 
 @reports_errors

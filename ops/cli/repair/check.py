@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -24,13 +23,14 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from engine.proof.audit import Violation
-    from ingest.log.embedded.scan import Damage
     from ops.config import Settings
     from ops.state.check_state import Checked
     from ops.state.standing import Standing
+    from slotlog.log.embedded.scan import Damage
 
 _LookedThrough = Annotated[
     str | None,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.reporting.wording import counted, sized
 from ops.cli.options import (
     Data,
     Json,
@@ -17,6 +16,7 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
+from slotlog.wording import counted, sized
 
 if TYPE_CHECKING:
     from ops.state.full_clean import CleanedState

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
 from ops.config import ConfigError, Settings
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ingest.dead_letters.dead_letter import DeadLetter
@@ -243,7 +243,7 @@ def _short(value: bytes) -> str:
 
 
 def _event_text(letter: DeadLetter) -> str:
-    from ingest.events import decode
+    from slotlog.events import decode
 
     _, _, name, args, db, event_id, _ = decode(letter.offset, 0, letter.value)
     if not name:
@@ -306,8 +306,8 @@ def _facts(letter: Summary) -> dict[str, Any]:
 
 
 def _all_facts(found: Found, refused: str, target: int | None, bytes_max: int) -> dict[str, Any]:
-    from ingest.events import decode
     from ops.cli.reply_text import as_json, bytes_as_json
+    from slotlog.events import decode
 
     letter = found.letter
     _, _, name, args, db, event_id, _ = decode(letter.offset, 0, letter.value)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ingest.reporting.wording import counted
 from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, parse_offsets, print_json, reports_errors
+from slotlog.wording import counted
 
 
 @reports_errors

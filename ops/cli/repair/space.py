@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.reporting.wording import sized
 from ops.cli.options import (
     Data,
     Json,
@@ -22,6 +21,7 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
+from slotlog.wording import sized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

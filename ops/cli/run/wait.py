@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingest.reporting.wording import counted
 from ops.cli.options import (
     Data,
     Json,
@@ -17,6 +16,7 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
+from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.config import Settings

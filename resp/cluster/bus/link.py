@@ -21,11 +21,11 @@ from typing import Final
 
 import structlog
 
-from ingest.clock import now_ms
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.cluster.bus import wire
 from resp.cluster.bus.wire import Beat
 from resp.cluster.topology import Node
+from slotlog.clock import now_ms
 
 QUEUE_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of messages for one worker, on their way or waiting; as much as may wait for a subscriber."""

@@ -19,8 +19,8 @@ from benchmarks.applying.workloads import SMOKE, START_MS, WORKLOADS, Event, bef
 from benchmarks.measure import Result, Seconds
 from engine.model import HASH, STRING
 from engine.proof.digest import Digest, digest_of_items
-from ingest.events import decode
 from ingest.reporting.observer import Observer
+from slotlog.events import decode
 
 WITHOUT_BROKER = {
     "hset_engine",

@@ -15,13 +15,13 @@ from engine.store.store import Changes
 from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.errors import LogMismatchError, Mismatch
-from ingest.events import encode
-from ingest.log import Entry, Log, open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.reader import EmbeddedReader
-from ingest.log.log import LogRecord
 from ingest.reporting.observer import Condition, NullObserver
+from slotlog.errors import LogMismatchError, Mismatch
+from slotlog.events import encode
+from slotlog.log import Entry, Log, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.reader import EmbeddedReader
+from slotlog.log.log import LogRecord
 from tests.layouts import column_families, home_of
 
 FAMILIES = column_families()

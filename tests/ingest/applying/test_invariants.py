@@ -10,11 +10,11 @@ import pytest
 from engine.errors import InvariantError, PartitionStoppedError
 from engine.store.rocks import RocksStore
 from ingest.applying.worker import Worker
-from ingest.events import encode
-from ingest.log import Entry
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import LogRecord
 from ingest.reporting.observer import NullObserver
+from slotlog.events import encode
+from slotlog.log import Entry
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import LogRecord
 from tests.faulty import POISON, REASON, plant_bug
 from tests.layouts import column_families, home_of
 

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from ingest.applying import ownership
 from ingest.applying.ownership import ALIVE_SECONDS, Ownership
-from ingest.log.embedded.claims import SUFFIX, EmbeddedClaims
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.kafka.claims import KafkaClaims
-from tests.ingest.conftest import MakeKafkaLog
+from slotlog.log.embedded.claims import SUFFIX, EmbeddedClaims
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.kafka.claims import KafkaClaims
+from tests.slotlog.fixtures import MakeKafkaLog
 
 
 class ToldLog:

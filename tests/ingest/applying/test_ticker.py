@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ingest.cleaning.cleaner import CleaningSettings
-from ingest.clock import now_ms
-from ingest.errors import LogUnavailableError
+from slotlog.clock import now_ms
+from slotlog.errors import LogUnavailableError
 from tests.ingest.cleaning.test_cleaner import Store, applying, running, until
-from tests.ingest.conftest import OpenLog
+from tests.slotlog.fixtures import OpenLog
 
 
 async def test_an_idle_partition_gets_a_tick(open_one: OpenLog) -> None:

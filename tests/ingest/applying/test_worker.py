@@ -16,10 +16,10 @@ from ingest.applying.fiber import AbandonedError
 from ingest.applying.worker import Worker
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
-from ingest.events import encode
-from ingest.log import Entry
-from ingest.log.embedded.embedded_log import EmbeddedLog
 from ingest.reporting.observer import NullObserver
+from slotlog.events import encode
+from slotlog.log import Entry
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.layouts import column_families, home_of
 
 

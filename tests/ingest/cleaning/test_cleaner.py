@@ -19,11 +19,11 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.events import decode, encode
-from ingest.log import Entry, Log
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import LogRecord
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
+from slotlog.events import decode, encode
+from slotlog.log import Entry, Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import LogRecord
 from tests.layouts import column_families, home_of, layout_of
 
 FAMILIES: Final = column_families()

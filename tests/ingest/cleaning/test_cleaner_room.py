@@ -17,9 +17,9 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN
 from ingest.cleaning import compactor
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
-from ingest.events import encode
-from ingest.log import Entry
 from ingest.reporting.observer import Condition
+from slotlog.events import encode
+from slotlog.log import Entry
 from tests.ingest.cleaning.test_cleaner import FAMILIES, FILL, SLICE_SECONDS, Running, Store, running, until
 
 MIB: Final = 1024 * 1024

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from ingest.cleaning.retention import Retention, RetentionSettings
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
-from ingest.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 DAY_MS = 86_400_000
 

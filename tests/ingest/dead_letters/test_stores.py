@@ -15,11 +15,11 @@ from engine.limits import TIME_MS_MAX
 from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
 from ingest.dead_letters.kafka_store import SUFFIX
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.log import Log
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import ENTRY_BYTES_MAX
+from slotlog.log import Log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import ENTRY_BYTES_MAX
 from tests.faults.topics import Topic
-from tests.ingest.conftest import OpenLog
+from tests.slotlog.fixtures import OpenLog
 
 OpenDead: TypeAlias = Callable[[Log], Awaitable[DeadLetters]]
 

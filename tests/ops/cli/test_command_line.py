@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from ingest.reporting.wording import sized
 from ops.cli import app
 from ops.cli.program import GROUPS, first_sentence
+from slotlog.wording import sized
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines
 

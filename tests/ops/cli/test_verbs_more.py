@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine.values.slots import partition_of, slot
-from ingest.events import encode
-from ingest.log import Entry, open_log
 from ops.state.directories import partition_path
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, succeed
 
 PARTITIONS = 4

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from engine.values.slots import partition_of, slot
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.events import encode
-from ingest.log import Entry, Headers, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, Headers, open_log
 
 PARTITIONS: Final = 2
 KEYS: Final = [

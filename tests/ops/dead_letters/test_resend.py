@@ -15,10 +15,10 @@ from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.events import decode, encode
-from ingest.log import Entry, open_log
 from ops.cli.repair.deadletters import printable
 from ops.dead_letters.resend import derived_id, with_id
+from slotlog.events import decode, encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.dead_letters.dead import KEYS, PARTITIONS, Place, entry, entry_time, letter, place_at
 from tests.ops.verbs import run, succeed, wait_until

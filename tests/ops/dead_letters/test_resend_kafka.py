@@ -8,14 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from ingest.clock import now_ms
 from ingest.dead_letters import kafka_store
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.found import Wanted, Went
 from ingest.dead_letters.kafka_finding import KafkaDeadLetterSearch
-from ingest.log import Entry, Headers, LogRecord
 from ops.config import load_settings
 from ops.dead_letters.resend import opened
+from slotlog.clock import now_ms
+from slotlog.log import Entry, Headers, LogRecord
 from tests.ops.dead_letters.dead import PARTITIONS, letter, place_at
 
 

@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.events import encode
-from ingest.log import Entry, open_log
 from ops.metrics import CATALOG, Kind
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, wait_for_offset, wait_until
 

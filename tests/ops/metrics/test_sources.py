@@ -20,8 +20,6 @@ from engine.store.rocks import RocksStore
 from engine.store.store import Changes
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
-from ingest.errors import LogUnavailableError
-from ingest.log import Entry, open_log
 from ingest.reporting.observer import Cleaned, Condition
 from ops.config import Settings
 from ops.metrics import CATALOG, Metrics, Watched
@@ -29,6 +27,8 @@ from ops.metrics.readings import Slices
 from ops.metrics.stall import LoopStalls
 from ops.metrics.textfile import ReplayFile
 from ops.state.directories import home_of, store_opener
+from slotlog.errors import LogUnavailableError
+from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, write_lines
 
 

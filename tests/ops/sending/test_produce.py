@@ -19,10 +19,10 @@ import msgpack
 import pytest
 
 from engine.values.slots import partition_of, slot
-from ingest.errors import AppendUncertainError, LogUnavailableError
-from ingest.events import decode
-from ingest.log import Entry, LogRecord, RecordPosition, open_log
-from ingest.log.embedded.embedded_log import EmbeddedLog
+from slotlog.errors import AppendUncertainError, LogUnavailableError
+from slotlog.events import decode
+from slotlog.log import Entry, LogRecord, RecordPosition, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.verbs import run, succeed, wait_until, write_lines
 
 SET = {"cmd": "SET", "args": ["a", "1"]}

@@ -22,18 +22,18 @@ from aiokafka import AIOKafkaProducer
 
 from ingest.applying.consumer import Consumer
 from ingest.applying.watch import Watch
-from ingest.errors import LogUnavailableError
-from ingest.events import encode
-from ingest.log import Entry, Log, LogRecord
-from ingest.log.appends import Appends
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.reader import EmbeddedReader
 from ingest.reporting.observer import Condition, NullObserver
 from ops.config import load_settings
 from ops.serving import health as health_module
 from ops.serving.health import Health, unwritable
 from ops.serving.service import Service
 from resp.reports.info import info_text
+from slotlog.errors import LogUnavailableError
+from slotlog.events import encode
+from slotlog.log import Entry, Log, LogRecord
+from slotlog.log.appends import Appends
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.reader import EmbeddedReader
 from tests.ingest.applying.test_consumer import until
 from tests.ops.metrics.test_sources import scraped
 from tests.real.oracle import Connection, ErrorReply, SimpleString

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faulty import POISON, REASON, plant_bug
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import served

@@ -11,9 +11,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from ingest.log.kafka.topic import TopicRules
 from ops.config import load_settings
 from ops.state.replay import Until, replay
+from slotlog.log.kafka.topic import TopicRules
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
 from tests.ops.metrics.test_sources import scraped

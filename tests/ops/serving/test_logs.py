@@ -15,9 +15,9 @@ import pytest
 from msgpack import packb
 
 from engine.errors import CorruptionError, EventError, named_error, shown_error
-from ingest.events import encode
-from ingest.log import Entry, open_log
 from ops.logging import OnceAMinute, configure_logging, print_traceback, shown_traceback
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, wait_for_offset, wait_until
 from tests.real.oracle import Connection, ErrorReply

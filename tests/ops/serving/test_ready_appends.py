@@ -13,10 +13,10 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import NotEnoughReplicasError
 from aiokafka.protocol.produce import ProduceRequest
 
-from ingest.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
-from ingest.log import Entry, RecordPosition
-from ingest.log.appends import Appends
-from ingest.log.embedded.embedded_log import EmbeddedLog
+from slotlog.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
+from slotlog.log import Entry, RecordPosition
+from slotlog.log.appends import Appends
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
 from tests.ops.state.test_set_aside import asked
@@ -48,7 +48,7 @@ async def test_ready_knows_of_failing_appends(resp: str, tmp_path: Path, monkeyp
     async with served(tmp_path, resp=resp) as it:
         await it.until("/readyz", 200)
         with monkeypatch.context() as patch:
-            patch.setattr("ingest.log.embedded.embedded_log.append_in", fail)
+            patch.setattr("slotlog.log.embedded.embedded_log.append_in", fail)
             patch.setattr(EmbeddedLog, "_append", refuse)
             await write(it)
             refused = await it.until("/readyz", 503)
@@ -90,7 +90,7 @@ async def test_ready_knows_of_kafka_that_acknowledges_nothing(
     async with served(tmp_path, log=f"kafka://{kafka_bootstrap}", topic=f"t-{uuid4().hex}") as it:
         await it.until("/readyz", 200)
         assert [SimpleString(b"OK")] == await asked(it, (b"SET", b"k", b"v"))
-        monkeypatch.setattr("ingest.log.appends.STUCK_SECONDS", 0.2)
+        monkeypatch.setattr("slotlog.log.appends.STUCK_SECONDS", 0.2)
         away = True
         writing = asyncio.create_task(asked(it, (b"SET", b"other", b"v")))
         refused = await it.until("/readyz", 503)
@@ -133,7 +133,7 @@ def test_what_counts_as_failing(error: Exception, told: str) -> None:
 async def test_an_append_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is not acknowledged for long counts as failing in its partitions, whatever was sent after it."""
     now = 100.0
-    monkeypatch.setattr("ingest.log.appends.monotonic", lambda: now)
+    monkeypatch.setattr("slotlog.log.appends.monotonic", lambda: now)
     appends = Appends()
     acknowledged: list[asyncio.Future[Any]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
     running = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ingest.reporting.distribution import Distribution
 from ops.serving.recent import RecentQuantile
+from slotlog.distribution import Distribution
 
 
 def test_only_the_last_minute_counts() -> None:

@@ -17,13 +17,13 @@ from structlog.testing import CapturingLogger
 
 from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
-from ingest.errors import LogUnavailableError
-from ingest.events import encode
-from ingest.log import Entry, open_log
-from ingest.reporting.wording import sized
 from ops.config import load_settings
 from ops.serving.service import Service
 from ops.state.directories import column_families
+from slotlog.errors import LogUnavailableError
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
+from slotlog.wording import sized
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, run, succeed, until, wait_for_offset, wait_until, write_lines
 from tests.real.broker import KafkaBroker

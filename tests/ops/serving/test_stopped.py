@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from engine.values.slots import partition_of, slot
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_until
 

@@ -24,12 +24,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 from engine.store.memory import MemoryStore
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
-from ingest.log import open_log
-from ingest.log.tracing import Tracing
-from ingest.producer import Producer
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.tracing import Spans
+from slotlog.log import open_log
+from slotlog.log.tracing import Tracing
+from slotlog.producer import Producer
 from tests.faults.service import ServiceProcess
 from tests.layouts import column_families, home_of
 from tests.ops.verbs import succeed, wait_for_offset, write_lines

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ingest.log import Entry
-from ingest.log.embedded import scan
-from ingest.log.embedded.chain import sum_of
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.embedded.heads import head_of, set_head
 from ops.state import check_log
+from slotlog.log import Entry
+from slotlog.log.embedded import scan
+from slotlog.log.embedded.chain import sum_of
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.heads import head_of, set_head
 from tests.ops.verbs import run, succeed
 
 RECORDS = 300

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ingest.clock import WALL, now_ns
-from ingest.log import Entry
 from ops.config import ConfigError
 from ops.state.clocks import agree, agreement
+from slotlog.clock import WALL, now_ns
+from slotlog.log import Entry
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
 from tests.ops.verbs import run

@@ -12,9 +12,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from engine.limits import TIME_MS_MAX
-from ingest.clock import WALL
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.clock import WALL
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
 from tests.ops.serving.test_health import served
@@ -149,7 +149,7 @@ async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
         await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
         with monkeypatch.context() as broker:
             broker.setattr("ops.state.log_time.EmbeddedLog", type(None))  # a broker gives its own time
-            broker.setattr("ingest.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
+            broker.setattr("slotlog.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
             failed = await asyncio.to_thread(run, "clock", "set", 0, "--data", data)
             as_json = await asyncio.to_thread(run, "clock", "set", 0, "--data", data, "--json")
         await until(lambda: owned.holds_record)
@@ -228,7 +228,7 @@ async def test_a_write_that_the_log_dates_ahead_is_held(tmp_path: Path, monkeypa
         client = Client(it)
         await client.call("SET", "lock", "mine", "EX", 1000)
         with monkeypatch.context() as broker:
-            broker.setattr("ingest.log.embedded.writer.stamp_ms", lambda: WALL.now_ms() + YEARS_MS)
+            broker.setattr("slotlog.log.embedded.writer.stamp_ms", lambda: WALL.now_ms() + YEARS_MS)
             uncertain = await client.call("INCR", "n")
         owned = it.service.consumer.partitions[0]
         await until(lambda: owned.holds_record)

@@ -25,10 +25,10 @@ from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.values.replies import NIL_ARRAY, pack
-from ingest.events import decode, encode
-from ingest.log.embedded.embedded_log import EmbeddedLog
-from ingest.log.log import Entry
-from ingest.routing import route
+from slotlog.events import decode, encode
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.log import Entry
+from slotlog.routing import route
 from tests.differential.cleaning import Slices
 from tests.differential.strategy import NOT_DRAWN, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS

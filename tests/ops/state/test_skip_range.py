@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.events import encode
-from ingest.log import Entry, open_log
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, succeed
 
 END = 9

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from engine.values.slots import partition_of, slot
-from ingest.events import encode
-from ingest.log import Entry, open_log
 from ops.state.directories import partition_path
 from ops.state.standing import Ends, Standing, is_applied
+from slotlog.events import encode
+from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset
 

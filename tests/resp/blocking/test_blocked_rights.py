@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.errors import LogUnavailableError
+from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, Oracle, SimpleString
 from tests.resp.harness import Live, PlayedLog, blocked, pipeline, replies, serving, until
 from tests.wire.client import Client

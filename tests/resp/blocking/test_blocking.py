@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from ingest.errors import LogUnavailableError
+from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
 

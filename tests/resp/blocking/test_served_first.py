@@ -10,8 +10,8 @@ import pytest
 from engine.commands.registry import SPECS
 from engine.errors import WRONG_TYPE
 from engine.model import LIST, ZSET
-from ingest.errors import AppendUncertainError, LogUnavailableError
 from resp.blocking.fills import EITHER, UNKNOWN, Fill, fills_of
+from slotlog.errors import AppendUncertainError, LogUnavailableError
 from tests.real.oracle import ErrorReply
 from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
 

@@ -11,12 +11,12 @@ import pytest
 
 import engine.values.replies
 from engine.errors import REPLY_TOO_LARGE
-from ingest.errors import LogUnavailableError
 from resp.clients import multi
 from resp.clients.exec_steps import Run, Step
 from resp.commands import slotlog
 from resp.writes.groups import BROKEN
 from resp.writes.items import ITEM_BYTES
+from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.resp.harness import Live, PlayedLog, event, pipeline, replies, serving, until
 

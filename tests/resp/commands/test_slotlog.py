@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from ingest.errors import LogUnavailableError
+from slotlog.errors import LogUnavailableError
 from tests.real.oracle import ErrorReply, NullArray, SimpleString
 from tests.resp.harness import event, pipeline, replies, serving
 

@@ -14,10 +14,10 @@ from engine.apply.records import Applied, Modified
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS
 from engine.values.rdb.encode import seal
-from ingest.clock import now_ms
 from resp.catalog.keyspace_events import RULES
 from resp.messages.notifications import Notifications
 from resp.messages.pubsub import PubSub
+from slotlog.clock import now_ms
 from tests.engine.harness import new_store, open_machine
 from tests.real.oracle import Connection
 from tests.resp.keyspace_scripts import EXPIRY, HASHES, LATER, LISTS, SETS, SORTED_SETS, STRINGS

@@ -10,10 +10,10 @@ import pytest
 
 from engine.errors import CommandError
 from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from ingest.events import decode
 from resp.catalog.plans import Kind, Plans
 from resp.writes.entries import event_entry
 from resp.writes.items import pack_arguments
+from slotlog.events import decode
 from tests.real.oracle import ErrorReply
 from tests.resp.harness import replies, serving
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import AppendUncertainError, LogUnavailableError
-from ingest.log import Entry
+from slotlog.errors import AppendUncertainError, LogUnavailableError
+from slotlog.log import Entry
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import PlayedLog, event, pipeline, replies, serving, until
 from tests.wire.client import Client

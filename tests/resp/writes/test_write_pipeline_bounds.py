@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from ingest.log import Entry, RecordPosition
+from slotlog.log import Entry, RecordPosition
 from tests.resp.harness import PlayedLog, pipeline, replies, serving, until
 
 MIB: Final = 1 << 20

@@ -1,0 +1,396 @@
+"""The embedded log: one SQLite file, for one machine and no broker. `slotlog.log.embedded.file` has its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Final, TypeVar
+from zlib import crc32
+
+import structlog
+
+from slotlog.clock import WALL
+from slotlog.errors import AppendUncertainError, LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
+from slotlog.log.appends import Appends
+from slotlog.log.embedded import file as local_file
+from slotlog.log.embedded.chain import OFFSET_BITS
+from slotlog.log.embedded.claims import EmbeddedClaims
+from slotlog.log.embedded.file import (
+    IN_LOOP_SECONDS_MAX,
+    Identity,
+    another_log,
+    in_thread,
+    patiently,
+    steadily,
+    steadily_here,
+    translated,
+)
+from slotlog.log.embedded.heads import head_of, link_at, record_at, set_head
+from slotlog.log.embedded.mark import HeadMark
+from slotlog.log.embedded.open_files import Files
+from slotlog.log.embedded.reader import EmbeddedReader
+from slotlog.log.embedded.scan import Scrubbed
+from slotlog.log.embedded.times import first_at, set_time_back
+from slotlog.log.embedded.upgrade import upgrade
+from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
+from slotlog.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
+from slotlog.log.log import Entry, LogRecord, RecordPosition, check_entries
+from slotlog.wording import counted
+
+_TRIM_ROWS: Final = 10_000
+_ID_BYTES: Final = 16
+_MARK_SECONDS: Final = 1.0
+
+T = TypeVar("T")
+
+logger = structlog.get_logger(__name__)
+
+
+class EmbeddedLog:
+    """A log in the file `path`; see `slotlog.log.log.Log` for every method.
+
+    Args:
+        path: the SQLite file; `-wal` and `-shm` lie beside it while it is open, `-head` and `-owners` from then on.
+        topic: its name, kept in the file.
+        partitions: how many; kept in the file.
+        create: whether `start` may make a new file.
+    """
+
+    def __init__(self, path: Path, *, topic: str, partitions: int, create: bool = True) -> None:
+        self._path = path
+        self._topic = topic
+        self._partitions = partitions
+        self._create = create
+        self._claims = EmbeddedClaims(path)
+        self._writer: Writer | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._files: Files | None = None
+        self._mark = HeadMark(path)
+        self._marking: asyncio.Task[None] | None = None
+        self._readers: list[EmbeddedReader] = []
+        self.append_counts = Appends()
+        self.concerns: tuple[str, ...] = ()
+        self.scrubbed = Scrubbed()
+
+    @property
+    def url(self) -> str:
+        """`sqlite:///` and the path."""
+        return f"sqlite:///{self._path}"
+
+    @property
+    def path(self) -> Path:
+        """Its file. Not part of `Log`."""
+        return self._path
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._topic
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return self._partitions
+
+    async def start(self) -> None:
+        """Open the file, or create it."""
+        if self._create:
+            local_file.make_directory(self._path.parent)
+            self._mark.refuse_missing()
+        await asyncio.to_thread(self._mark.refuse_behind)
+        self._connection, self._identity = await steadily(self._open, self._path)
+        self._files = Files(self._path)
+        self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
+        self._writer.start()
+        self._marking = asyncio.create_task(self._keep_mark())
+
+    async def _open(self) -> tuple[sqlite3.Connection, Identity]:
+        connection = local_file.connect(self._path, create=self._create)
+        try:
+            return connection, await in_thread(self._prepare, connection)  # an upgrade may take minutes
+        except BaseException:
+            connection.close()
+            raise
+
+    def _prepare(self, connection: sqlite3.Connection) -> Identity:
+        """Make the tables, or hold those that are there against the settings, of whatever format they are."""
+        try:
+            if self._create and local_file.create_tables(connection, self._topic, self._partitions):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that they need no `-wal` to be there
+            self._check_settings(local_file.read_identity(connection, self._path))
+            return upgrade(connection, self._path)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    async def close(self) -> None:
+        """Write what is queued, then close the file."""
+        self._claims.close()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.stop()
+            await asyncio.to_thread(writer.join)
+        marking, self._marking = self._marking, None
+        if marking is not None:
+            marking.cancel()
+            await asyncio.wait((marking,))
+            await self._write_mark()
+        for reader in list(self._readers):
+            await reader.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def _keep_mark(self) -> None:
+        seen = None
+        while True:
+            await asyncio.sleep(_MARK_SECONDS)
+            with contextlib.suppress(LogUnavailableError):  # whoever reads or appends hears of it
+                changes = self._query(local_file.changes)
+                if changes != seen:
+                    await self._write_mark()
+                    seen = changes
+
+    async def _write_mark(self) -> None:
+        assert self._identity is not None, "not started"
+        assert self._files is not None, "not started"
+        try:
+            self._files.refuse_exchanged()
+            heads = [self._query(partial(head_of, partition=each)) for each in range(self._identity.partitions)]
+            works = self._query(local_file.works_of)
+        except (LogUnavailableError, LogMismatchError):
+            return  # whoever reads or appends hears of it
+        if not self._mark.is_written(self._identity.id, heads, works):
+            await asyncio.to_thread(self._mark.write, self._identity.id, heads, works)
+
+    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
+        """Append in groups of at most 1,000 rows, each atomic."""
+        return await self.append_counts.measured(self._append(entries), entries)
+
+    async def _append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
+        check_entries(entries, self._partitions)
+        for entry in entries:
+            if entry.time_ms is not None:
+                WALL.refuse_ahead(entry.time_ms)
+        writer = self._open_writer()
+        positions: list[RecordPosition] = []
+        for group in groups_of(entries):  # one after the other: none overtakes one that failed
+            try:
+                positions += await writer.submit(group)
+            except Exception as error:
+                if positions:
+                    raise AppendUncertainError(f"{len(positions)} of {len(entries)} were appended: {error}") from error
+                raise
+        return positions
+
+    def append_at_once(self, entries: Sequence[Entry]) -> list[RecordPosition] | None:
+        """Append in the caller's thread, for an event loop that has nothing to do before it is done.
+
+        Measured: a commit takes 0.4 ms of disk, and handing it to the writer's thread and back as long again, more when
+        the loop is busy, as threads wait up to 5 ms for each other.
+        """
+        check_entries(entries, self._partitions)
+        if len(entries) > GROUP_ROWS_MAX or sum([len(entry.value) for entry in entries]) > GROUP_BYTES_MAX:
+            return None
+        connection = self._connection
+        if connection is None or self._writer is None or self._files is None:
+            raise LogUnavailableError(f"the log {self._path} is closed")
+        began = perf_counter()
+        try:
+            positions = append_in(connection, self._files, entries)
+        except sqlite3.Error as error:
+            failure = translated(error, self._path)
+            self.append_counts.lost(failure, entries)
+            raise failure from error
+        except Exception as error:
+            self.append_counts.lost(error, entries)
+            raise
+        if positions is not None:
+            self.append_counts.done(positions, perf_counter() - began)
+        return positions
+
+    def disk_bytes(self) -> int:
+        """Bytes of the file and of those beside it. Not part of `Log`."""
+        files = [self._path.with_name(self._path.name + suffix) for suffix in ("", "-wal", "-shm", "-head")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    @property
+    def stored_bytes(self) -> int:
+        """As `disk_bytes`."""
+        return self.disk_bytes()
+
+    async def measure(self) -> None:
+        """Nothing to do: the files tell at any time."""
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in a transaction of the writer's thread; its result is durable. Not part of `Log`."""
+        result: T = await self._open_writer().submit((), work)
+        return result
+
+    def refuse_exchanged(self) -> None:
+        """Look whether the files at the path are still those that are open. Not part of `Log`.
+
+        Raises:
+            LogMismatchError: they are not.
+            LogUnavailableError: the log is not open.
+        """
+        if self._files is None:
+            raise LogUnavailableError(f"the log {self._path} is closed")
+        self._files.refuse_exchanged(self._connection)
+
+    async def trim(self, partition: int, before_offset: int) -> int:
+        """Forget the records of `partition` before `before_offset`. Not part of `Log`.
+
+        Returns:
+            The offset that the partition now begins at.
+        """
+
+        def forget(connection: sqlite3.Connection) -> int:
+            head = head_of(connection, partition)
+            begin = min(before_offset, head.next_offset, head.begin_offset + _TRIM_ROWS)
+            if begin <= head.begin_offset:
+                return head.begin_offset
+            link = link_at(connection, partition, begin - 1)
+            first = partition << OFFSET_BITS
+            connection.execute(
+                "DELETE FROM records WHERE position >= ? AND position < ?", (first + head.begin_offset, first + begin)
+            )
+            set_head(connection, partition, head._replace(begin_offset=begin, begin_link=link))
+            return begin
+
+        begin = await self.begin_offset(partition)
+        while (trimmed := await self.write(forget)) > begin:
+            begin = trimmed
+        return begin
+
+    def reader(self, positions: Mapping[int, int]) -> EmbeddedReader:
+        """A reader with a connection of its own."""
+        assert self._identity is not None, "not started"
+        reader = EmbeddedReader(self._path, self._identity.id, positions, self._readers.remove)
+        self._readers.append(reader)
+        return reader
+
+    async def begin_offset(self, partition: int) -> int:
+        """The first record's offset, or the end when there is none."""
+        return (await self._asked(partial(head_of, partition=partition))).begin_offset
+
+    async def end_offset(self, partition: int) -> int:
+        """The next append's offset."""
+        return (await self._asked(partial(head_of, partition=partition))).next_offset
+
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """The end of each partition, by a connection of its own: the log need not be started. Not part of `Log`."""
+
+        def ask() -> dict[int, int]:
+            with contextlib.closing(local_file.connect(self._path)) as connection:
+                self._check_settings(local_file.read_identity(connection, self._path))
+                return {partition: head_of(connection, partition).next_offset for partition in partitions}
+
+        return steadily_here(ask, self._path)
+
+    async def high_watermark(self, partition: int) -> int:
+        """The end: there are no transactions."""
+        return await self.end_offset(partition)
+
+    async def offset_at(self, partition: int, time_ms: int) -> int | None:
+        """By bisection."""
+        return await self._asked(partial(first_at, partition=partition, time_ms=time_ms))
+
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
+        """Append `entries` of one partition as if no record before them were later than `to_ms`. Not part of `Log`."""
+
+        def work(connection: sqlite3.Connection) -> list[RecordPosition]:
+            set_time_back(connection, partition, to_ms)
+            return append_rows(connection, entries)
+
+        return await self.write(work)
+
+    def fingerprint(self, partition: int, last: LogRecord) -> bytes:
+        """The log's id and the record's mark."""
+        assert self._identity is not None, "not started"
+        return self._identity.id + mark_of(last, crc32).pack()
+
+    async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
+        """Read the file at the path anew: an open connection goes on reading one that was deleted."""
+        if self._files is not None:  # a new connection would make a new `-wal` beside one that was deleted
+            self._files.refuse_without_wal(self._connection)
+
+        async def check() -> None:
+            with contextlib.closing(local_file.connect(self._path)) as connection:
+                self._check(connection, partition, next_offset, fingerprint)
+
+        try:
+            await steadily(check, self._path)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    def _check(
+        self, connection: sqlite3.Connection, partition: int, next_offset: int, fingerprint: bytes | None
+    ) -> None:
+        identity = local_file.read_identity(connection, self._path)
+        self._check_settings(identity)
+        head = patiently(lambda: head_of(connection, partition), IN_LOOP_SECONDS_MAX)
+        name = f"partition {partition} of the log {self._path}"
+        if fingerprint is None:
+            check_range(name, next_offset, head.begin_offset, head.next_offset)
+            return
+        mark = Mark.parse(fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0])
+        if fingerprint[:_ID_BYTES] != identity.id:
+            raise another_log(self._path)
+        check_range(name, next_offset, head.begin_offset, head.next_offset)
+        if mark.offset < head.begin_offset:
+            return
+        try:
+            record = patiently(lambda: record_at(connection, partition, mark.offset), IN_LOOP_SECONDS_MAX)
+        except LogRecordError as error:  # it was applied when it was whole: the state is right, and can go on
+            logger.warning("log_damaged", partition=partition, offset=error.offset, error=str(error))
+            return
+        check_record(name, mark, None if record is None else mark_of(record, crc32))
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Nothing to do: there are no lag tools for this log."""
+
+    async def claims(self, owner: str, partitions: Sequence[int]) -> dict[int, list[str]] | None:
+        """From locked files beside the log."""
+        return self._claims.exchange(owner, partitions)
+
+    def _check_settings(self, identity: Identity) -> None:
+        if identity.topic != self._topic:
+            raise LogMismatchError(
+                Mismatch.TOPIC, f"{self._path} holds the topic {identity.topic!r}, but was opened as {self._topic!r}"
+            )
+        if identity.partitions != self._partitions:
+            raise LogMismatchError(
+                Mismatch.PARTITIONS_CHANGED,
+                f"{self._path} has {counted(identity.partitions, 'partition')}, but was opened with {self._partitions}."
+                " Another number needs a new log, filled by an export.",
+            )
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise RuntimeError(f"the log {self._path} is not open")
+        return self._writer
+
+    def _wake_readers(self) -> None:
+        for reader in self._readers:
+            reader.wake()
+
+    async def _asked(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        async def ask() -> T:
+            return self._query(query)
+
+        return await steadily(ask, self._path)
+
+    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError(f"the log {self._path} is not open")
+        try:
+            return patiently(lambda: query(connection), IN_LOOP_SECONDS_MAX)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error

@@ -1,0 +1,379 @@
+"""The SQLite file of the embedded log: tables, connections, and how its records are found.
+
+    log          one row: format 3, a random id of 16 bytes, topic, number of partitions
+    partitions   partition -> next_offset, last_time_ms, link of the last record, and begin_offset, begin_link of the
+                 record before that; apart from the records, as they outlive a full trim
+    records      partition << 48 | offset -> time_ms, key, value, seal (`slotlog.log.embedded.chain`)
+    dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
+    redriven     (topic, partition, offset) -> time_ms, to_partition, to_offset; made by the first question about dead
+                 letters (`ingest.dead_letters.finding`)
+    set_backs    made when a partition's time is first set back (`slotlog.log.embedded.times`)
+    upgrade      partition -> the first offset without a seal, only while a log of an older format is made one of this
+
+Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
+(`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
+links nor sums; format 2 had these tables, with longer seals (`slotlog.log.embedded_format_2`).
+
+WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
+loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
+the unlucky (0.1 s steps), so whoever meets a lock tries again every 0.2 ms, and bulk writers leave gaps of 2 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final, NamedTuple, TypeVar
+
+import structlog
+
+from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
+from slotlog.log.embedded.chain import root, sum_of
+from slotlog.log.embedded.heads import Head, insert_head
+
+FORMAT: Final = 3
+_APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
+_RETRY_SECONDS: Final = 0.0002
+TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
+BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
+IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
+_WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
+WORKS_MAX: Final = (1 << 31) - 1  # SQLite makes 0 of a larger `user_version`; at ten a second that is in seven years
+
+LOG: Final = "CREATE TABLE log (format INTEGER, id BLOB, topic TEXT, partitions INTEGER, sum BLOB)"
+PARTITIONS: Final = (
+    "CREATE TABLE partitions (partition INTEGER PRIMARY KEY, next_offset INTEGER, last_time_ms INTEGER, "
+    "begin_offset INTEGER, begin_link BLOB, link BLOB, sum BLOB)"
+)
+RECORDS: Final = (
+    "CREATE TABLE records (position INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, key BLOB, value BLOB NOT NULL, "
+    "seal BLOB)"
+)
+DEAD_LETTERS: Final = (
+    "CREATE TABLE dead_letters ( topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, "
+    "time_ms INTEGER NOT NULL, reason TEXT NOT NULL, key BLOB, value BLOB, headers BLOB NOT NULL, sum BLOB, "
+    "PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID"
+)
+UPGRADE: Final = "CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)"
+SET_BACKS: Final = (
+    "CREATE TABLE IF NOT EXISTS set_backs ( partition INTEGER NOT NULL, offset INTEGER NOT NULL, sum BLOB, "
+    "PRIMARY KEY (partition, offset)) WITHOUT ROWID"
+)
+REDRIVEN: Final = """
+    CREATE TABLE IF NOT EXISTS redriven (
+        topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
+        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL, sum BLOB,
+        PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID
+"""
+REDRIVEN_TRIGGER: Final = """
+    CREATE TRIGGER IF NOT EXISTS redriven_with_its_letter AFTER DELETE ON dead_letters BEGIN
+        DELETE FROM redriven WHERE topic = OLD.topic AND partition = OLD.partition AND offset = OLD.offset;
+    END
+"""
+
+_FORMAT_1_LOG: Final = (
+    "CREATE TABLE log (format INTEGER NOT NULL, id BLOB NOT NULL, topic TEXT NOT NULL, partitions INTEGER NOT NULL)"
+)
+
+_DAMAGED_CODES: Final = {
+    0,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_RANGE,
+}
+"""Nothing that we ask is wrong in a sound file: these say that its tables or rows are not what was written."""
+
+_NO_VERDICT: Final = "read again: only what fails each time is damage, and is said to be"
+
+T = TypeVar("T")
+
+logger = structlog.get_logger(__name__)
+
+
+class Identity(NamedTuple):
+    """The one row of `log`."""
+
+    format: int
+    id: bytes
+    topic: str
+    partitions: int
+
+
+def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+    """A connection in the modes that the module's docstring names. It may be used by one thread at a time.
+
+    Raises:
+        LogMismatchError: there is no such file, and it may not be created; or it is somebody else's.
+        LogUnavailableError: it cannot be opened.
+    """
+    if not create and not path.exists():
+        raise LogMismatchError(Mismatch.MISSING, f"there is no log at {path}")
+    try:
+        return _connected(path)
+    except LogUnavailableError as error:
+        _refuse_to_wait(error, path, 0)
+    return _connected(path)  # what a disk fails to read once may be sound
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    connection.text_factory = _as_text
+    try:
+        _refuse_foreign(connection, path)
+        patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+    except sqlite3.Error as error:
+        connection.close()
+        raise translated(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _as_text(stored: bytes) -> str:
+    """A text as it is stored; one that a damaged page makes of other bytes is no error here, but in what holds it."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """Before anything is changed: the file is empty, or a log."""
+    owner = patiently(lambda: connection.execute("PRAGMA application_id").fetchone())[0]
+    if owner != _APPLICATION_ID and not is_empty(connection):
+        raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the file has no tables yet."""
+    count: int = patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_schema").fetchone())[0]
+    return count == 0
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary code; 0 for an error of Python's module itself, such as a value that it cannot give."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def translated(error: sqlite3.Error, path: Path) -> Exception:
+    """What an error of SQLite means to a caller of the log."""
+    code = code_of(error)
+    if code == sqlite3.SQLITE_NOTADB:
+        return LogMismatchError(Mismatch.TOPIC, f"{path} is not a log of slotlog, nor any SQLite file")
+    if code in _DAMAGED_CODES:
+        return damaged(path, str(error))
+    return LogUnavailableError(f"the log {path} cannot be used: {error}")
+
+
+def damaged(path: Path, reason: str) -> LogDamagedError:
+    """The file does not hold what was written, or its disk cannot read it: SQLite says the same of both."""
+    return LogDamagedError(
+        f"the log {path} is damaged, or its disk cannot read it: {reason}. `slotlog check --log` says what of it is "
+        "still good; bring the file back from a copy, or put the disk right."
+    )
+
+
+def patiently(action: Callable[[], T], seconds: float = BUSY_SECONDS_MAX) -> T:
+    """Do `action` as soon as no other process holds a lock that it needs. Blocks its thread for `seconds` at most.
+
+    Raises:
+        LogUnavailableError: the lock was held all the time.
+    """
+    until = monotonic() + seconds
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY:
+                raise
+            if monotonic() > until:
+                raise LogUnavailableError(f"another process holds the log's lock for {seconds:g} s") from error
+        sleep(_RETRY_SECONDS)
+
+
+async def steadily(action: Callable[[], Awaitable[T]], path: Path) -> T:
+    """Do `action`; where the file cannot be read, again in a moment: what a disk fails to read once may be sound.
+
+    SQLite says of a failed read that the file is malformed, as of one that is.
+
+    Raises:
+        sqlite3.Error, LogUnavailableError, Exception: as `action` does, the last time.
+    """
+    for seconds in TRY_AGAIN_SECONDS:
+        try:
+            return await action()
+        except (sqlite3.Error, LogUnavailableError) as error:
+            _refuse_to_wait(error, path, seconds)
+        await asyncio.sleep(seconds)
+    return await action()
+
+
+def steadily_here(action: Callable[[], T], path: Path) -> T:
+    """As `steadily`, in a thread that may wait."""
+    for seconds in TRY_AGAIN_SECONDS:
+        try:
+            return action()
+        except (sqlite3.Error, LogUnavailableError) as error:
+            _refuse_to_wait(error, path, seconds)
+        sleep(seconds)
+    return action()
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """`asyncio.to_thread`, whose thread has ended even when this is cancelled.
+
+    SQLite crashes the process when a connection is closed that a thread still uses.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait((working,))
+        raise
+
+
+def _is_failed_read(error: Exception) -> bool:
+    """Whether an error was made of one that the operating system gave SQLite for a read or a write."""
+    return isinstance(error.__cause__, sqlite3.Error) and code_of(error.__cause__) == sqlite3.SQLITE_IOERR
+
+
+def _refuse_to_wait(error: Exception, path: Path, seconds: float) -> None:
+    """Raise what another attempt would not change; of the rest, say that there will be one."""
+    if not isinstance(error, sqlite3.Error | LogDamagedError) and not _is_failed_read(error):
+        raise error
+    cause = error.__cause__ if isinstance(error.__cause__, sqlite3.Error) else error
+    said = "what was read is not what slotlog writes" if isinstance(cause, LogDamagedError) else f"SQLite: {cause}"
+    logger.warning("log_read_failed", log=str(path), error=said, again_in_seconds=seconds, hint=_NO_VERDICT)
+
+
+def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> bool:
+    """Make an empty file a log; leave one that is a log as it is. Returns whether it was empty."""
+    if not is_empty(connection):
+        return False
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+    try:
+        was_empty = is_empty(connection)
+        if was_empty:
+            for statement in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, f"PRAGMA application_id = {_APPLICATION_ID}"):
+                connection.execute(statement)
+            identity = Identity(FORMAT, secrets.token_bytes(16), topic, partitions)
+            connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*identity, sum_of(*identity)))
+            for partition in range(partitions):
+                link = root(identity.id, partition)
+                insert_head(connection, partition, Head(0, 0, 0, link, link))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return was_empty
+
+
+def read_identity(connection: sqlite3.Connection, path: Path) -> Identity:
+    """Which log the file is, of this format or an older one.
+
+    Raises:
+        LogMismatchError: not a log, or one of a newer format.
+        LogDamagedError: the tables or this row are not what was written.
+    """
+    try:
+        return patiently(lambda: _identity(connection, path))
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def _identity(connection: sqlite3.Connection, path: Path) -> Identity:
+    tables = tables_of(connection)
+    if "log" not in tables:
+        raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
+    if is_format_1(tables):
+        return Identity._make(connection.execute("SELECT format, id, topic, partitions FROM log").fetchone())
+    row = connection.execute("SELECT format, id, topic, partitions, sum FROM log").fetchone()
+    if row is None:
+        raise damaged(path, "the table `log` is empty")
+    *fields, total = row
+    if type(row[0]) is int and row[0] > FORMAT:
+        raise LogMismatchError(
+            Mismatch.SETTINGS,
+            f"{path} has format {row[0]}, and this version knows {FORMAT}: use a newer slotlog. If none wrote it, the "
+            "file is damaged: bring it back from a copy.",
+        )
+    if sum_of(*fields) != total:
+        raise damaged(path, "the table `log` is not as it was written")
+    for name, definition in tables.items():
+        if _TABLES.get(name) != definition and not (row[0] == 2 and is_set_backs_of_2(definition)):
+            raise damaged(path, f"the definition of the table {name!r} is not what slotlog writes")
+    if missing := _REQUIRED - tables.keys():
+        raise damaged(path, f"the table {min(missing)!r} is missing")
+    return Identity._make(fields)
+
+
+def tables_of(connection: sqlite3.Connection) -> dict[str, str]:
+    """The definition of each table and trigger, in one line."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    return {name: _in_one_line(sql) for name, sql in rows}
+
+
+def _in_one_line(sql: str) -> str:
+    return " ".join(str(sql).split()).replace(" IF NOT EXISTS", "", 1)
+
+
+_TABLES: Final = {
+    _in_one_line(sql).split()[2]: _in_one_line(sql)
+    for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, SET_BACKS, REDRIVEN, REDRIVEN_TRIGGER)
+}
+_REQUIRED: Final = {"log", "partitions", "records", "dead_letters"}
+
+
+def is_set_backs_of_2(definition: str) -> bool:
+    """Whether this is the table `set_backs` as format 2 made it at first, without sums."""
+    return definition == _TABLES["set_backs"].replace(", sum BLOB", "")
+
+
+def is_format_1(tables: dict[str, str]) -> bool:
+    """Whether these are the tables of format 1, word by word where it differs."""
+    return tables.get("log") == _FORMAT_1_LOG and tables.get("records") == RECORDS.replace(", seal BLOB", "")
+
+
+def another_log(path: Path) -> LogMismatchError:
+    """The file holds another log than it did."""
+    return LogMismatchError(
+        Mismatch.RECREATED,
+        f"{path} is another log than the one that the state was built from: it was recreated. "
+        "Bring the old one back, or replay this one into a fresh directory.",
+    )
+
+
+def changes(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Two numbers, of which the first moves with the commits of others, the second with those of this connection."""
+    return connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes
+
+
+def works_of(connection: sqlite3.Connection) -> int:
+    """How many transactions of the writer changed anything but records; behind `WORKS_MAX` they are counted from 1."""
+    works: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return works
+
+
+def count_work(connection: sqlite3.Connection) -> None:
+    """One more, in the caller's transaction."""
+    connection.execute(f"PRAGMA user_version = {works_of(connection) % WORKS_MAX + 1}")
+
+
+def make_directory(path: Path) -> None:
+    """Make a log's directory, if it is not there.
+
+    Raises:
+        LogUnavailableError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogUnavailableError(f"the log's directory {path} cannot be made: {error}") from error

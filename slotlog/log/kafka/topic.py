@@ -1,0 +1,274 @@
+"""Creates the topic with the settings that slotlog needs, and checks them.
+
+aiokafka's admin client gives errors as codes in its answers, never as exceptions: each answer is looked into here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+from aiokafka.protocol.metadata import MetadataRequest
+from stamina import retry_context
+from structlog import get_logger
+
+from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
+from slotlog.log.kafka.clients import client_arguments, ended, unavailable
+from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.wording import counted
+
+MESSAGE_BYTES_MAX: Final = 9 * 1024 * 1024
+_REPLICAS: Final = 3
+_APPEARS_WITHIN_SECONDS: Final = 30.0
+_APPEARS_AFTER_SECONDS: Final = 0.1
+_ALREADY_EXISTS: Final = 36
+
+HARMS_LATER: Final = frozenset({"max.message.bytes", "min.insync.replicas", "unclean.leader.election.enable"})
+"""Settings that may refuse or lose what is appended from now on. What the others do to the log cannot be undone: events
+age out of it, or come into it with a time that no broker has set."""
+
+T = TypeVar("T")
+
+logger = get_logger(__name__)
+
+
+class Breach(NamedTuple):
+    """One setting of a topic that will not do; `text` says what it is and what to do."""
+
+    setting: str
+    kind: Mismatch
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """What a topic must be.
+
+    Attributes:
+        name: the topic.
+        partitions: how many it must have.
+        message_bytes_max: the largest batch that it must take.
+        create_time: whether CreateTime will do.
+    """
+
+    name: str
+    partitions: int
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    create_time: bool = False
+
+    def settings(self, replicas: int) -> dict[str, str]:
+        """The settings to create it with: nothing in it ever ages or is taken back, every append is on two disks."""
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "message.timestamp.type": "CreateTime" if self.create_time else "LogAppendTime",
+            "max.message.bytes": str(self.message_bytes_max),
+            "min.insync.replicas": str(min(2, replicas)),
+            "unclean.leader.election.enable": "false",
+        }
+
+    def breaches(self, found: dict[str, str], replicas: int) -> list[Breach]:
+        """Each setting in `found` that will not do."""
+        wrong: list[Breach] = []
+
+        def note(setting: str, kind: Mismatch, text: str) -> None:
+            wrong.append(Breach(setting, kind, f"{setting}={found[setting]}: {text}"))
+
+        if "compact" in found["cleanup.policy"]:
+            note("cleanup.policy", Mismatch.COMPACTED, "it is compacted, so commands are lost; use another topic")
+        for name in ("retention.ms", "retention.bytes"):
+            if found[name] != "-1":
+                note(name, Mismatch.RETENTION, "events would age out of the log; set it to -1")
+        if found["message.timestamp.type"] != "LogAppendTime" and not self.create_time:
+            text = "a wrong clock could expire keys; set LogAppendTime, or allow it"
+            note("message.timestamp.type", Mismatch.SETTINGS, text)
+        if found.get("unclean.leader.election.enable", "false") != "false":
+            text = "acknowledged events could be lost; set it to false"
+            note("unclean.leader.election.enable", Mismatch.SETTINGS, text)
+        for name, least in (("max.message.bytes", self.message_bytes_max), ("min.insync.replicas", min(2, replicas))):
+            if int(found[name]) < least:
+                note(name, Mismatch.SETTINGS, f"set it to {least} at least")
+        return wrong
+
+
+class KafkaTopics:
+    """Creates and checks topics.
+
+    Args:
+        servers: bootstrap servers.
+        settings: how to reach them.
+    """
+
+    def __init__(self, servers: str, settings: KafkaSettings) -> None:
+        self._servers = servers
+        self._settings = settings
+        self._client: AIOKafkaAdminClient | None = None
+        self._asking = asyncio.Lock()
+
+    async def ensure(self, rules: TopicRules, *, create: bool) -> None:
+        """Create the topic if it is not there and `create` is set, then check it.
+
+        Raises:
+            LogMismatchError: it is missing, or breaks the rules.
+            LogUnavailableError: the cluster cannot be asked.
+        """
+        if create:
+            await self.create_missing(rules)
+        await self.check(rules)
+
+    async def create_missing(self, rules: TopicRules) -> None:
+        """Create the topic if it is not there.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be asked, or does not create it.
+        """
+        if await self._describe(rules.name) is None:
+            await self._create(rules)
+
+    async def check(self, rules: TopicRules, *, running: bool = False) -> tuple[str, ...]:
+        """Hold the topic against `rules`.
+
+        Args:
+            rules: what it must be.
+            running: it is in use already: what harms nothing that is in the log is returned, not raised.
+
+        Returns:
+            What would refuse the next start, each setting with what to do.
+
+        Raises:
+            LogMismatchError: it is missing, or breaks the rules.
+            LogUnavailableError: the cluster cannot be asked.
+        """
+        wrong = await self.breaches(rules)
+        texts = tuple(breach.text for breach in wrong)
+        if wrong and not (running and all(breach.setting in HARMS_LATER for breach in wrong)):
+            raise LogMismatchError(wrong[0].kind, f"the topic {rules.name} cannot be used: {'; '.join(texts)}")
+        return texts
+
+    async def breaches(self, rules: TopicRules) -> list[Breach]:
+        """Each setting of the topic that breaks `rules`.
+
+        Raises:
+            LogMismatchError: it is missing, or has another number of partitions.
+            LogUnavailableError: the cluster cannot be asked.
+        """
+        replicas = await self._describe(rules.name)
+        if replicas is None:
+            raise LogMismatchError(Mismatch.MISSING, f"there is no topic {rules.name}")
+        if len(replicas) != rules.partitions:
+            raise LogMismatchError(
+                Mismatch.PARTITIONS_CHANGED,
+                f"the topic {rules.name} has {counted(len(replicas), 'partition')}, not {rules.partitions} as expected:"
+                " keys would lie elsewhere. Another number needs a new topic, filled by an export.",
+            )
+        found = await self._ask(lambda client: _read_settings(client, rules.name))
+        return rules.breaches(found, min(replicas))
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            await ended(client.close())
+
+    async def _describe(self, name: str) -> list[int] | None:
+        """For each partition the number of its replicas; None if no broker knows of such a topic.
+
+        A broker hears of a new topic a moment after another one, so that a single one cannot say that there is none.
+        """
+        replicas, brokers = await self._described(name)
+        for broker in brokers:
+            if replicas is not None:
+                break
+            replicas, _ = await self._described(name, broker)
+        return replicas
+
+    async def _described(self, name: str, broker: int | None = None) -> tuple[list[int] | None, list[int]]:
+        """What one broker, or any, knows of the topic; and the ids of the brokers that it knows."""
+        # All topics are asked for: a question about one by its name would create it, where brokers are set up so.
+        answer = await self._ask(lambda client: client._send_request(MetadataRequest(None), broker))  # noqa: SLF001 - the public part asks any broker
+        metadata = answer.to_object()
+        brokers = [each["node_id"] for each in metadata["brokers"]]
+        for topic in metadata["topics"]:
+            if topic["topic"] == name:
+                if topic["error_code"] != 0:
+                    code = for_code(topic["error_code"]).__name__
+                    raise LogUnavailableError(f"the topic {name} cannot be used now: {code}")
+                return [len(partition["replicas"]) for partition in topic["partitions"]], brokers
+        return None, brokers
+
+    async def _create(self, rules: TopicRules) -> None:
+        cluster = await self._ask(lambda client: client.describe_cluster())
+        replicas = self._settings.replicas or min(_REPLICAS, len(cluster["brokers"]))
+        topic = NewTopic(rules.name, rules.partitions, replicas, topic_configs=rules.settings(replicas))
+        answer = await self._ask(lambda client: client.create_topics([topic]))
+        for _, code, *message in answer.topic_errors:
+            if code not in (0, _ALREADY_EXISTS):
+                said = message[0] if message else ""
+                text = f"the topic {rules.name} cannot be created: {for_code(code).__name__} {said}".rstrip()
+                raise LogUnavailableError(text)
+        # Whoever is asked from now on, here or by another client of ours, is to know of it.
+        waiting = retry_context(
+            LogUnavailableError,
+            attempts=None,
+            timeout=_APPEARS_WITHIN_SECONDS,
+            wait_initial=_APPEARS_AFTER_SECONDS,
+            wait_max=1.0,
+            wait_jitter=_APPEARS_AFTER_SECONDS,
+        )
+        async for attempt in waiting:
+            with attempt:
+                await self._known_to_all(rules.name)
+        logger.warning(
+            "topic_created",
+            topic=rules.name,
+            partitions=rules.partitions,
+            replicas=replicas,
+            hint="it was not there; if it should have been, look at --topic and at the broker",
+        )
+
+    async def _known_to_all(self, name: str) -> None:
+        """Ask every broker for a topic that was just created.
+
+        Raises:
+            LogUnavailableError: one of them does not know of it yet, or cannot be asked.
+        """
+        _, brokers = await self._described(name)
+        for broker in brokers:
+            replicas, _ = await self._described(name, broker)
+            if replicas is None:
+                raise LogUnavailableError(f"the topic {name} was created, but broker {broker} does not know of it yet")
+
+    async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
+        async with self._asking:
+            client = self._client
+            if client is None:
+                client = self._client = AIOKafkaAdminClient(**client_arguments(self._servers, self._settings))
+            try:
+                async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                    await client.start()  # nothing, but the first time
+                    return await question(client)
+            except LogMismatchError:
+                raise
+            except Exception as error:
+                await self.close()
+                raise unavailable(f"Kafka at {self._servers} cannot be asked", error) from error
+
+
+async def _read_settings(client: AIOKafkaAdminClient, name: str) -> dict[str, str]:
+    answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    code, message, _, _, entries = answers[0].resources[0]
+    if for_code(code).retriable:  # such as a topic that was deleted since it was described
+        raise for_code(code)(name)
+    if code != 0:
+        raise LogMismatchError(
+            Mismatch.SETTINGS,
+            f"the settings of the topic {name} cannot be read: {for_code(code).__name__} {message or ''}".rstrip(),
+        )
+    found: dict[str, Any] = {entry[0]: entry[1] for entry in entries}
+    return found

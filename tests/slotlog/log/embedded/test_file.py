@@ -1,0 +1,146 @@
+"""An embedded log that is another file than the state's, or no log at all, is refused with the reason."""
+
+# ruff: noqa: ASYNC240 - files of a test are small, and nothing else runs in its loop
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from slotlog.errors import LogMismatchError, LogRecordError, Mismatch
+from slotlog.log import Entry
+from slotlog.log.embedded.embedded_log import EmbeddedLog
+from tests.slotlog.log.reading import append, last_record, read
+
+
+def forget_mark(path: Path) -> None:
+    """Take away what says how far the log was: the state is to notice by itself."""
+    path.with_name(f"{path.name}-head").unlink()
+
+
+async def refused(path: Path, *, topic: str = "t", partitions: int = 2, create: bool = True) -> LogMismatchError:
+    """What `start` raises."""
+    with pytest.raises(LogMismatchError) as raised:
+        await EmbeddedLog(path, topic=topic, partitions=partitions, create=create).start()
+    return raised.value
+
+
+async def test_other_topic(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A file that holds another topic is refused."""
+    error = await refused(local_path, topic="other")
+
+    assert error.kind is Mismatch.TOPIC
+    assert "holds the topic 't', but was opened as 'other'" in str(error)
+
+
+async def test_recreated(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A log that was deleted and made again is another log, though it holds the same records at the same times."""
+    await local_log.append([Entry(0, b"", b"a", 1)])
+    fingerprint = local_log.fingerprint(0, await last_record(local_log))
+    await local_log.close()
+    local_path.unlink()
+    forget_mark(local_path)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
+    await again.start()
+    await again.append([Entry(0, b"", b"a", 1)])
+
+    with pytest.raises(LogMismatchError, match="is another log than the one that the state was built from") as raised:
+        await again.check(0, 1, fingerprint)
+    assert raised.value.kind is Mismatch.RECREATED
+    await again.close()
+
+
+async def test_restored_from_a_copy(local_log: EmbeddedLog, local_path: Path, tmp_path: Path) -> None:
+    """An older copy of the same log is noticed: at once while it is shorter, and when it has grown past the state."""
+    await append(local_log, b"a")
+    await local_log.close()
+    shutil.copy(local_path, tmp_path / "copy")
+    original = EmbeddedLog(local_path, topic="t", partitions=2)
+    await original.start()
+    await append(original, b"b")
+    fingerprint = original.fingerprint(0, await last_record(original))
+    await original.close()
+    shutil.copy(tmp_path / "copy", local_path)
+    forget_mark(local_path)
+    restored = EmbeddedLog(local_path, topic="t", partitions=2)
+    await restored.start()
+
+    with pytest.raises(LogMismatchError, match="restored from an older copy") as raised:
+        await restored.check(0, 2, fingerprint)
+    assert raised.value.kind is Mismatch.TRUNCATED
+    await append(restored, b"other", b"more")
+    with pytest.raises(LogMismatchError, match="another record at offset 1") as raised:
+        await restored.check(0, 2, fingerprint)
+    assert raised.value.kind is Mismatch.RECREATED
+    await restored.close()
+
+
+async def test_exchanged_while_open(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A file that is deleted or replaced while the log is open takes no more appends: they would be lost with it."""
+    await append(local_log, b"a")
+    local_path.rename(local_path.with_suffix(".away"))
+    for exchanged in (False, True):
+        if exchanged:
+            other = EmbeddedLog(local_path, topic="t", partitions=2)
+            await other.start()
+            await other.close()
+        with pytest.raises(LogMismatchError, match="was deleted or exchanged while it was open"):
+            await append(local_log, b"b")
+
+    with pytest.raises(LogMismatchError):
+        await local_log.check(0, 1, local_log.fingerprint(0, (0, 1, b"", b"a")))
+
+
+@pytest.mark.parametrize("create", [True, False])
+async def test_foreign_database(local_path: Path, create: bool) -> None:
+    """An SQLite file of somebody else is refused and left as it is."""
+    with sqlite3.connect(local_path) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+
+    error = await refused(local_path, create=create)
+
+    assert error.kind is Mismatch.TOPIC
+    assert "is an SQLite file, but not a log of slotlog" in str(error)
+    connection = sqlite3.connect(local_path)
+    assert [("theirs",)] == connection.execute("SELECT name FROM sqlite_schema").fetchall()
+    assert ("delete",) == connection.execute("PRAGMA journal_mode").fetchone()
+    connection.close()
+
+
+async def test_no_database(local_path: Path) -> None:
+    """A file that is no SQLite file is refused and left as it is."""
+    local_path.write_bytes(b"not a database" * 100)
+
+    error = await refused(local_path)
+
+    assert error.kind is Mismatch.TOPIC
+    assert local_path.read_bytes() == b"not a database" * 100
+
+
+async def test_newer_format(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A log of a newer format is refused."""
+    await local_log.write(lambda connection: connection.execute("UPDATE log SET format = 4"))
+
+    error = await refused(local_path)
+
+    assert error.kind is Mismatch.SETTINGS
+    assert "has format 4, and this version knows 3" in str(error)
+
+
+async def test_damaged_file(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A page that is damaged on disk is named as damage."""
+    await append(local_log, *[b"x" * 1000] * 100)
+    await local_log.close()
+    content = bytearray(local_path.read_bytes())
+    content[-60_000:-20_000] = b"\xff" * 40_000
+    local_path.write_bytes(content)
+    again = EmbeddedLog(local_path, topic="t", partitions=2)
+    await again.start()
+
+    with pytest.raises(LogRecordError, match=r"partition 0: the record at offset \d+ cannot be read: .* is damaged"):
+        await read(again.reader({0: 0}), 100)
+    await again.close()

@@ -1,0 +1,163 @@
+"""A broker that asks for TLS and a password: settings are passed through, and nothing connects without them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from pydantic import SecretStr
+
+from slotlog.errors import LogUnavailableError
+from slotlog.log import Entry, KafkaSettings, open_log
+from tests.faults.service import ServiceProcess
+from tests.real.broker import KafkaBroker
+
+PASSWORD = "canary-of-the-secured-broker"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Who signed the broker's certificate."""
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def broker(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker with a SASL_SSL listener and one user."""
+    directory = tmp_path_factory.mktemp("secured")
+    certificate = directory / "broker.pem"
+    certificate.write_bytes(_pkcs8_pem(authority.issue_cert("127.0.0.1")))
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    properties = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secured.plain.sasl.jaas.config": f'{login} user_slotlog="{PASSWORD}";',
+        "listener.name.secured.ssl.keystore.type": "PEM",
+        "listener.name.secured.ssl.keystore.location": str(certificate),
+    }
+    with KafkaBroker(directory, properties, secured="SASL_SSL") as broker:
+        yield broker
+
+
+def _pkcs8_pem(issued: trustme.LeafCert) -> bytes:
+    """Private key and certificates as Java reads them: the key in PKCS #8."""
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem + b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+
+
+@pytest.fixture
+def settings(authority: trustme.CA, tmp_path: Path) -> KafkaSettings:
+    """What opens the broker."""
+    path = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return KafkaSettings(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="slotlog",
+        sasl_password=SecretStr(PASSWORD),
+        ssl_ca=path,
+        request_timeout_ms=5000,
+    )
+
+
+async def test_events_pass_through_tls_and_a_password(broker: KafkaBroker, settings: KafkaSettings) -> None:
+    """With the right authority and password, records are appended and read back."""
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="secured", partitions=1, kafka=settings)
+    await log.start()
+    try:
+        await log.append([Entry(0, b"\0\0", b"value")])
+        reader = log.reader({0: 0})
+        fetched = await reader.fetch(5000, 10)
+    finally:
+        await log.close()
+
+    assert [b"value"] == [value for _, _, _, value in fetched[0]]
+
+
+@pytest.mark.parametrize("wrong", ["password", "authority"])
+async def test_nothing_connects_without_the_right_secret(
+    broker: KafkaBroker, settings: KafkaSettings, wrong: str, tmp_path: Path
+) -> None:
+    """A wrong password or an unknown authority is refused with an error that shows no secret."""
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    changes = {"sasl_password": SecretStr("wrong-secret")} if wrong == "password" else {"ssl_ca": other}
+    log = open_log(
+        f"kafka://{broker.secured_bootstrap}", topic="secured", partitions=1, kafka=settings.model_copy(update=changes)
+    )
+
+    with pytest.raises(LogUnavailableError) as error:
+        await log.start()
+    await log.close()
+
+    assert not any(secret in str(error.value) for secret in (PASSWORD, "wrong-secret"))
+
+
+def test_a_wrong_password_is_named(broker: KafkaBroker, settings: KafkaSettings, tmp_path: Path) -> None:
+    """A service that waits for Kafka says why it is not let in, and no secret."""
+    variables = {
+        "SLOTLOG_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "SLOTLOG_KAFKA__SASL_MECHANISM": "PLAIN",
+        "SLOTLOG_KAFKA__SASL_USERNAME": "slotlog",
+        "SLOTLOG_KAFKA__SASL_PASSWORD": "wrong-secret",
+        "SLOTLOG_KAFKA__SSL_CA": str(settings.ssl_ca),
+    }
+    options = ["--data", str(tmp_path / "data"), "--log", f"kafka://{broker.secured_bootstrap}", "--http", ""]
+    with ServiceProcess(options, variables) as service:
+        service.wait_for("stamina.retry_scheduled")
+        assert 0 == service.terminate(10)
+        service.wait_for_end()
+
+    assert ["error"] == [line["level"] for line in service.seen if "Authentication failed" in line["event"]]
+    assert "wrong-secret" not in json.dumps(service.seen)
+
+
+async def test_certificates_that_are_being_replaced(broker: KafkaBroker, settings: KafkaSettings) -> None:
+    """While a file is missing from which a new connection is made, the log is unavailable, and not broken."""
+    assert settings.ssl_ca is not None
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="replaced", partitions=1, kafka=settings)
+    await log.start()
+    authority = settings.ssl_ca.read_bytes()
+    settings.ssl_ca.unlink()
+    reader = log.reader({0: 0})
+
+    with pytest.raises(LogUnavailableError, match="the certificates for Kafka"):
+        await reader.fetch(100, 1)
+    with pytest.raises(LogUnavailableError, match="the certificates for Kafka"):
+        await log.end_offset(0)
+    settings.ssl_ca.write_bytes(authority)
+
+    assert {} == await reader.fetch(100, 1)
+    assert await log.end_offset(0) == 0
+    await log.close()
+
+
+async def test_hung_broker(broker: KafkaBroker, settings: KafkaSettings) -> None:
+    """TLS waits long for the farewell of a broker that hangs: a client is given up all the same, and others come."""
+    impatient = settings.model_copy(update={"request_timeout_ms": 3000})
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="hung", partitions=1, kafka=impatient)
+    await log.start()
+    await log.commit({0: 0})
+    assert await log.end_offset(0) == 0
+    broker.pause()
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(LogUnavailableError):
+                await log.end_offset(0)
+            with pytest.raises(LogUnavailableError):
+                await log.start()
+    finally:
+        broker.resume()
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await log.check(0, 0, None)
+                break
+            except LogUnavailableError:
+                await asyncio.sleep(0.1)
+    await log.close()
