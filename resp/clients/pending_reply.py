@@ -68,10 +68,10 @@ class PendingReply(Item):
         if entry is not None:
             if self.offset >= 0:  # else it failed before it was applied
                 session.last_position = entry.partition, self.offset
-        elif reply:
-            server.stats.keyspace_hits += 1
-        else:
+        elif not reply:
             server.stats.count_empty(reply)
+        elif type(reply) is not CommandError:
+            server.stats.keyspace_hits += 1
         self.data = data = b"" if self._muted else session.encode(reply)
         session.pending_reply_bytes += len(data)
         if session.pending_reply_bytes > _LARGE_BYTES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import pytest
 
 from resp.resources.memory import memory_use
-from resp.statistics.loop_use import LoopUse
-from resp.statistics.stats import Rate, Stats
 from tests.real.oracle import Connection
 from tests.resp.processes import serving
 from tests.wire.servers import RespServer
@@ -143,6 +140,31 @@ def test_commands_are_counted(client: Connection) -> None:
     assert ("1", "1") == (found["stats"]["keyspace_hits"], found["stats"]["keyspace_misses"])
     assert {"errorstat_ERR": "count=2", "errorstat_WRONGTYPE": "count=1"} == found["errorstats"]
     assert "3" == found["stats"]["total_error_replies"]
+
+
+def test_reads_count_wherever_they_run(client: Connection, oracle: Connection) -> None:
+    """Reads find their key or miss it alone, behind a write of their connection, and in a MULTI, as in Redis."""
+    alone = [["GET", "a"], ["GET", "none"]]
+    for connection in (client, oracle):
+        connection.pipeline([["SET", "a", "1"], ["CONFIG", "RESETSTAT"]])
+        connection.pipeline(alone)
+        connection.pipeline([["SET", "b", "1"], *alone])
+        connection.pipeline([["MULTI"], *alone, ["EXEC"]])
+        connection.pipeline([["MULTI"], ["SET", "b", "2"], *alone, ["EXEC"]])
+        found = sections(connection, "stats")["stats"]
+
+        assert ("4", "4") == (found["keyspace_hits"], found["keyspace_misses"])
+
+
+@pytest.mark.parametrize("before", [[], [["SET", "b", "1"]]])
+def test_read_that_fails_is_no_hit(client: Connection, before: list[list[str]]) -> None:
+    """A read that ends with an error counts as one, and neither as a hit nor as a miss, alone or behind a write."""
+    client.pipeline([["SET", "a", "1"], ["CONFIG", "RESETSTAT"]])
+    client.pipeline([*before, ["LRANGE", "a", "0", "x"]])
+    found = sections(client, "all")
+
+    assert ("0", "0") == (found["stats"]["keyspace_hits"], found["stats"]["keyspace_misses"])
+    assert {"errorstat_ERR": "count=1"} == found["errorstats"]
 
 
 def test_percentiles_follow_the_setting(client: Connection) -> None:
@@ -296,15 +318,6 @@ def test_how_the_loop_spends_its_time(client: Connection) -> None:
     assert anew < seen[1][0]
 
 
-def test_a_loop_that_does_not_tell() -> None:
-    """No event loop but uvloop's has these figures: there is nothing to show then."""
-    loop = asyncio.new_event_loop()
-    use = LoopUse.of(loop)
-    loop.close()
-
-    assert use is None
-
-
 def test_listeners_are_named(server: RespServer, client: Connection) -> None:
     """INFO says where clients may connect to, as Redis does."""
     assert f"name=tcp,bind=127.0.0.1,port={server.address[1]}" == sections(client, "server")["server"]["listener0"]
@@ -324,50 +337,6 @@ def test_own_section_names_every_partition(client: Connection) -> None:
 def _partition(section: dict[str, str]) -> dict[str, Any]:
     fields = dict(part.split("=") for part in section["partition0"].split(","))
     return {name: int(value) for name, value in fields.items() if name != "state"}
-
-
-# ---------------------------------------------------------------------- the counters themselves
-
-
-def test_rate_is_the_mean_of_the_last_samples() -> None:
-    """A rate is the mean of 16 samples, and forgets what is older."""
-    rate = Rate()
-    total = 0
-    for _ in range(16):
-        total += 100
-        rate.sample(total, 0.5)
-    assert 200.0 == rate.mean
-
-    for _ in range(16):
-        rate.sample(total, 0.5)
-    assert 0.0 == rate.mean
-
-
-def test_samples_need_time_between_them() -> None:
-    """The first sample, and one at the same moment, say nothing of a rate."""
-    stats = Stats()
-    stats.net_input_bytes = 1024
-    stats.sample(5.0, 10)
-    stats.sample(5.0, 10)
-    assert (0, 0.0) == (stats.operations_per_second, stats.input_kib_per_second)
-
-    stats.sample(6.0, 30)
-    assert (30, 1.0) == (stats.operations_per_second, stats.input_kib_per_second)
-
-
-def test_error_codes_are_bounded() -> None:
-    """There are at most 128 error codes of their own, as in Redis; further ones are counted together."""
-    stats = Stats()
-    for number in range(130):
-        stats.count_error(f"E{number} text")
-    stats.count_error("E0 again")
-
-    assert (129, 2, 2, 131) == (
-        len(stats.errors),
-        stats.errors["ERRORSTATS_OVERFLOW"],
-        stats.errors["E0"],
-        stats.error_replies,
-    )
 
 
 def test_memory_is_measured() -> None:
