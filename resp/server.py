@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -23,7 +23,7 @@ from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
 from resp.blocking.blocked_clients import Blocked
-from resp.catalog.plans import Plan, Plans
+from resp.catalog.plans import Plans
 from resp.clients.authorization import admission, cut_off
 from resp.clients.connection import Connection
 from resp.clients.entrances import ENTRANCES
@@ -43,6 +43,7 @@ from resp.resources.heap import Heap
 from resp.resources.shortage import Shortage
 from resp.settings.config import Config, start_values
 from resp.settings.startup import Address, RespSettings
+from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import SAMPLE_SECONDS, Stats
@@ -51,8 +52,6 @@ from resp.writes.stopping import finish
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
-
-_MICROSECOND: Final = 1e-6
 
 logger = structlog.get_logger(__name__)
 
@@ -72,8 +71,7 @@ class Server:
         slices: in which commands run; those of the partitions.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
-        slow_seconds: SLOWLOG, LATENCY or both want to know what takes longer.
-        tracks_latencies: whether the time of each command is sorted into its plan's buckets.
+        accounting: is told how each command ended.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
     """
 
@@ -92,6 +90,7 @@ class Server:
         self.plans, self.stats = Plans(), Stats()
         self.pubsub = PubSub()
         self.monitors, self.slowlog, self.latency = Monitors(), SlowLog(), Latency()
+        self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
         self.notifications = Notifications(self.pubsub)
         self.blocked = Blocked(self)
         self.pause, self.shortage = Pause(self), Shortage(self)
@@ -101,9 +100,8 @@ class Server:
         self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
         self.port = self.tls_port = self._last_id = 0
-        self.active_expire = self.tracks_latencies = True
+        self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
-        self.slow_seconds = self.config["slowlog-log-slower-than"] * _MICROSECOND
         self._crowd: dict[Session, None] = {}
         self._loading: dict[int, None] = {}
         self._listeners: list[asyncio.Server] = []
@@ -291,27 +289,6 @@ class Server:
         except DueError:
             return pipeline.read(spec, args, db, at_ms=self.wall_ms)
 
-    # ------------------------------------------------------------------ what was done
-
-    def account(self, session: Session, plan: Plan, command: list[Any], reply: Reply, seconds: float) -> None:
-        """Count a command that ran."""
-        plan.calls += 1
-        plan.seconds += seconds
-        if self.tracks_latencies:
-            digits = int(seconds / _MICROSECOND).bit_length()
-            plan.calls_by_digits[digits] += 1
-        if isinstance(reply, CommandError):
-            plan.failed += 1
-            self.stats.count_error(reply.message)
-        if seconds > self.slow_seconds:
-            self.note_slow(session, plan, command, seconds)
-
-    def note_slow(self, session: Session, plan: Plan, command: list[Any], seconds: float) -> None:
-        """Tell SLOWLOG and LATENCY of a command that took its time."""
-        if plan.server is None or "skip_slowlog" not in plan.server.flags:
-            self.slowlog.add(session, command, int(seconds / _MICROSECOND), self.wall_ms // 1000)
-        self.latency.add("command", int(seconds * 1000))
-
     # ------------------------------------------------------------------ ingest.reporting.observer.Observer
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
@@ -372,14 +349,6 @@ class Server:
     def _follow_config(self) -> None:
         config = self.config
 
-        def slower_than(value: int) -> None:
-            self.slowlog.slower_than_us = value
-            self.slow_seconds = min(self.slowlog.slow_seconds, self.latency.slow_seconds)
-
-        def monitor_threshold(value: int) -> None:
-            self.latency.threshold_ms = value
-            self.slow_seconds = min(self.slowlog.slow_seconds, self.latency.slow_seconds)
-
         def events(value: str) -> None:
             self.notifications.flags = self.notifications.parse(value)
             self.witness()
@@ -387,13 +356,6 @@ class Server:
         def refusals(value: int) -> None:
             self.acl.log.entries_max = value
 
-        def latencies(value: bool) -> None:
-            self.tracks_latencies = value
-
-        config.follow("slowlog-log-slower-than", slower_than)
-        config.follow("slowlog-max-len", self.slowlog.keep)
-        config.follow("latency-monitor-threshold", monitor_threshold)
-        config.follow("latency-tracking", latencies)
         config.follow("notify-keyspace-events", events)
         config.follow("acllog-max-len", refusals)
         config.on_change("maxclients", check_room)

@@ -144,14 +144,12 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
 
 
 def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
-    if plan is not None:
-        plan.rejected += 1
     _mute(session)
     if plan is not None and plan.name == b"EXEC":
         error = aborted(session, error)
     elif session.transaction is not None:
         session.transaction.dirty = True
-    session.server.stats.count_error(error.message)
+    session.server.accounting.refused(plan, error)
     session.answer(error)
     return True
 
@@ -211,7 +209,7 @@ def _mute(session: Session) -> None:
 
 
 def _done(session: Session, plan: Plan, command: list[bytes], reply: object, seconds: float) -> None:
-    session.server.account(session, plan, command, reply, seconds)
+    session.server.accounting.ended(session, plan, command, reply, seconds)
     session.answer(reply)
 
 
@@ -234,7 +232,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
     if reply is not NO_REPLY:
         _done(session, plan, command, reply, session.server.slices.own_seconds(began))
     elif plan.name not in _COUNTED_BY_REPLY:
-        plan.calls += 1
+        session.server.accounting.ended_without_reply(plan)
 
 
 def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
@@ -246,22 +244,18 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     else:
         pipeline = server.pipeline_of(plan.spec.keys(args))
         if session.has_pending and pipeline.pending_events:  # else its writes are in other partitions
-            session.expect(pending := PendingReply(session, plan, plan.name, args, spec=plan.spec, command=command))
+            session.expect(pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec))
             pipeline.submit(pending)
             return
         try:
             reply = pipeline.read(plan.spec, args, session.db, server.wall_ms)
         except DueError:
-            session.expect(pending := PendingReply(session, plan, plan.name, args, spec=plan.spec, command=command))
+            session.expect(pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec))
             pipeline.submit_after_tick(pending)
             return
         if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
             # As in Redis: no key goes now, so one that is due is there.
             reply = pipeline.read(plan.spec, args, session.db)
-    if reply:
-        server.stats.keyspace_hits += 1
-    else:
-        server.stats.count_empty(reply)
     _done(session, plan, command, reply, server.slices.own_seconds(began))
 
 
@@ -285,6 +279,6 @@ def submit_write(
     """
     args = command[1:]
     entry = event_entry(pipeline.partition, plan.name, args, keys, db=session.db)
-    pending = PendingReply(session, plan, plan.name, args, entry, command=command)
+    pending = PendingReply(session, plan, plan.name, args, command, entry)
     session.expect(pending)
     pipeline.submit(pending)

@@ -13,7 +13,7 @@ import structlog
 
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import Plan
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.groups import BROKEN
 
@@ -175,13 +175,7 @@ class Run:
         """Each step is a call of its command, with its own time, which is part of the EXEC's as well."""
         self._replies.append(reply)
         seconds = seconds if step.event is None else self._share
-        server = self._session.server
-        server.account(self._session, step.plan, step.command, reply, seconds)
-        if step.plan.kind is Kind.READ and not isinstance(reply, CommandError):
-            if reply:
-                server.stats.keyspace_hits += 1
-            else:
-                server.stats.count_empty(reply)
+        self._session.server.accounting.ended(self._session, step.plan, step.command, reply, seconds)
 
 
 def _handle(session: Session, step: Step) -> Any:

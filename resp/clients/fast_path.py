@@ -49,21 +49,11 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     except (Exception, GreenletExit):  # noqa: BLE001 - whatever it is, the general way has the words for it
         return False
     session.parts.append(data)
-    plan.calls += 1
     ended = perf_counter()
     took = ended - began
     if took > _SHORT_SECONDS:
         took = server.slices.own_seconds(began)
-    plan.seconds += took
-    if server.tracks_latencies:
-        digits = int(took * 1e6).bit_length()
-        plan.calls_by_digits[digits] += 1
-    if took > server.slow_seconds:
-        server.note_slow(session, plan, command, took)
-    if reply:
-        server.stats.keyspace_hits += 1
-    else:
-        server.stats.count_empty(reply)
+    server.accounting.ended(session, plan, command, reply, took)
     session.run_bytes += len(data)
     if session.run_bytes > FLUSH_BYTES:
         write_much(session)
@@ -84,7 +74,7 @@ def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
         return False
     entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
-    pending = PendingReply(session, plan, plan.name, args, entry, command)
+    pending = PendingReply(session, plan, plan.name, args, command, entry)
     pending_replies.append(pending)
     pipeline.submit(pending)
     session.last_command = plan.name

@@ -201,9 +201,8 @@ class _Unwatch(PendingReply):
     def __init__(self, session: Session, pipeline: WritePipeline) -> None:
         value = encode("UNWATCH", [], session=session.watch_id)
         plan = session.server.plans.by_name[b"UNWATCH"]
-        super().__init__(
-            session, plan, b"UNWATCH", [], Entry(pipeline.partition, None, value), watch_id=session.watch_id
-        )
+        entry = Entry(pipeline.partition, None, value)
+        super().__init__(session, plan, b"UNWATCH", [], [], entry, watch_id=session.watch_id)
 
     def answer(self, reply: Reply, seconds: float) -> None:
         """Nobody waits."""
@@ -220,7 +219,7 @@ class PendingExec(PendingReply):
 
     def __init__(self, session: Session, plan: Plan, steps: list[Step], entry: Entry, watch_id: bytes | None) -> None:
         args = [step.event for step in steps if step.event is not None]
-        super().__init__(session, plan, b"EXEC", args, entry, watch_id=watch_id)
+        super().__init__(session, plan, b"EXEC", args, session.served_command, entry, watch_id=watch_id)
         self._steps = steps
         self.shown: tuple[int, list[bytes]] | None = None
         self._work: asyncio.Task[None] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.commands.registry import Spec
-from engine.errors import CommandError
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan
 from resp.clients.output import swell
@@ -24,7 +23,7 @@ class PendingReply(Item):
 
     Attributes:
         data: the encoded reply, once it is there.
-        command: as the client has sent it, for SLOWLOG; None for what no client has sent so.
+        command: as the client has sent it; empty for what no client has sent.
     """
 
     __slots__ = ("_muted", "command", "data", "plan", "session")
@@ -35,8 +34,8 @@ class PendingReply(Item):
         plan: Plan,
         name: bytes,
         args: list[Any],
+        command: list[bytes],
         entry: Entry | None = None,
-        command: list[bytes] | None = None,
         spec: Spec | None = None,
         event_id: bytes | None = None,
         watch_id: bytes | None = None,
@@ -60,31 +59,19 @@ class PendingReply(Item):
     def answer(self, reply: Reply, seconds: float) -> None:
         """Take the reply in; it leaves when the lot that it belongs to is done.
 
-        The hot path of a write: `fill` and the counting are written out, which takes 0.29 µs instead of 0.54.
+        The hot path of a write: `fill` is written out.
         """
         session = self.session
         server = session.server
         entry = self.entry
-        if entry is not None:
-            if self.offset >= 0:  # else it failed before it was applied
-                session.last_position = entry.partition, self.offset
-        elif not reply:
-            server.stats.count_empty(reply)
-        elif type(reply) is not CommandError:
-            server.stats.keyspace_hits += 1
+        if entry is not None and self.offset >= 0:  # else it reads, or failed before it was applied
+            session.last_position = entry.partition, self.offset
         self.data = data = b"" if self._muted else session.encode(reply)
         session.pending_reply_bytes += len(data)
         if session.pending_reply_bytes > _LARGE_BYTES:
             swell(session, len(data))
         server.ready[session] = None
-        plan = self.plan
-        if seconds > server.slow_seconds or type(reply) is CommandError:
-            server.account(session, plan, self.command or [self.name, *self.args], reply, seconds)
-        else:
-            plan.calls += 1
-            plan.seconds += seconds
-            if server.tracks_latencies:
-                plan.calls_by_digits[int(seconds * 1e6).bit_length()] += 1
+        server.accounting.ended(session, self.plan, self.command, reply, seconds)
 
     @property
     def is_wanted(self) -> bool:

@@ -297,8 +297,7 @@ class Session:
         try:
             reply = await work
         except NoLongerAllowedError as error:
-            plan.rejected += 1
-            self.server.stats.count_error(error.message)
+            self.server.accounting.refused(plan, error)
             self._let_go(CommandError(error.message), muted=muted)
             return
         except CommandError as error:
@@ -312,7 +311,7 @@ class Session:
 
     def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
         """The command that held the connection is done."""
-        self.server.account(self, plan, command, reply, seconds)
+        self.server.accounting.ended(self, plan, command, reply, seconds)
         self._let_go(reply, muted=muted)
 
     def _let_go(self, reply: Reply, *, muted: bool) -> None:
@@ -348,7 +347,7 @@ class Session:
         ):
             if self._ending is not None:
                 self.parts.append(self.encode(self._ending))
-                self.server.stats.count_error(self._ending.message)
+                self.server.accounting.refused(None, self._ending)
             self.close("the client ended it" if self._ending is None else self._ending.message)
 
     def close(self, reason: str) -> None:

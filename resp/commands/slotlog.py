@@ -133,7 +133,7 @@ def once(session: Session, args: list[bytes]) -> Reply:
         raise CommandError("ERR SLOTLOG ONCE takes a command that names a key")
     pipeline = server.pipeline_of(keys)
     entry = event_entry(pipeline.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
-    pending = PendingReply(session, plan, plan.name, inner, entry, event_id=event_id, command=command)
+    pending = PendingReply(session, plan, plan.name, inner, command, entry, event_id=event_id)
     session.expect(pending)
     pipeline.submit(pending)
     return NO_REPLY

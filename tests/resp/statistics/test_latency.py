@@ -136,7 +136,7 @@ def test_threshold_is_its_own(slower_than_us: bytes, threshold_ms: bytes, slow: 
     server.slowlog.clear()
     server.latency.reset([])
 
-    server.account(session, server.plans.by_name[b"ECHO"], [b"ECHO", b"x"], b"x", 0.006)
+    server.accounting.ended(session, server.plans.by_name[b"ECHO"], [b"ECHO", b"x"], b"x", 0.006)
 
     assert (slow, samples) == (len(server.slowlog), len(server.latency.events))
 

@@ -1,0 +1,94 @@
+"""Accounts for every command that a client sends: calls, seconds, errors, keyspace hits, slow commands.
+
+Whoever runs a command, or refuses it, says here how that ended, once. What is kept of it stands in the command's plan
+(`Plan.calls`, …), in `Stats`, in `SlowLog` and in `Latency`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from resp.catalog.plans import Kind, Plan
+from resp.settings.config import Config
+from resp.statistics.latency import Latency
+from resp.statistics.slowlog import Client, SlowLog
+from resp.statistics.stats import Stats
+from slotlog.clock import now_ms
+
+_READ: Final = Kind.READ
+
+
+class Accounting:
+    """The accounts of one server's commands.
+
+    Args:
+        config: has the limits above which a command is slow.
+        stats: counts errors and keyspace hits.
+        slowlog, latency: take slow commands.
+    """
+
+    __slots__ = ("_latency", "_slow_seconds", "_slowlog", "_stats", "_tracks_latencies")
+
+    def __init__(self, config: Config, stats: Stats, slowlog: SlowLog, latency: Latency) -> None:
+        self._stats, self._slowlog, self._latency = stats, slowlog, latency
+        self._slow_seconds = 0.0  # what takes longer is of interest to one of the two
+        self._tracks_latencies = True
+        config.follow("slowlog-log-slower-than", self._log_slower_than)
+        config.follow("slowlog-max-len", slowlog.keep)
+        config.follow("latency-monitor-threshold", self._sample_from)
+        config.follow("latency-tracking", self._track_latencies)
+
+    def ended(self, client: Client, plan: Plan, command: list[bytes], reply: Reply, seconds: float) -> None:
+        """A command has run. The hot path: one call for each command, however it was run.
+
+        Args:
+            client: whose it was.
+            plan: the command's.
+            command: as the client has sent it.
+            reply: how it ended; a CommandError: it failed.
+            seconds: how long it ran, without what it waited.
+        """
+        plan.calls += 1
+        plan.seconds += seconds
+        if self._tracks_latencies:
+            plan.calls_by_digits[int(seconds * 1e6).bit_length()] += 1
+        if isinstance(reply, CommandError):
+            plan.failed += 1
+            self._stats.count_error(reply.message)
+        elif plan.kind is _READ:
+            if reply:
+                self._stats.keyspace_hits += 1
+            else:
+                self._stats.count_empty(reply)
+        if seconds > self._slow_seconds:
+            self._note_slow(client, plan, command, seconds)
+
+    def ended_without_reply(self, plan: Plan) -> None:
+        """A command has run that answers by messages alone (SUBSCRIBE), or by the reply of another (SLOTLOG ONCE)."""
+        plan.calls += 1
+
+    def refused(self, plan: Plan | None, error: CommandError) -> None:
+        """A command was not run: it is unknown (then it has no plan), or may not run now."""
+        if plan is not None:
+            plan.rejected += 1
+        self._stats.count_error(error.message)
+
+    # ------------------------------------------------------------------ inside
+
+    def _note_slow(self, client: Client, plan: Plan, command: list[bytes], seconds: float) -> None:
+        if plan.server is None or "skip_slowlog" not in plan.server.flags:
+            self._slowlog.add(client, command, int(seconds * 1e6), now_ms() // 1000)
+        self._latency.add("command", int(seconds * 1000))
+
+    def _log_slower_than(self, microseconds: int) -> None:
+        self._slowlog.slower_than_us = microseconds
+        self._slow_seconds = min(self._slowlog.slow_seconds, self._latency.slow_seconds)
+
+    def _sample_from(self, milliseconds: int) -> None:
+        self._latency.threshold_ms = milliseconds
+        self._slow_seconds = min(self._slowlog.slow_seconds, self._latency.slow_seconds)
+
+    def _track_latencies(self, tracks: bool) -> None:
+        self._tracks_latencies = tracks
