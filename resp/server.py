@@ -23,12 +23,12 @@ from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
 from resp.blocking.blocked_clients import Blocked
+from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
 from resp.clients.authorization import admission, cut_off
 from resp.clients.connection import Connection
 from resp.clients.entrances import ENTRANCES
 from resp.clients.multi import unwatch
-from resp.clients.pause import Pause
 from resp.clients.session import Session
 from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
@@ -93,7 +93,7 @@ class Server:
         self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
         self.notifications = Notifications(self.pubsub)
         self.blocked = Blocked(self)
-        self.pause, self.shortage = Pause(self), Shortage(self)
+        self.pause, self.shortage = Pause(self.refresh), Shortage(self.config, self.refresh)
         self.all_partitions = AllPartitions(self.pipelines, self.partitions)
         self.cluster = map_of(settings, 0)
         self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
@@ -152,7 +152,10 @@ class Server:
         """Take no more clients and no more writes, and answer those under way, and reads that are suspended."""
         self._stop_taking()
         self.blocked.end()
-        await finish(self)
+        pipelines, sessions = self.pipelines.values(), self.sessions.values()
+        await finish(
+            lambda: any(each.pending_events for each in pipelines) or any(each.inbox.is_suspended for each in sessions)
+        )
 
     async def close(self) -> None:
         """Close every connection."""
@@ -187,10 +190,10 @@ class Server:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             try:
-                self.tell_time()
+                self.wall_ms = self.read_clock.now_ms()
                 self.stats.sample(monotonic(), self.plans.calls)
                 cut_off(self)
-                evict(self)
+                evict(self.sessions.values(), self.config, self.stats)
                 self.shortage.look()
                 self.heap.look()
                 self.pause.end_if_due()
@@ -244,10 +247,6 @@ class Server:
                 self.evaluate = pipeline.machine.evaluate
         for session in self.sessions.values():
             session.refresh()
-
-    def tell_time(self) -> None:
-        """Look at the wall clock."""
-        self.wall_ms = self.read_clock.now_ms()
 
     def is_crowded(self, session: Session, pipeline: WritePipeline) -> bool:
         """Whether too much waits in `pipeline`; then the session goes on when there is room."""

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.apply.records import Modified
 from engine.commands.registry import SPECS, Spec, keys_of
@@ -28,21 +28,43 @@ from engine.model import LIST, NONE, SET, TYPE_NAMES, ZSET
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.fills import EITHER, UNKNOWN, Fill, StoredKey, fills_of
-from resp.blocking.waiters import NoLongerAllowedError, Place, Pop, Waiter, Wish
-from resp.clients.authorization import denial
+from resp.blocking.waiters import BlockingClient, NoLongerAllowedError, Place, Pop, Waiter, Wish
 from resp.writes.entries import event_entry
 from resp.writes.items import NOTHING_WRITTEN, Item
 from resp.writes.stopping import about_keys
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
-    from resp.server import Server
+    from ingest.applying.slices import Slices
     from resp.writes.write_pipeline import WritePipeline
 
 UNBLOCKED: Final = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 _LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"]}
 _TYPE: Final = SPECS[b"TYPE"]
 _TYPE_CODES: Final = {name.encode(): type_code for type_code, name in TYPE_NAMES.items()}
+
+
+class Partitions(Protocol):
+    """The partitions of the worker.
+
+    Attributes:
+        partitions: of the log, how many.
+        pipelines: of those that this worker owns.
+        slices: in which commands run.
+        wall_ms: the wall clock, as of late.
+    """
+
+    partitions: int
+    pipelines: dict[int, WritePipeline]
+    slices: Slices
+    wall_ms: int
+
+    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
+        """The partition of these keys."""
+        ...
+
+    def witness(self) -> None:
+        """Let the machines say which keys they touch, while anybody needs that."""
+        ...
 
 
 class Blocked:
@@ -52,7 +74,7 @@ class Blocked:
         waiters: in the order in which they came.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Partitions) -> None:
         self.waiters: dict[Waiter, None] = {}
         self._server = server
         self._by_place: dict[Place, dict[Waiter, None]] = {}
@@ -66,13 +88,16 @@ class Blocked:
         """Whether anybody waits."""
         return bool(self.waiters)
 
-    def wait(self, session: Session, wish: Wish, timeout_s: float) -> Coroutine[Any, Any, Reply]:
+    def wait(
+        self, session: BlockingClient, wish: Wish, timeout_s: float, denial: Callable[[], CommandError | None]
+    ) -> Coroutine[Any, Any, Reply]:
         """Begin to wait, and return what finds the reply.
 
         Args:
             session: who waits.
             wish: for what.
             timeout_s: 0 for ever.
+            denial: says why its user may not run the command, and notes that.
 
         Raises:
             CommandError: a key holds another type, or there are too many; in the coroutine: the pop failed.
@@ -84,7 +109,7 @@ class Blocked:
         name, *args = wish.event
         entry = event_entry(pipeline.partition, name, args, keys_of(name, args), db=session.db)
         done = asyncio.get_running_loop().create_future()
-        waiter = Waiter(session, pipeline, session.db, wish, entry, timeout_s, done)
+        waiter = Waiter(session, pipeline, session.db, wish, entry, timeout_s, denial, done)
         self._check_types(waiter)
         waiter.places = [(pipeline.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
         self._join(waiter)
@@ -109,7 +134,7 @@ class Blocked:
             raise reply
         return reply
 
-    def unblock(self, session: Session, *, error: bool) -> bool:
+    def unblock(self, session: BlockingClient, *, error: bool) -> bool:
         """CLIENT UNBLOCK: as if its time were over, or with an error. False: it does not wait."""
         waiter = session.blocked
         if waiter is None or waiter.popping is not None or waiter.done.done():
@@ -124,7 +149,7 @@ class Blocked:
             if refusal is not None and waiter.popping is None and not waiter.done.done():
                 waiter.done.set_result(refusal)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: BlockingClient) -> None:
         """The client is gone: nothing is popped for it any more."""
         if session.blocked is not None:
             self._leave(session.blocked)
@@ -298,9 +323,7 @@ class Blocked:
 
     def _denial(self, waiter: Waiter) -> CommandError | None:
         """Why it may not pop, counted and noted; None: it may again."""
-        session = waiter.session
-        assert session.served_plan is not None
-        refusal = denial(self._server, session, session.served_plan, session.served_command, session.served_command[1:])
+        refusal = waiter.denial()
         return None if refusal is None else NoLongerAllowedError(refusal.message)
 
     def _seen(self, waiter: Waiter, length: Reply) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.commands.registry import Spec
 from engine.errors import CommandError
@@ -15,12 +15,45 @@ from resp.writes.items import Awaited
 from slotlog.log import Entry
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.acl import User
+    from resp.catalog.plans import Plan
     from resp.writes.write_pipeline import WritePipeline
 
 
 class NoLongerAllowedError(CommandError):
     """The rights that a blocked client had when it came are gone: its command counts as refused."""
+
+
+class BlockingClient(Protocol):
+    """A client that may wait.
+
+    Attributes:
+        blocked: what it waits for now.
+        closing: its connection is being closed.
+        db: the database that it has chosen.
+        last_position: partition and offset of its last write.
+        served_plan, served_command: the command that it waits with.
+        user: who is logged in.
+        waited_seconds: how long it has done nothing but wait.
+    """
+
+    blocked: Waiter | None
+    closing: bool
+    db: int
+    last_position: tuple[int, int] | None
+    served_plan: Plan | None
+    served_command: list[bytes]
+    user: User
+    waited_seconds: float
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it sends nothing more."""
+        ...
+
+    def kill(self) -> None:
+        """Close its connection now."""
+        ...
 
 
 Place = tuple[int, int, bytes]
@@ -57,17 +90,19 @@ class Waiter:
         wish: for what.
         entry: of the event that pops.
         timeout_s: how long it waits; 0 for ever.
+        denial: says why its user may not run the command, and notes that.
         done: the reply, once there is one.
         popping: the pop that is under way for it.
         places: where it waits, one for each key.
     """
 
-    session: Session
+    session: BlockingClient
     pipeline: WritePipeline
     db: int
     wish: Wish
     entry: Entry
     timeout_s: float
+    denial: Callable[[], CommandError | None]
     done: asyncio.Future[Reply]
     popping: Pop | None = None
     places: list[Place] = field(default_factory=list)

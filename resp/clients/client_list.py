@@ -67,7 +67,7 @@ def has_time_limit(session: Session) -> bool:
 
 def command_bytes(session: Session) -> int:
     """Of whole commands: the one that is being answered, or waits, and those behind it."""
-    return sum(map(len, session.served_command)) + session.inbox.backlog_bytes
+    return sum(map(len, session.served_command)) + session.backlog_bytes
 
 
 def total_bytes(session: Session) -> int:

@@ -106,7 +106,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:
             return denied
-    if session.server.shortage.refuses(session, plan):
+    if session.server.shortage.refuses(plan, session.transaction):
         return OUT_OF_MEMORY
     if session.protocol == 2 and session.is_subscriber and not allowed_while_subscribed(plan.name):
         return CommandError(not_while_subscribed(plan.shown))

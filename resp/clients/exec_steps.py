@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ import structlog
 
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
-from resp.catalog.plans import Plan
+from resp.catalog.multi_queue import Step
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.groups import BROKEN
 
@@ -24,44 +23,6 @@ if TYPE_CHECKING:
 _GONE: Final = CommandError("ERR the connection was closed before this could run")
 
 logger = structlog.get_logger(__name__)
-
-
-class Step:
-    """One queued command.
-
-    Attributes:
-        plan, command: as it was sent.
-        event: what of it stands in the EXEC event; None when it runs on the server.
-        shape: makes the reply of what is in the event the reply of the command.
-    """
-
-    __slots__ = ("command", "event", "plan", "shape")
-
-    def __init__(self, plan: Plan, command: list[bytes]) -> None:
-        self.plan = plan
-        self.command = command
-        self.shape: Callable[[Reply], Reply] = _same
-        self.event: list[bytes] | None = None
-        if plan.spec is not None and not plan.spec.physical:
-            self.event = [plan.name, *command[1:]]
-        elif plan.server is not None and plan.server.as_event is not None:
-            with contextlib.suppress(CommandError):  # the handler has the same words, in its turn
-                self.event, self.shape = plan.server.as_event(command[1:])
-
-    @property
-    def args(self) -> list[bytes]:
-        """The arguments after the name, or after that of the subcommand."""
-        return self.command[2:] if b"|" in self.plan.name else self.command[1:]
-
-    @property
-    def keys(self) -> list[bytes]:
-        """Its keys."""
-        return self.plan.keys(self.args)
-
-    @property
-    def is_served(self) -> bool:
-        """Whether it runs on the server; SELECT does so beside its part in the event."""
-        return self.event is None or self.plan.name == b"SELECT"
 
 
 def evaluate(
@@ -195,7 +156,3 @@ async def _awaited(step: Step, work: Coroutine[Any, Any, Reply]) -> Reply:
     except Exception:
         logger.exception("command_failed", command=step.plan.shown)
         return BROKEN
-
-
-def _same(reply: Reply) -> Reply:
-    return reply

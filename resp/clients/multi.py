@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from engine.errors import CROSS_SLOT, CommandError, DueError
-from engine.limits import RECORD_BYTES_MAX
 from engine.values.replies import NIL_ARRAY, Reply
 from engine.values.slots import slot
+from resp.catalog.multi_queue import Step
 from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
-from resp.clients.exec_steps import Run, Step, evaluate
+from resp.clients.exec_steps import Run, evaluate
 from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
-from resp.writes.items import ITEM_BYTES
 from resp.writes.stopping import about_keys
 from slotlog.events import encode
 from slotlog.log import Entry
@@ -35,34 +34,8 @@ if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline
 
 ABORTED: Final = CommandError("EXECABORT Transaction discarded because of previous errors.")
-_QUEUED_BYTES_MAX: Final = 4 * RECORD_BYTES_MAX
 
 logger = structlog.get_logger(__name__)
-
-
-class Queue:
-    """An open MULTI.
-
-    Attributes:
-        steps: in order.
-        dirty: a command was refused, so EXEC will be.
-        size: bytes of the queued commands in memory, about.
-    """
-
-    __slots__ = ("dirty", "size", "steps")
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.dirty = False
-        self.size = 0
-
-    def add(self, plan: Plan, command: list[bytes]) -> None:
-        """Queue a command that was checked. One that is too much makes the transaction fail, and is not kept."""
-        self.size += ITEM_BYTES + sum(map(len, command))
-        if self.size > _QUEUED_BYTES_MAX:
-            self.dirty = True
-        else:
-            self.steps.append(Step(plan, command))
 
 
 def execute(session: Session, plan: Plan) -> Reply:

@@ -34,7 +34,7 @@ from resp.writes.groups import BROKEN
 if TYPE_CHECKING:
     from resp.acl import User
     from resp.blocking.waiters import Waiter
-    from resp.clients.multi import Queue
+    from resp.catalog.multi_queue import Queue
     from resp.server import Server
 
 _LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
@@ -127,6 +127,11 @@ class Session:
     def output_bytes(self) -> int:
         """What waits to be sent to it."""
         return self.transport.get_write_buffer_size() + sum(map(len, self.parts)) + sum(map(len, self.pushes))
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Of the commands that wait for earlier ones."""
+        return self.inbox.backlog_bytes
 
     @property
     def has_pending(self) -> bool:

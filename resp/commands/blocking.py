@@ -18,6 +18,7 @@ from engine.values.numbers import parse_int, parse_long_double
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.waiters import Wish
 from resp.catalog.server_registry import server_command
+from resp.clients.authorization import denial
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
@@ -88,7 +89,14 @@ def _first_popped(reply: Reply) -> Reply:
 def _wait(
     session: Session, type_code: int, keys: list[bytes], event: Event, timeout: bytes
 ) -> Coroutine[Any, Any, Reply]:
-    return session.server.blocked.wait(session, Wish(type_code, keys, *event), read_timeout(timeout))
+    return _begin(session, Wish(type_code, keys, *event), read_timeout(timeout))
+
+
+def _begin(session: Session, wish: Wish, timeout_s: float) -> Coroutine[Any, Any, Reply]:
+    plan, command = session.served_plan, session.served_command
+    assert plan is not None
+    refusal = partial(denial, session.server, session, plan, command, command[1:])
+    return session.server.blocked.wait(session, wish, timeout_s, refusal)
 
 
 _LEFT: Final = _list_event(b"LPOP", b"LEFT")
@@ -167,7 +175,7 @@ def brpoplpush(session: Session, args: list[bytes]) -> Reply:
 
 def _move(session: Session, args: list[bytes], event: Event) -> Coroutine[Any, Any, Reply]:
     wish = Wish(LIST, args[:1], *event, destination=args[1])
-    return _moved(session, session.server.blocked.wait(session, wish, read_timeout(args[-1])))
+    return _moved(session, _begin(session, wish, read_timeout(args[-1])))
 
 
 async def _moved(session: Session, waiting: Coroutine[Any, Any, Reply]) -> Reply:
@@ -184,7 +192,7 @@ def _wait_many(
     event = _many_event(name, args)
     keys, _, wanted = parse_multi_pop(args[1:], ends)
     wish = Wish(type_code, keys, *event, wanted=wanted)
-    return session.server.blocked.wait(session, wish, read_timeout(args[0]))
+    return _begin(session, wish, read_timeout(args[0]))
 
 
 @server_command(

@@ -9,8 +9,9 @@ from engine.errors import CROSS_SLOT, CommandError
 from engine.limits import SESSION_BYTES
 from engine.values.replies import OK, Reply
 from engine.values.slots import slot
+from resp.catalog.multi_queue import Queue
 from resp.catalog.server_registry import server_command
-from resp.clients.multi import Queue, execute, unwatch
+from resp.clients.multi import execute, unwatch
 from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry

@@ -9,20 +9,20 @@ sees them; any other sees the command's name alone.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.limits import DATABASES
 from engine.values.numbers import parse_int
-from engine.values.replies import Status
+from engine.values.replies import Reply, Status
 from resp.acl import redacted
 from slotlog.clock import now_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from resp.acl import User
+    from resp.catalog.multi_queue import Step
     from resp.catalog.plans import Plan
-    from resp.clients.exec_steps import Step
-    from resp.clients.session import Session
 
 HIDDEN: Final = b"(hidden)"
 """What stands for the arguments that a user may not see."""
@@ -42,6 +42,24 @@ _ESCAPES: Final = {
 }
 
 
+class Monitor(Protocol):
+    """A client that may send MONITOR, or whose commands are shown.
+
+    Attributes:
+        address: its host and port.
+        monitoring: whether it is shown every command.
+        user: who is logged in.
+    """
+
+    address: bytes
+    monitoring: bool
+    user: User
+
+    def send(self, reply: Reply) -> None:
+        """Send it a line, which answers no command."""
+        ...
+
+
 class Monitors:
     """The clients that sent MONITOR.
 
@@ -51,21 +69,21 @@ class Monitors:
 
     def __init__(self) -> None:
         self.any = False
-        self._sessions: dict[Session, None] = {}
+        self._sessions: dict[Monitor, None] = {}
 
-    def add(self, session: Session) -> None:
+    def add(self, session: Monitor) -> None:
         """Show this client every command from now on."""
         session.monitoring = True
         self._sessions[session] = None
         self.any = True
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Monitor) -> None:
         """Show it nothing more."""
         session.monitoring = False
         self._sessions.pop(session, None)
         self.any = bool(self._sessions)
 
-    def feed(self, session: Session, db: int, command: list[bytes]) -> None:
+    def feed(self, session: Monitor, db: int, command: list[bytes]) -> None:
         """Show everybody that `session` has sent `command`."""
         now_s, us = divmod(now_us(), 1_000_000)
         prefix = b"%d.%06d [%d %b] " % (now_s, us, db, session.address)
@@ -74,7 +92,7 @@ class Monitors:
         for monitor in list(self._sessions):
             monitor.send(whole if sees_values(monitor) else name_only)
 
-    def feed_all(self, session: Session, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
+    def feed_all(self, session: Monitor, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
         """Show everybody the commands of a transaction that has run, and then what has made it run."""
         for step in steps:
             if step.plan.name == b"SELECT":
@@ -110,7 +128,7 @@ def allowed_while_monitoring(plan: Plan) -> bool:
     return plan.name not in _PUBLISHING and _ON_KEYS.isdisjoint(plan.server.flags)
 
 
-def sees_values(session: Session) -> bool:
+def sees_values(session: Monitor) -> bool:
     """Whether the client's user may read every key of every database, and so see what others send."""
     user = session.user
     return user.unrestricted or (user.root.all_keys and user.root.databases is None)

@@ -9,13 +9,11 @@ Replies and messages are pushes: arrays in RESP2. Their words: https://valkey.io
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from engine.values.glob import matcher
+from engine.values.replies import Reply
 from resp.wire.server_replies import Push
-
-if TYPE_CHECKING:
-    from resp.clients.session import Session
 
 _WHILE_SUBSCRIBED: Final = frozenset(
     {
@@ -45,6 +43,22 @@ def not_while_subscribed(shown_name: str) -> str:
     )
 
 
+class Subscriber(Protocol):
+    """A client that may listen.
+
+    Attributes:
+        channels, patterns, shard_channels: the names that it listens to, in the order in which it asked for them.
+    """
+
+    channels: dict[bytes, None]
+    patterns: dict[bytes, None]
+    shard_channels: dict[bytes, None]
+
+    def send(self, reply: Reply) -> None:
+        """Send it a message, which answers no command."""
+        ...
+
+
 class Listeners:
     """The clients of each name, in the order in which they came.
 
@@ -58,16 +72,16 @@ class Listeners:
         self,
         joined: bytes,
         left: bytes,
-        names_of: Callable[[Session], dict[bytes, None]],
-        count_of: Callable[[Session], int],
+        names_of: Callable[[Subscriber], dict[bytes, None]],
+        count_of: Callable[[Subscriber], int],
     ) -> None:
-        self.by_name: dict[bytes, dict[Session, None]] = {}
+        self.by_name: dict[bytes, dict[Subscriber, None]] = {}
         self._joined = joined
         self._left = left
         self._names_of = names_of
         self._count_of = count_of
 
-    def add(self, session: Session, name: bytes) -> Push:
+    def add(self, session: Subscriber, name: bytes) -> Push:
         """Let the session hear `name`; a second time changes nothing.
 
         Returns:
@@ -77,13 +91,13 @@ class Listeners:
         self.by_name.setdefault(name, {})[session] = None
         return Push([self._joined, name, self._count_of(session)])
 
-    def remove(self, session: Session, name: bytes) -> Push:
+    def remove(self, session: Subscriber, name: bytes) -> Push:
         """Let the session hear `name` no more; what it is told says the same when it did not."""
         if name in self._names_of(session):
             self._discard(session, name)
         return Push([self._left, name, self._count_of(session)])
 
-    def remove_all(self, session: Session) -> list[Push]:
+    def remove_all(self, session: Subscriber) -> list[Push]:
         """Let the session hear nothing of this kind any more.
 
         Returns:
@@ -92,12 +106,12 @@ class Listeners:
         replies = [self.remove(session, name) for name in list(self._names_of(session))]
         return replies or [Push([self._left, None, self._count_of(session)])]
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Subscriber) -> None:
         """The session is gone, or begins anew: it is told nothing."""
         for name in list(self._names_of(session)):
             self._discard(session, name)
 
-    def _discard(self, session: Session, name: bytes) -> None:
+    def _discard(self, session: Subscriber, name: bytes) -> None:
         del self._names_of(session)[name]
         sessions = self.by_name[name]
         del sessions[session]
@@ -140,7 +154,7 @@ class PubSub:
         """Send `message` to the listeners of a shard channel; returns how many they are."""
         return _send(self.shard_channels.by_name.get(channel), Push([b"smessage", channel, message]))
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Subscriber) -> None:
         """Drop all subscriptions of a session that is gone, or that was RESET."""
         self.channels.forget(session)
         self.patterns.forget(session)
@@ -155,11 +169,11 @@ class PubSub:
         return matches
 
 
-def _plain_count(session: Session) -> int:
+def _plain_count(session: Subscriber) -> int:
     return len(session.channels) + len(session.patterns)
 
 
-def _send(sessions: dict[Session, None] | None, message: Push) -> int:
+def _send(sessions: dict[Subscriber, None] | None, message: Push) -> int:
     if not sessions:
         return 0
     for session in list(sessions):  # a client that is cut off for its slowness leaves the dict meanwhile

@@ -6,6 +6,7 @@ what INFO calls `used_memory`, the whole process with RocksDB's caches; it is lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
@@ -13,9 +14,9 @@ from resp.catalog.descriptions import DENY_OOM
 from resp.resources.memory import memory_use
 
 if TYPE_CHECKING:
+    from resp.catalog.multi_queue import Queue
     from resp.catalog.plans import Plan
-    from resp.clients.session import Session
-    from resp.server import Server
+    from resp.settings.config import Config
 
 OUT_OF_MEMORY: Final = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -25,30 +26,34 @@ _END_A_QUEUE: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT
 class Shortage:
     """Whether a server holds more memory than it may.
 
+    Args:
+        config: has the limit.
+        changed: called when `is_on` has changed.
+
     Attributes:
         is_on: it did when it was looked at last.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, config: Config, changed: Callable[[], None]) -> None:
         self.is_on = False
-        self._server = server
-        server.config.on_change("maxmemory", self._compare)
+        self._config = config
+        self._changed = changed
+        config.on_change("maxmemory", self._compare)
 
     def look(self) -> None:
         """Compare what the process holds with what it may."""
-        self._compare(self._server.config["maxmemory"])
+        self._compare(self._config["maxmemory"])
 
     def _compare(self, limit: int) -> None:
         is_on = limit > 0 and memory_use().rss_bytes > limit
         if is_on != self.is_on:
             self.is_on = is_on
-            self._server.refresh()
+            self._changed()
 
-    def refuses(self, session: Session, plan: Plan) -> bool:
+    def refuses(self, plan: Plan, queue: Queue | None) -> bool:
         """Whether the command cannot run: it may need more memory; what is to be queued takes some, whatever it is."""
         if not self.is_on:
             return False
-        queue = session.transaction
         if queue is None or plan.name in _END_A_QUEUE:
             steps = queue.steps if queue is not None and plan.name == b"EXEC" else ()
             return any(map(_grows, (plan, *(step.plan for step in steps))))

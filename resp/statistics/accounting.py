@@ -13,7 +13,7 @@ from engine.values.replies import Reply
 from resp.catalog.plans import Kind, Plan
 from resp.settings.config import Config
 from resp.statistics.latency import Latency
-from resp.statistics.slowlog import Client, SlowLog
+from resp.statistics.slowlog import NamedClient, SlowLog
 from resp.statistics.stats import Stats
 from slotlog.clock import now_ms
 
@@ -40,7 +40,7 @@ class Accounting:
         config.follow("latency-monitor-threshold", self._sample_from)
         config.follow("latency-tracking", self._track_latencies)
 
-    def ended(self, client: Client, plan: Plan, command: list[bytes], reply: Reply, seconds: float) -> None:
+    def ended(self, client: NamedClient, plan: Plan, command: list[bytes], reply: Reply, seconds: float) -> None:
         """A command has run. The hot path: one call for each command, however it was run.
 
         Args:
@@ -77,7 +77,7 @@ class Accounting:
 
     # ------------------------------------------------------------------ inside
 
-    def _note_slow(self, client: Client, plan: Plan, command: list[bytes], seconds: float) -> None:
+    def _note_slow(self, client: NamedClient, plan: Plan, command: list[bytes], seconds: float) -> None:
         if plan.server is None or "skip_slowlog" not in plan.server.flags:
             self._slowlog.add(client, command, int(seconds * 1e6), now_ms() // 1000)
         self._latency.add("command", int(seconds * 1000))

@@ -13,7 +13,7 @@ _ARGUMENTS_MAX: Final = 32
 _ARGUMENT_BYTES_MAX: Final = 128
 
 
-class Client(Protocol):
+class NamedClient(Protocol):
     """Who sent a slow command.
 
     Attributes:
@@ -69,7 +69,7 @@ class SlowLog:
         """Keep this many from now on, as Redis does: what is too much goes when the next one comes, and 0 stops all."""
         self._length_max = length_max
 
-    def add(self, client: Client, command: list[Any], microseconds: int, time_s: int) -> None:
+    def add(self, client: NamedClient, command: list[Any], microseconds: int, time_s: int) -> None:
         """Note a command, if it was slow; of an EXEC, each command is a list among its arguments."""
         if not 0 <= self.slower_than_us <= microseconds or not self._length_max:
             return

@@ -9,13 +9,11 @@ loads does not hold its cluster for sound yet.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.errors import CommandError
-
-if TYPE_CHECKING:
-    from resp.server import Server
 
 CLOSED: Final = CommandError("ERR the partition was closed")
 _AT_WORK_SECONDS: Final = 4.0
@@ -40,11 +38,10 @@ def in_the_log(reason: str) -> CommandError:
     return CommandError(f"UNKNOWNOUTCOME the write is in the log and not applied yet: {reason}")
 
 
-async def finish(server: Server) -> None:
+async def finish(is_at_work: Callable[[], bool]) -> None:
     """Wait until what clients have written, and reads that are suspended, are answered; for some seconds at most."""
-    pipelines, sessions = server.pipelines.values(), server.sessions.values()
     until = monotonic() + _AT_WORK_SECONDS
-    while any(pipeline.pending_events for pipeline in pipelines) or any(each.inbox.is_suspended for each in sessions):
+    while is_at_work():
         if monotonic() > until:
             return
         await asyncio.sleep(0.005)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -20,11 +20,35 @@ from resp.statistics.partitions import applied_offsets
 from resp.wire.tls import client_context
 
 if TYPE_CHECKING:
-    from resp.server import Server
+    from resp.cluster.topology import ClusterMap
+    from resp.settings.config import Config
+    from resp.settings.startup import RespSettings
+    from resp.writes.write_pipeline import WritePipeline
+    from slotlog.log import Log
 
 _CLOSE_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)
+
+
+class Worker(Protocol):
+    """The worker whose links these are.
+
+    Attributes:
+        settings: secrets, and how long another worker may be silent.
+        config: has the password that is changed later.
+        log: its topic is that of all workers.
+        cluster: which worker has which slots.
+        pipelines: of the partitions of this worker.
+        run_id: of this process.
+    """
+
+    settings: RespSettings
+    config: Config
+    log: Log
+    cluster: ClusterMap
+    pipelines: dict[int, WritePipeline]
+    run_id: str
 
 
 class Bus:
@@ -39,7 +63,7 @@ class Bus:
         answered: questions of other workers that were answered.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Worker) -> None:
         self.links: dict[str, Link] = {}
         self.received = self.answered = 0
         self._server = server

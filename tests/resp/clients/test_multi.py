@@ -11,11 +11,11 @@ import pytest
 
 import engine.values.replies
 from engine.errors import REPLY_TOO_LARGE
-from resp.clients import multi
-from resp.clients.exec_steps import Run, Step
+from resp.catalog import multi_queue
+from resp.catalog.multi_queue import STEP_BYTES, Step
+from resp.clients.exec_steps import Run
 from resp.commands import slotlog
 from resp.writes.groups import BROKEN
-from resp.writes.items import ITEM_BYTES
 from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.resp.harness import Live, PlayedLog, event, pipeline, replies, serving, until
@@ -259,14 +259,14 @@ async def test_replies_of_reads_alone_are_bounded_together(tmp_path: Path, monke
 
 async def test_each_command_counts_as_more_than_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short commands without end are refused as well; CLIENT LIST shows what the queue takes."""
-    monkeypatch.setattr(multi, "_QUEUED_BYTES_MAX", 5 * (ITEM_BYTES + len("GETa")))
+    monkeypatch.setattr(multi_queue, "_QUEUED_BYTES_MAX", 5 * (STEP_BYTES + len("GETa")))
     async with serving(tmp_path) as live:
         client, other = await live.client(), await live.client()
         await pipeline(client, "MULTI", *["GET a"] * 5)
         (line,) = (line for line in (await other.call("CLIENT", "LIST")).splitlines() if b" multi=5 " in line)
         got = await pipeline(client, "GET a", "EXEC")
 
-    assert b" multi-mem=%d " % (5 * (ITEM_BYTES + len("GETa"))) in line
+    assert b" multi-mem=%d " % (5 * (STEP_BYTES + len("GETa"))) in line
     assert [QUEUED, ErrorReply(b"EXECABORT Transaction discarded because of previous errors.")] == got
 
 

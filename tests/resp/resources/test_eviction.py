@@ -65,7 +65,7 @@ async def test_a_client_may_be_spared(tmp_path: Path) -> None:
         # Not before, as the spared one alone holds more: whoever is just publishing would hold enough to go as well.
         await operator.call("CONFIG", "SET", "maxmemory-clients", LIMIT)
         await until(lambda: 1 not in live.server.sessions)
-        eviction.evict(live.server)
+        eviction.evict(live.server.sessions.values(), live.server.config, live.server.stats)
 
         assert [2, 3, 4, 5] == list(live.server.sessions)
 
@@ -100,7 +100,7 @@ async def test_nobody_is_looked_at_while_the_process_is_small(tmp_path: Path, mo
             monkeypatch.setattr(eviction, "memory_use", lambda use=use: use)
             live.server.config.set_many([(b"maxmemory-clients", limit)])
             asked.clear()
-            eviction.evict(live.server)
+            eviction.evict(live.server.sessions.values(), live.server.config, live.server.stats)
             counts.append(len(asked))
 
     assert [0, 1, 0, 0, 1] == counts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from resp.catalog.multi_queue import Queue
     from resp.catalog.plans import Plan
-    from resp.clients.session import Session
-    from resp.server import Server
 
 _LIKE_WRITES: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"PFCOUNT"})
 """Redis holds them with the writes: it may have to tell its replicas of them."""
@@ -16,8 +16,25 @@ _LIKE_WRITES: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"PFCOUNT"})
 _NEVER_HELD: Final = b"SLOTLOG|PEER-"  # what no client of this worker sends
 
 
+class Pausable(Protocol):
+    """A client that may have to wait.
+
+    Attributes:
+        transaction: its open MULTI.
+    """
+
+    transaction: Queue | None
+
+    def resume(self) -> None:
+        """Go on with the commands that wait."""
+        ...
+
+
 class Pause:
     """The pause of one server.
+
+    Args:
+        changed: called when it begins or ends.
 
     Attributes:
         is_on: whether there is one now.
@@ -25,12 +42,12 @@ class Pause:
         writes_only: it is for commands that write alone.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.is_on = False
         self.until = 0.0
         self.writes_only = False
-        self._server = server
-        self._waiting: dict[Session, None] = {}
+        self._changed = changed
+        self._waiting: dict[Pausable, None] = {}
 
     def begin(self, timeout_ms: int, *, writes_only: bool) -> None:
         """Pause for so long. Of two pauses the stricter and the longer count, as in Redis."""
@@ -38,12 +55,12 @@ class Pause:
         self.writes_only = writes_only and (self.writes_only or not self.is_on)
         self.until = max(until, self.until) if self.is_on else until
         self.is_on = True
-        self._server.refresh()
+        self._changed()
 
     def end(self) -> None:
         """Let everybody go on."""
         self.is_on = self.writes_only = False
-        self._server.refresh()
+        self._changed()
         waiting, self._waiting = self._waiting, {}
         for session in waiting:
             session.resume()
@@ -53,7 +70,7 @@ class Pause:
         if self.is_on and monotonic() >= self.until:
             self.end()
 
-    def holds(self, session: Session, plan: Plan) -> bool:
+    def holds(self, session: Pausable, plan: Plan) -> bool:
         """Whether the command has to wait, one that is to be queued too; the session goes on with it at the end.
 
         While all commands wait, CLIENT UNPAUSE does, as in Redis: the time alone ends such a pause.
@@ -67,11 +84,11 @@ class Pause:
         self._waiting[session] = None
         return True
 
-    def keeps(self, session: Session) -> bool:
+    def keeps(self, session: Pausable) -> bool:
         """Whether the session waits for the end."""
         return session in self._waiting
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: Pausable) -> None:
         """The session is gone."""
         self._waiting.pop(session, None)
 
