@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -16,12 +14,13 @@ from resp.acl.log import Context, Reason
 from resp.acl.protection import may_connect
 from resp.catalog.plans import Kind, Plan
 from resp.clients import output
+from resp.clients.addresses import is_loopback
 from resp.clients.client_list import line_of
 from slotlog.clock import now_ms
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.server import Server
+    from resp.clients.shared import Shared
 
 _WRAPPER: Final = b"SLOTLOG|ONCE"
 """Its arguments are an id and another command, which the user must be allowed as well."""
@@ -32,7 +31,7 @@ _TOO_MANY: Final = CommandError("ERR max number of clients reached")
 logger = structlog.get_logger(__name__)
 
 
-def admission(server: Server, transport: asyncio.Transport) -> CommandError | None:
+def admission(server: Shared[Session], transport: asyncio.Transport) -> CommandError | None:
     """Why a new connection is turned away; None when it is let in."""
     if len(server.sessions) >= server.config["maxclients"]:
         return _TOO_MANY
@@ -42,29 +41,8 @@ def admission(server: Server, transport: asyncio.Transport) -> CommandError | No
     return None if refusal is None else CommandError(refusal)
 
 
-def addresses(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
-    """Both ends as HOST:PORT, and the file descriptor."""
-    connected = transport.get_extra_info("socket")
-    ends = [transport.get_extra_info(name) for name in ("peername", "sockname")]
-    peer, local = (f"{end[0]}:{end[1]}".encode() if isinstance(end, tuple) else b"?:0" for end in ends)
-    return peer, local, connected.fileno() if connected is not None else -1
-
-
-def is_loopback(transport: asyncio.Transport) -> bool:
-    """Whether the client is on this machine, as far as its address says."""
-    connected: socket.socket | None = transport.get_extra_info("socket")
-    if connected is not None and connected.family == socket.AF_UNIX:
-        return True
-    peer = transport.get_extra_info("peername")
-    if not peer:
-        return False
-    address = ipaddress.ip_address(peer[0].partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
-
-
 def denial(
-    server: Server, session: Session, plan: Plan, command: list[bytes], args: list[bytes]
+    server: Shared[Session], session: Session, plan: Plan, command: list[bytes], args: list[bytes]
 ) -> CommandError | None:
     """Why the session's user may not do this; it is counted, and noted in the ACL's log.
 
@@ -87,7 +65,7 @@ def denial(
     return None
 
 
-def _commands(server: Server, plan: Plan, args: list[bytes]) -> Iterator[tuple[Plan, list[bytes]]]:
+def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterator[tuple[Plan, list[bytes]]]:
     """The command and its arguments; of the wrapper the one as well that is in it, unless the wrapper refuses that."""
     yield plan, args
     if plan.name != _WRAPPER:
@@ -100,7 +78,7 @@ def _commands(server: Server, plan: Plan, args: list[bytes]) -> Iterator[tuple[P
         yield inner, inner_args
 
 
-def cut_off(server: Server) -> None:
+def cut_off(server: Shared[Session]) -> None:
     """Close the connections that have taken too long: to log in, to say anything, to read what waits for them."""
     now = monotonic()
     idle_seconds = server.config["timeout"]

@@ -18,7 +18,7 @@ from resp.clients.output import FREE_BYTES
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.server import Server
+    from resp.clients.shared import Shared
 
 SESSION_BYTES: Final = 6 * 1024
 """What one idle client takes in memory, measured: session, parser, transport, socket and their place in the loop."""
@@ -26,7 +26,7 @@ SESSION_BYTES: Final = 6 * 1024
 Filter = Callable[["Session"], bool]
 """Whether a client is one of those that are meant."""
 
-_MakeFilter = Callable[["Server", str, bytes], Filter]
+_MakeFilter = Callable[["Shared[Session]", str, bytes], Filter]
 """(server, the option in upper case, its value) -> filter."""
 
 _NO_ID: Final = CommandError("ERR Invalid client ID")
@@ -125,7 +125,7 @@ def line_of(session: Session) -> bytes:
     return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)
 
 
-def filter_of(server: Server, me: Session, args: list[bytes], *, skip_me: bool = False) -> Filter:
+def filter_of(server: Shared[Session], me: Session, args: list[bytes], *, skip_me: bool = False) -> Filter:
     """The filter that `args`, such as `TYPE pubsub NOT-ID 3 4`, stand for: all of them have to fit.
 
     Args:
@@ -182,7 +182,7 @@ def _yes_or_no(word: bytes) -> bool:
     return word.lower() == b"yes"
 
 
-def _one_filter(server: Server, option: bytes, value: bytes) -> Filter:
+def _one_filter(server: Shared[Session], option: bytes, value: bytes) -> Filter:
     """The filter of one option with one value."""
     name = option.upper()
     if name in {b"MAXAGE", b"IDLE"}:
@@ -205,20 +205,20 @@ def _seconds_filter(option: bytes, value: bytes) -> Filter:
     return lambda session: monotonic() - session.created >= seconds
 
 
-def _type_filter(_server: Server, _option: str, value: bytes) -> Filter:
+def _type_filter(_server: Shared[Session], _option: str, value: bytes) -> Filter:
     wanted = _TYPES.get(value.lower())
     if wanted is None:
         raise CommandError(f"ERR Unknown client type '{_shown(value)}'")
     return lambda session: type_of(session) == wanted
 
 
-def _user_filter(server: Server, _option: str, value: bytes) -> Filter:
+def _user_filter(server: Shared[Session], _option: str, value: bytes) -> Filter:
     if value not in server.acl.users:
         raise CommandError(f"ERR No such user '{_shown(value)}'")
     return lambda session: session.user.name == value
 
 
-def _db_filter(_server: Server, option: str, value: bytes) -> Filter:
+def _db_filter(_server: Shared[Session], option: str, value: bytes) -> Filter:
     db = parse_int(value)
     if db is None:
         raise CommandError(f"ERR {option} is not an integer or out of range")
@@ -227,26 +227,26 @@ def _db_filter(_server: Server, option: str, value: bytes) -> Filter:
     return lambda session: session.db == db
 
 
-def _flags_filter(_server: Server, option: str, value: bytes) -> Filter:
+def _flags_filter(_server: Shared[Session], option: str, value: bytes) -> Filter:
     if not _KNOWN_FLAGS.issuperset(value):
         raise CommandError(f"ERR Unknown flags found in the {_where(option)} filter: {_shown(value)}")
     return lambda session: set(flags_of(session)).issuperset(value)
 
 
-def _capability_filter(_server: Server, option: str, value: bytes) -> Filter:
+def _capability_filter(_server: Shared[Session], option: str, value: bytes) -> Filter:
     if not _KNOWN_CAPABILITIES.issuperset(value):
         raise CommandError(f"ERR Unknown capa found in the {_where(option)} filter: {_shown(value)}")
     return lambda session: not value  # no client has any here
 
 
-def _ip_filter(_server: Server, _option: str, value: bytes) -> Filter:
+def _ip_filter(_server: Shared[Session], _option: str, value: bytes) -> Filter:
     return lambda session: session.address.rpartition(b":")[0] == value
 
 
 def _text_filter(attribute: str) -> _MakeFilter:
     """Clients that have this text; an empty one is none."""
 
-    def make(_server: Server, _option: str, value: bytes) -> Filter:
+    def make(_server: Shared[Session], _option: str, value: bytes) -> Filter:
         return lambda session: value != b"" and getattr(session, attribute) == value
 
     return make

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from engine.errors import CommandError
+from resp.clients.authorization import admission
+from resp.clients.inbox import Inbox
+from resp.clients.multi import unwatch
 from resp.clients.session import Session
 from resp.clients.turns import TURN_SECONDS
 from resp.wire.encode import encode2
 
 if TYPE_CHECKING:
-    from resp.server import Server
+    from resp.clients.shared import Shared
 
 # So much may wait for a client before nothing more is run for it. Clients send a whole pipeline before they read the
 # first reply: less would stop both sides for good.
@@ -34,7 +37,7 @@ class Connection(asyncio.Protocol):
         server: whose it is.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Shared[Session]) -> None:
         self._server = server
         self._session: Session | None = None
 
@@ -46,7 +49,7 @@ class Connection(asyncio.Protocol):
         if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _keep_alive(connected, self._server.config["tcp-keepalive"])
-        refusal = self._server.admit(transport)
+        refusal = admit(self._server, transport)
         if isinstance(refusal, CommandError):
             transport.write(encode2(refusal))
             transport.close()
@@ -78,12 +81,12 @@ class Connection(asyncio.Protocol):
         if not commands and monotonic() - session.last_active > TURN_SECONDS:
             self._rest(session)
         if commands:
-            session.receive(commands)
+            session.inbox.receive(commands)
             if not session.pending_replies and (session.plain or not session.is_held):
                 stats.request_seconds.add(monotonic() - session.last_active, len(commands))
         while parser.held and not session.closing:  # what is too long for a client that has not logged in yet
             parser.authenticated = session.authenticated
-            session.receive(parser.feed(b""))
+            session.inbox.receive(parser.feed(b""))
         if server.ready:  # other clients have something to be sent: messages, what a command has let go on
             server.flush()
         session.query_bytes = parser.buffered_bytes
@@ -142,7 +145,31 @@ class Connection(asyncio.Protocol):
         """Nobody waits any more."""
         if self._session is not None:
             self._session.gone()
-            self._server.forget(self._session)
+            forget(self._server, self._session)
+
+
+def admit(server: Shared[Session], transport: asyncio.Transport) -> Session | CommandError:
+    """A session for a new connection, or why there is none."""
+    server.stats.connections_received += 1
+    refusal = admission(server, transport)
+    if refusal is not None:
+        server.stats.rejected_connections += 1
+        return refusal
+    server.last_id += 1
+    session = Session(server, transport, server.last_id, Inbox)
+    server.sessions[session.id] = session
+    return session
+
+
+def forget(server: Shared[Session], session: Session) -> None:
+    """The session's connection is closed."""
+    server.sessions.pop(session.id, None)
+    server.forget(session)
+    server.pubsub.forget(session)
+    server.monitors.forget(session)
+    server.blocked.forget(session)
+    server.pause.forget(session)
+    unwatch(session)
 
 
 def _keep_alive(connected: socket.socket, seconds: int) -> None:

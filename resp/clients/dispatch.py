@@ -17,6 +17,7 @@ from engine.values.replies import Status
 from resp.catalog.plans import Kind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
+from resp.clients.long_commands import start
 from resp.clients.multi import aborted, reads_here, show_when_run
 from resp.clients.pending_reply import PendingReply
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
@@ -226,7 +227,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
         steps = [] if queue is None or isinstance(reply, CommandError) or plan.name != b"EXEC" else queue.steps
         show_when_run(session, db if plan.name == b"EXEC" else session.db, steps, command)
     if inspect.iscoroutine(reply):
-        session.start(plan, command, reply)
+        start(session, plan, command, reply)
         return
     session.served_command = []
     if reply is not NO_REPLY:
@@ -263,7 +264,7 @@ def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
     assert plan.spec is not None
     server = session.server
     if server.clustered and plan.spec.keyless:
-        session.start(plan, command, server.all_partitions.write(plan.name, args))
+        start(session, plan, command, server.all_partitions.write(plan.name, args))
         return
     keys = plan.spec.keys(args)
     submit_write(session, plan, server.pipeline_of(keys), command, keys)

@@ -53,9 +53,12 @@ class Inbox:
         """Whether every command is over, or waits for its pending reply."""
         return not self.backlog and self.fiber is None
 
-    def take(self, commands: list[list[bytes]]) -> None:
-        """Run these commands, which have just come, behind those that wait."""
+    def receive(self, commands: list[list[bytes]]) -> None:
+        """Run these commands, which have just come, behind those that wait; then send what they have answered."""
         session = self._session
+        session.received_commands += len(commands)
+        if not session.pending_replies:
+            session.waiting_since = session.last_active
         # `plain` is kept up to date, but for a command that is suspended: no need to ask `is_held` then.
         if self.backlog or not ((session.plain and self.fiber is None) or not session.is_held):
             self._keep(commands)
@@ -66,16 +69,14 @@ class Inbox:
         turns = session.turns
         if turns.over or turns.resting:
             turns.rest(len(self.backlog), came=len(commands))
+        session.flush()
+        if self.backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:  # a client that has sent very much ahead
+            session.transport.pause_reading()
 
     def resume(self) -> None:
         """Go on with the backlog, if nothing keeps it waiting any more."""
         if self.backlog and self.fiber is None:
             self._session.server.slices.run(self._run_backlog)
-
-    def hold_back(self) -> None:
-        """Read no more from a client that has sent very much ahead."""
-        if self.backlog and self.backlog_bytes > _BACKLOG_BYTES_MAX:
-            self._session.transport.pause_reading()
 
     def clear(self) -> None:
         """Forget what has not begun."""

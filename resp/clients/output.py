@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -12,8 +12,11 @@ from engine.values.replies import Reply
 from resp.clients.window import HELD_BYTES_MAX
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    import asyncio
+
+    from resp.settings.config import Config
     from resp.settings.parameters import BufferLimit, BufferLimits
+    from resp.statistics.stats import Stats
 
 FLUSH_BYTES: Final = 256 * 1024
 """So much is handed to the socket before more is read."""
@@ -27,7 +30,60 @@ _STRANGER_BYTES_MAX: Final = 1024
 logger = structlog.get_logger(__name__)
 
 
-def write_much(session: Session) -> None:
+class Filled:
+    """The place of a reply that was there at once, behind others that were not."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes | None = data
+
+
+class Limits(Protocol):
+    """Has the limits, and counts who is over them."""
+
+    config: Config
+    stats: Stats
+
+
+class Recipient(Protocol):
+    """A client that is sent replies.
+
+    Attributes:
+        authenticated: whether it has logged in.
+        closing: its connection is being closed.
+        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
+        pending_reply_bytes: of replies that wait for earlier ones.
+    """
+
+    id: int
+    authenticated: bool
+    closing: bool
+    transport: asyncio.Transport
+    parts: list[bytes]
+    run_bytes: int
+    pending_reply_bytes: int
+
+    @property
+    def server(self) -> Limits:
+        """Whose client it is."""
+        ...
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to anything."""
+        ...
+
+    def write_out(self) -> None:
+        """Hand what has come together to the socket."""
+        ...
+
+    def kill(self) -> None:
+        """Close its connection now."""
+        ...
+
+
+def write_much(session: Recipient) -> None:
     """Hand a lot to the socket."""
     pieces = list(lumps(session.parts))
     session.parts.clear()
@@ -37,7 +93,7 @@ def write_much(session: Session) -> None:
     session.run_bytes = 0
 
 
-def fits(session: Session, size: int) -> bool:
+def fits(session: Recipient, size: int) -> bool:
     """Whether `size` more bytes may wait for the client, by `client-output-buffer-limit`; if not, it is cut off.
 
     Redis counts what is behind the first 16 KiB, before any of it is sent: who asks for more than the limit at once
@@ -54,20 +110,20 @@ def fits(session: Session, size: int) -> bool:
     return False
 
 
-def limit_of(session: Session) -> BufferLimit:
+def limit_of(session: Recipient) -> BufferLimit:
     """The limits that hold for the client."""
     limits: BufferLimits = session.server.config["client-output-buffer-limit"]
     return limits.pubsub if session.is_subscriber else limits.normal
 
 
-def cut_off(session: Session, waiting: int) -> None:
+def cut_off(session: Recipient, waiting: int) -> None:
     """End the connection of a client for which too much waits, and count it."""
     session.server.stats.output_limit_disconnections += 1
     logger.warning("client_too_slow", client=session.id, output_bytes=waiting)
     session.kill()
 
 
-def swell(session: Session, size: int) -> None:
+def swell(session: Recipient, size: int) -> None:
     """Much waits for a client, with a reply of `size` bytes that has just come: if it was too much before, it goes."""
     held = session.pending_reply_bytes + session.transport.get_write_buffer_size()
     if held - size > HELD_BYTES_MAX and not session.closing:

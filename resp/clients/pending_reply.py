@@ -87,12 +87,3 @@ class PendingReply(Item):
         self.data = b"" if self._muted else self.session.encode(reply)
         self.session.pending_reply_bytes += len(self.data)
         self.session.server.ready[self.session] = None
-
-
-class Filled:
-    """The place of a reply that was there at once, behind others that were not."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data: bytes | None = data

@@ -10,36 +10,74 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from resp.blocking.waiters import NoLongerAllowedError
 from resp.catalog.plans import Plan
-from resp.clients.authorization import addresses, is_loopback
-from resp.clients.inbox import Inbox
-from resp.clients.output import FLUSH_BYTES, FREE_BYTES, fits, to_nobody, write_much
-from resp.clients.pending_reply import Filled, PendingReply
+from resp.clients.addresses import addresses, is_loopback
+from resp.clients.output import FLUSH_BYTES, FREE_BYTES, Filled, fits, to_nobody, write_much
 from resp.clients.turns import Turns
 from resp.clients.window import AHEAD_BYTES, PENDING_REPLIES_MAX, Window
 from resp.wire.encode import encode2, encode3
 from resp.wire.protocol import Parser
 from resp.wire.server_replies import Push
-from resp.writes.groups import BROKEN
 
 if TYPE_CHECKING:
     from resp.acl import User
     from resp.blocking.waiters import Waiter
     from resp.catalog.multi_queue import Queue
-    from resp.server import Server
+    from resp.clients.shared import Shared
 
-_LEAST_SECONDS: Final = 1e-9  # of a command that did next to nothing but wait
 
 logger = structlog.get_logger(__name__)
+
+
+class Place(Protocol):
+    """The place of a reply, which keeps the order of replies.
+
+    Attributes:
+        data: the encoded reply, once it is there.
+    """
+
+    data: bytes | None
+
+
+class Backlog(Protocol):
+    """Runs the commands of one session, in order.
+
+    Attributes:
+        backlog, backlog_bytes: those that wait for earlier ones.
+    """
+
+    backlog: deque[list[bytes]]
+    backlog_bytes: int
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a command was left in the middle."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every command is over, or waits for its pending reply."""
+        ...
+
+    def receive(self, commands: list[list[bytes]]) -> None:
+        """Run these commands, which have just come, behind those that wait; then send what they have answered."""
+        ...
+
+    def resume(self) -> None:
+        """Go on with the backlog, if nothing keeps it waiting any more."""
+        ...
+
+    def clear(self) -> None:
+        """Forget what has not begun."""
+        ...
 
 
 class Session:
@@ -49,6 +87,7 @@ class Session:
         server: whose client it is.
         transport: the connection's, connected.
         session_id: a number of its own, growing with each connection.
+        inbox_of: makes what runs its commands.
 
     Attributes:
         pending_replies: the places of replies that are still to come, and of those behind them; empty most of the time.
@@ -58,13 +97,20 @@ class Session:
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         waiting_since: when the bytes came whose replies are the next to be filled in.
+        task: finds the reply of a command that takes its time.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
         served_plan: of the last command that the server ran itself.
         served_command: that command as the client has sent it, while it runs or waits; else empty.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
 
-    def __init__(self, server: Server, transport: asyncio.Transport, session_id: int) -> None:
+    def __init__(
+        self,
+        server: Shared[Session],
+        transport: asyncio.Transport,
+        session_id: int,
+        inbox_of: Callable[[Session], Backlog],
+    ) -> None:
         self.server = server
         self.transport = transport
         self.id = session_id
@@ -91,7 +137,7 @@ class Session:
         self.watched_partition: int | None = None
         self.watched_slot = 0
         self.watched_keys: dict[tuple[int, bytes], None] = {}
-        self.transacting: PendingReply | None = None
+        self.transacting: Place | None = None
         self.waited_seconds = 0.0
         self.watch_id = b""
         self.channels: dict[bytes, None] = {}
@@ -106,12 +152,12 @@ class Session:
         self.plain = False
         self.parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
         self.window = Window()
-        self.turns = Turns(self)
-        self.inbox = Inbox(self)
-        self.pending_replies: deque[PendingReply | Filled] = deque()
+        self.turns = Turns(self, server.stats)
+        self.inbox = inbox_of(self)
+        self.pending_replies: deque[Place] = deque()
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         self._finished = self.waits = False
         self._ending: CommandError | None = None
         self.refresh()
@@ -152,7 +198,7 @@ class Session:
     def is_held(self) -> bool:
         """Whether a command that takes its time keeps the later ones waiting."""
         return (
-            self._task is not None
+            self.task is not None
             or self.blocked is not None
             or self.transacting is not None
             or self.choked
@@ -182,17 +228,6 @@ class Session:
 
     # ------------------------------------------------------------------ in
 
-    def receive(self, commands: list[list[bytes]]) -> None:
-        """Run these commands, which have just come, behind those that wait."""
-        self.received_commands += len(commands)
-        if not self.pending_replies:
-            self.waiting_since = self.last_active
-        inbox = self.inbox
-        inbox.take(commands)
-        self.flush()
-        if inbox.backlog_bytes:
-            inbox.hold_back()
-
     def resume(self) -> None:
         """Go on with what waits, if nothing keeps it waiting any more."""
         self.inbox.resume()
@@ -218,7 +253,7 @@ class Session:
             if self.run_bytes > FLUSH_BYTES:
                 write_much(self)
 
-    def expect(self, pending: PendingReply) -> None:
+    def expect(self, pending: Place) -> None:
         """The reply to the command at hand is `pending`."""
         self.pending_replies.append(pending)
 
@@ -288,46 +323,6 @@ class Session:
                 self.sent_bytes += size
                 stats.writes_processed += 1
 
-    # ------------------------------------------------------------------ commands that take their time
-
-    def start(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply]) -> None:
-        """Let a coroutine find the reply; later commands wait for it."""
-        self._task = asyncio.get_running_loop().create_task(self._finish(plan, command, work, self.muted))
-        self.waits = plan.server is not None and "blocking" in plan.server.flags
-        self.waited_seconds = 0.0
-        self.refresh()
-
-    async def _finish(self, plan: Plan, command: list[bytes], work: Coroutine[Any, Any, Reply], muted: bool) -> None:
-        began = perf_counter()
-        try:
-            reply = await work
-        except NoLongerAllowedError as error:
-            self.server.accounting.refused(plan, error)
-            self._let_go(CommandError(error.message), muted=muted)
-            return
-        except CommandError as error:
-            reply = error
-        except Exception:
-            logger.exception("command_failed", command=plan.shown)
-            reply = BROKEN
-        self.release(
-            plan, command, reply, max(_LEAST_SECONDS, perf_counter() - began - self.waited_seconds), muted=muted
-        )
-
-    def release(self, plan: Plan, command: list[bytes], reply: Reply, seconds: float, *, muted: bool) -> None:
-        """The command that held the connection is done."""
-        self.server.accounting.ended(self, plan, command, reply, seconds)
-        self._let_go(reply, muted=muted)
-
-    def _let_go(self, reply: Reply, *, muted: bool) -> None:
-        self._task = None
-        self.waits = False
-        self.served_command = []
-        self.muted = muted
-        self.refresh()
-        self.answer(reply)
-        self.flush()
-
     # ------------------------------------------------------------------ the end
 
     def fail(self, error: CommandError) -> None:
@@ -348,7 +343,7 @@ class Session:
         if (
             (self._finished or self._ending is not None)
             and self.inbox.is_done
-            and not (self.pending_replies or self._task)
+            and not (self.pending_replies or self.task)
         ):
             if self._ending is not None:
                 self.parts.append(self.encode(self._ending))
@@ -380,5 +375,5 @@ class Session:
         self.inbox.clear()
         self.pending_replies.clear()
         self.parts.clear()
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()

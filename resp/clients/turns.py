@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.statistics.stats import Stats
 
 TURN_SECONDS: Final = 0.005
 """A command under way is not interrupted: a turn takes this long and the rest of that command."""
+
+
+class TurnTaker(Protocol):
+    """A client whose commands run.
+
+    Attributes:
+        last_active: when bytes came from it, on the monotonic clock.
+        plain: whether commands may take the short way.
+    """
+
+    last_active: float
+    plain: bool
+
+    @property
+    def pending_replies(self) -> Sized:
+        """The places of replies that are still to come."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a command that takes its time keeps the later ones waiting."""
+        ...
+
+    def refresh(self) -> None:
+        """Find out anew whether commands may take the short way."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is there, and go on with what waits."""
+        ...
 
 
 class Turns:
@@ -18,6 +49,7 @@ class Turns:
 
     Args:
         session: whose.
+        stats: takes how long requests took.
 
     Attributes:
         ends: when the commands that run now make room for others, on `perf_counter`'s clock.
@@ -25,12 +57,13 @@ class Turns:
         resting: commands of it wait for its next turn.
     """
 
-    __slots__ = ("_has_run", "_owed", "_owed_since", "_session", "ends", "over", "resting")
+    __slots__ = ("_has_run", "_owed", "_owed_since", "_session", "_stats", "ends", "over", "resting")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TurnTaker, stats: Stats) -> None:
         self.ends = 0.0
         self.resting = False
         self._session = session
+        self._stats = stats
         self.over = self._has_run = False
         self._owed = 0
         self._owed_since = 0.0
@@ -77,5 +110,5 @@ class Turns:
         session.flush()
         if self._owed and not self.resting:
             if not session.pending_replies and not session.is_held:
-                session.server.stats.request_seconds.add(monotonic() - self._owed_since, self._owed)
+                self._stats.request_seconds.add(monotonic() - self._owed_since, self._owed)
             self._owed = 0

@@ -13,7 +13,7 @@ from resp.wire.server_replies import Verbatim
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
-    from resp.server import Server
+    from resp.clients.shared import Shared
 
 _FLAGS: Final = ("admin", "noscript", "loading", "stale")
 _CATEGORIES: Final = ("admin", "slow", "dangerous")
@@ -84,7 +84,7 @@ def latency_histogram(session: Session, args: list[bytes]) -> Reply:
     return Map([(plan.shown.encode(), _calls(plan)) for plan in plans if plan.buckets])
 
 
-def _named_plans(server: Server, names: list[bytes]) -> list[Plan]:
+def _named_plans(server: Shared[Session], names: list[bytes]) -> list[Plan]:
     """The commands of these names; of a container, its subcommands. Unknown names are passed over."""
     plans = server.plans.by_name
     found: list[Plan] = []

@@ -21,7 +21,8 @@ from resp.statistics.partitions import applied_offsets, key_counts
 from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
-    from resp.server import Server
+    from resp.clients.session import Session
+    from resp.clients.shared import Shared
     from resp.settings.startup import Address
 
 REDIS_VERSION: Final = "7.4.0"
@@ -30,7 +31,7 @@ REDIS_VERSION: Final = "7.4.0"
 _UNITS: Final = "BKMGT"
 
 
-def info_text(server: Server, wanted: Sequence[bytes]) -> str:
+def info_text(server: Shared[Session], wanted: Sequence[bytes]) -> str:
     """The sections that are asked for, in INFO's order; without any, the default ones."""
     names = {name.decode(errors="replace").lower() for name in wanted} or {"default"}
     if names & {"all", "everything"}:
@@ -41,7 +42,7 @@ def info_text(server: Server, wanted: Sequence[bytes]) -> str:
     return "\r\n".join(_section(name, server) for name in chosen)
 
 
-def _section(name: str, server: Server) -> str:
+def _section(name: str, server: Shared[Session]) -> str:
     lines = "".join(f"{field}:{value}\r\n" for field, value in _SECTIONS[name](server))
     return f"# {_TITLES.get(name, name.capitalize())}\r\n{lines}"
 
@@ -49,7 +50,7 @@ def _section(name: str, server: Server) -> str:
 # ---------------------------------------------------------------------- sections
 
 
-def _server(server: Server) -> Fields:
+def _server(server: Shared[Session]) -> Fields:
     uptime_s = max(0, now_ms() - server.started_ms) // 1000
     yield "redis_version", REDIS_VERSION
     yield "server_name", "slotlog"
@@ -81,7 +82,7 @@ def _server(server: Server) -> Fields:
         yield f"listener{number}", f"name={name},bind={host},port={port}"
 
 
-def _clients(server: Server) -> Fields:
+def _clients(server: Shared[Session]) -> Fields:
     sessions = list(server.sessions.values())
     yield "connected_clients", len(sessions)
     yield "cluster_connections", 0
@@ -98,7 +99,7 @@ def _clients(server: Server) -> Fields:
     yield "total_blocking_keys_on_nokey", 0
 
 
-def _memory(server: Server) -> Fields:
+def _memory(server: Shared[Session]) -> Fields:
     use = memory_use()
     dataset = max(0, use.rss_bytes - use.startup_bytes)
     for name, size in (
@@ -152,7 +153,7 @@ def _memory(server: Server) -> Fields:
     yield "lazyfreed_objects", 0
 
 
-def _persistence(server: Server) -> Fields:
+def _persistence(server: Shared[Session]) -> Fields:
     loading = any(_is_loading(pipeline.refusal(write=False)) for pipeline in server.pipelines.values())
     yield "loading", int(loading)
     yield "async_loading", 0
@@ -187,7 +188,7 @@ def _persistence(server: Server) -> Fields:
     yield "module_fork_last_cow_size", 0
 
 
-def _stats(server: Server) -> Fields:
+def _stats(server: Shared[Session]) -> Fields:
     stats = server.stats
     yield "total_connections_received", stats.connections_received
     yield "total_commands_processed", server.plans.calls
@@ -250,7 +251,7 @@ def _stats(server: Server) -> Fields:
         yield "instantaneous_eventloop_duration_usec", stats.turn_us
 
 
-def _replication(server: Server) -> Fields:
+def _replication(server: Shared[Session]) -> Fields:
     yield "role", "master"
     yield "connected_slaves", 0
     yield "master_failover_state", "no-failover"
@@ -264,7 +265,7 @@ def _replication(server: Server) -> Fields:
     yield "repl_backlog_histlen", 0
 
 
-def _cpu(_server: Server) -> Fields:
+def _cpu(_server: Shared[Session]) -> Fields:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     thread = resource.getrusage(resource.RUSAGE_THREAD)
     for suffix, use in (("", own), ("_children", children), ("_main_thread", thread)):
@@ -272,15 +273,15 @@ def _cpu(_server: Server) -> Fields:
         yield f"used_cpu_user{suffix}", f"{use.ru_utime:.6f}"
 
 
-def _nothing(_server: Server) -> Fields:
+def _nothing(_server: Shared[Session]) -> Fields:
     yield from ()
 
 
-def _cluster(server: Server) -> Fields:
+def _cluster(server: Shared[Session]) -> Fields:
     yield "cluster_enabled", int(server.clustered)
 
 
-def _keyspace(server: Server) -> Fields:
+def _keyspace(server: Shared[Session]) -> Fields:
     counts = key_counts(server.pipelines)
     expiring: dict[int, Expiring] = {}
     for pipeline in server.pipelines.values():
@@ -294,7 +295,7 @@ def _keyspace(server: Server) -> Fields:
             yield f"db{db}", f"keys={counts[db]},expires={some.keys},avg_ttl={left_ms},subexpiry={some.hashes}"
 
 
-def _slotlog(server: Server) -> Fields:
+def _slotlog(server: Shared[Session]) -> Fields:
     yield "version", server.host.version
     yield "partitions", server.partitions
     yield "partitions_owned", len(server.pipelines)
@@ -314,7 +315,7 @@ def _slotlog(server: Server) -> Fields:
         )
 
 
-_SECTIONS: Final[Mapping[str, Callable[[Server], Fields]]] = {
+_SECTIONS: Final[Mapping[str, Callable[[Shared[Session]], Fields]]] = {
     "server": _server,
     "clients": _clients,
     "memory": _memory,
@@ -338,11 +339,11 @@ _ON_DEMAND: Final = frozenset({"commandstats", "latencystats"})
 # ---------------------------------------------------------------------- pieces
 
 
-def _mode(server: Server) -> str:
+def _mode(server: Shared[Session]) -> str:
     return "cluster" if server.clustered else "standalone"
 
 
-def _listeners(server: Server) -> Iterator[tuple[str, Address, int]]:
+def _listeners(server: Shared[Session]) -> Iterator[tuple[str, Address, int]]:
     """What clients may connect to: kind, address as it was set, port."""
     yield "tcp", server.settings.address, server.port
     if server.settings.tls_address is not None:

@@ -10,13 +10,14 @@ from resp.statistics.latency import histogram
 
 if TYPE_CHECKING:
     from resp.catalog.plans import Plan
-    from resp.server import Server
+    from resp.clients.session import Session
+    from resp.clients.shared import Shared
 
 Fields = Iterator[tuple[str, Reply]]
 """Names and values."""
 
 
-def commandstats(server: Server) -> Fields:
+def commandstats(server: Shared[Session]) -> Fields:
     """How often each command ran, and how long."""
     for plan in _used(server):
         microseconds = round(plan.seconds * 1_000_000)
@@ -30,13 +31,13 @@ def commandstats(server: Server) -> Fields:
         )
 
 
-def errorstats(server: Server) -> Fields:
+def errorstats(server: Shared[Session]) -> Fields:
     """How many error replies of each code there were."""
     for code, count in sorted(server.stats.errors.items()):
         yield f"errorstat_{code}", f"count={count}"
 
 
-def latencystats(server: Server) -> Fields:
+def latencystats(server: Shared[Session]) -> Fields:
     """How long each command took, in percentiles."""
     wanted: tuple[float, ...] = server.config["latency-tracking-info-percentiles"]
     for plan in _used(server):
@@ -45,7 +46,7 @@ def latencystats(server: Server) -> Fields:
             yield f"latency_percentiles_usec_{plan.shown}", ",".join(shown)
 
 
-def _used(server: Server) -> list[Plan]:
+def _used(server: Shared[Session]) -> list[Plan]:
     """The commands that were called or refused, by name."""
     return sorted(
         (plan for plan in server.plans.by_name.values() if plan.calls or plan.rejected or plan.failed),

@@ -194,8 +194,8 @@ async def test_it_waits_from_its_command_on(tmp_path: Path) -> None:
         client, pusher = await live.client(), await live.client()
         ids = [await one.call("CLIENT", "ID") for one in (client, pusher)]
         waiting, pushing = [live.server.sessions[number] for number in ids]
-        waiting.receive([[b"BLPOP", b"q", b"0"]])
-        pushing.receive([[b"RPUSH", b"q", b"a"], [b"LPOP", b"q"]])
+        waiting.inbox.receive([[b"BLPOP", b"q", b"0"]])
+        pushing.inbox.receive([[b"RPUSH", b"q", b"a"], [b"LPOP", b"q"]])
 
         assert [[b"q", b"a"]] == await replies(client, 1)
         assert [1, None] == await replies(pusher, 2)
