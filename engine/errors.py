@@ -1,25 +1,22 @@
 """Every kind of error, and the text of every Redis error.
 
     CommandError            a reply: the command is a rejection, the partition goes on
-    EventError              poison: the record becomes a dead letter, the partition goes on
+    EventError              poison: the record becomes a dead letter, the partition goes on (slotlog/shared/errors.py)
     CorruptionError         stored bytes are not what was written: the partition stops
     StoreBusyError          the store is behind and wrote nothing: the caller waits, and tries again
     StateMismatchError      a state directory does not fit what it is opened with: it is not opened
     PartitionStoppedError   one of our own bugs, or a rule that this engine does not know: the partition stops
 
 Any other exception that leaves `engine` is a bug of ours.
-
-Python and its libraries quote what they stumble over: a key, a value. Our own texts do not, but for those of
-`CommandError` and `EventError`, which are meant for whoever sent the command or the event. `shown_error` is for what
-others read: log lines, `/readyz`, replies to other clients.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from slotlog.shared.errors import QuotingError
+from slotlog.shared.shown_errors import named_error
 
 
-class CommandError(Exception):
+class CommandError(QuotingError):
     """An error reply. `message` starts with its code, such as `ERR` or `WRONGTYPE`, as Redis sends it after `-`.
 
     Where it repeats bytes of a request that are not UTF-8, they stand in it as Python's `surrogateescape` writes them.
@@ -28,14 +25,6 @@ class CommandError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-
-
-class EventError(Exception):
-    """A record that can never be applied, whoever reads it: it goes to the dead letters with `reason`."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class DueError(Exception):
@@ -60,10 +49,6 @@ class MachineHeldError(Exception):
 
 class CorruptionError(Exception):
     """Stored bytes that cannot be what was written. `slotlog replay` rebuilds the state from the log."""
-
-
-class InvariantError(Exception):
-    """A bug of ours, found before it was written: what was to be written cannot be right. The text names no key."""
 
 
 class StoreBusyError(Exception):
@@ -91,52 +76,6 @@ class PartitionStoppedError(Exception):
         super().__init__(f"offset {offset} ({command}) cannot be applied: {named_error(cause)}")
         self.offset = offset
         self.cause = cause
-
-
-_OURS: Final = frozenset({"engine", "ingest", "ops", "resp", "slotlog"})
-_QUOTING: Final = (CommandError, EventError)
-_STATUSES: Final = (
-    "Corruption",
-    "IO error",
-    "Invalid argument",
-    "Operation aborted",
-    "Operation timed out",
-    "Resource busy",
-    "Shutdown in progress",
-)
-"""How the texts of RocksDB begin, all of which rocksdict raises as `Exception`."""
-
-
-def is_shown(error: BaseException) -> bool:
-    """Whether the text of an exception may be shown: it is ours, an assertion's, the system's, or RocksDB's."""
-    if isinstance(error, _QUOTING):
-        return False
-    kind = type(error)
-    if isinstance(error, OSError | AssertionError) or kind.__module__.partition(".")[0] in _OURS:
-        return True
-    return kind is Exception and str(error).startswith(_STATUSES)
-
-
-def shown_error(error: BaseException) -> str:
-    """The text of an exception; where it may repeat a key or a value, its class and the line that raised it."""
-    return str(error) if is_shown(error) else _whereabouts(error)
-
-
-def named_error(error: BaseException) -> str:
-    """The same, with the name of its class before the text; RocksDB's begin with their own."""
-    if not is_shown(error):
-        return _whereabouts(error)
-    return str(error) if type(error) is Exception else f"{type(error).__name__}: {error}"
-
-
-def _whereabouts(error: BaseException) -> str:
-    """Such as `KeyError in engine.types.sets, line 65`."""
-    name, trace = type(error).__name__, error.__traceback__
-    if trace is None:
-        return name
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{name} in {trace.tb_frame.f_globals.get('__name__')}, line {trace.tb_lineno}"
 
 
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -210,18 +149,6 @@ RESTORE_TTL = "ERR Invalid TTL value, must be >= 0"
 RESTORE_IDLETIME = "ERR Invalid IDLETIME value, must be >= 0"
 RESTORE_FREQ = "ERR Invalid FREQ value, must be >= 0 and <= 255"
 REPLY_TOO_LARGE = "ERR the reply would be larger than 256 MiB: ask for parts of it"
-CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot"
-
-
-def unknown_command(name: bytes) -> str:
-    """The text for a command that is not there. Redis repeats its arguments as well; they may be secrets."""
-    shown = name.partition(b"\0")[0][:128].decode(errors="backslashreplace")
-    return f"ERR unknown command '{shown}'".replace("\r", " ").replace("\n", " ")
-
-
-def wrong_arity(name: str) -> str:
-    """The text for a wrong number of arguments of the command `name` (lower case)."""
-    return f"ERR wrong number of arguments for '{name}' command"
 
 
 def invalid_expire(name: str) -> str:

@@ -8,21 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# One Kafka record, key and framing aside. Topics allow 9 MiB, so the record and its headers always fit.
-RECORD_BYTES_MAX: Final = 8 * 1024 * 1024
-
-# The map itself, `args`, and one command inside an EXEC: an event never needs more.
-NESTING_MAX: Final = 3
-
-# Redis' own bound on the arguments of one multi-bulk request.
-ARGUMENTS_MAX: Final = 1_048_576
-
-# Long enough for a UUID in text or a ULID with a prefix.
-ID_BYTES_MAX: Final = 64
-
-# A WATCH session names a connection; 16 bytes are a UUID.
-SESSION_BYTES: Final = 16
-
 # A watch that is older than this, in log time, counts as lost: what a client that is gone has left behind must end.
 WATCH_MS_MAX: Final = 60 * 60 * 1000
 
@@ -31,12 +16,6 @@ WATCH_LOST_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 # Keys that one session may watch: each is held in memory and looked at by its EXEC.
 WATCHED_KEYS_MAX: Final = 1024
-
-# A version keeps the clock as 53 bits of microseconds (engine/FORMAT.md, "Type codes").
-TIME_MS_MAX: Final = 9_007_199_254_740
-
-# Logical databases, as Redis' default `databases 16`.
-DATABASES: Final = 16
 
 # Redis' default `proto-max-bulk-len`: the longest string value.
 STRING_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -64,8 +43,6 @@ RESTORED_BYTES_MAX: Final = 64 * 1024 * 1024
 # A reply, each of its elements counted with 64 bytes beside its own: as much as a server lets wait for one client, and
 # a bound for what one read of a huge collection takes of memory. A string value alone may be longer (STRING_BYTES_MAX).
 REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
-
-SLOTS: Final = 16384
 
 # Measured on RocksDB: one bit of 64 MiB changes in 38 us, and all of them are read in 0.28 s. With 1 KiB reading takes
 # 0.45 s; with 16 KiB nothing gets faster, and each bit writes four times the bytes.

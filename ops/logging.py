@@ -17,7 +17,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-from engine.errors import named_error, shown_error
+from slotlog.shared.shown_errors import named_error, shown_error
 
 _MINUTE_SECONDS: Final = 60.0
 _KINDS_MAX: Final = 1000

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from engine.limits import TIME_MS_MAX
 from slotlog.errors import TimeAheadError, WallClockMovedError
+from slotlog.shared.limits import TIME_MS_MAX
 
 _MILLISECOND: Final = 1_000_000
 _WINDOW_MS: Final = 3_600_000

@@ -18,7 +18,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from engine.errors import CROSS_SLOT
+from slotlog.shared.errors import CROSS_SLOT
 
 
 class LogUnavailableError(Exception):

@@ -13,8 +13,8 @@
     key     = the slot of the event's keys, 2 bytes big-endian; absent for a keyless event
 
 Anything else is refused with a reason: another field, a field given twice, nil for an optional one; bool, nil, NaN,
-ext, array or map among the arguments; bytes after the map. The bounds of `engine.limits` are held on the msgpack
-headers, before anything is built from them. The time is the record's, not the event's: `Machine` judges it.
+ext, array or map among the arguments; bytes after the map. The bounds of `slotlog.shared.limits` are held on the
+headers of msgpack, before anything is built from them. The time is the record's, not the event's: `Machine` judges it.
 
 Example: {"v": 1, "cmd": "SET", "args": ["k", 5]} = 83 a1 76 01 a3 63 6d 64 a3 53 45 54 a4 61 72 67 73 92 a1 6b 05
 """
@@ -23,14 +23,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgpack import UnpackException, packb, unpackb
 
-from engine.apply.machine import Record
-from engine.errors import EventError
-from engine.limits import ARGUMENTS_MAX, DATABASES, ID_BYTES_MAX, NESTING_MAX, RECORD_BYTES_MAX, SESSION_BYTES
-from engine.values.numbers import format_double
+from slotlog.shared.doubles import format_double
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import ARGUMENTS_MAX, DATABASES, ID_BYTES_MAX, NESTING_MAX, RECORD_BYTES_MAX, SESSION_BYTES
+
+Event: TypeAlias = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
+"""(offset, time_ms, name, arguments, database, id, session): what a machine applies (`engine.apply.records.Record`)."""
 
 VERSION: Final = 1
 _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"meta"})
@@ -114,7 +116,7 @@ def event_head(cmd: bytes) -> bytes:
     return whole[:-1]
 
 
-def decode(offset: int, time_ms: int, value: bytes | None) -> Record:
+def decode(offset: int, time_ms: int, value: bytes | None) -> Event:
     """The event in a record's value. Never raises on bad input: the result then has name b"" and args [reason].
 
     The name comes out in upper case; `args` is list[bytes], for EXEC list[list[bytes]].

@@ -21,12 +21,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
-from engine.commands.registry import find
-from engine.errors import EventError
 from slotlog.errors import ProducerClosedError
 from slotlog.events import decode, encode
 from slotlog.log.log import Entry, Log, RecordPosition
-from slotlog.routing import route
+from slotlog.routing import find, route
+from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing
@@ -95,11 +94,11 @@ def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
     if name == b"EXEC" and not arguments:
         raise EventError("an EXEC without commands")
     for command in arguments if name == b"EXEC" else [[name]]:
-        spec = find(command[0])
-        text = spec.name.decode()
-        if spec.physical:
+        signature = find(command[0])
+        text = signature.name.decode()
+        if signature.physical:
             raise EventError(f"{text} reads what is physically there: it cannot be an event")
-        if name == b"EXEC" and spec.keyless and (partitions > 1 or not spec.transactional):
+        if name == b"EXEC" and signature.keyless and (partitions > 1 or not signature.transactional):
             raise EventError(f"{text} cannot be part of a transaction")
 
 

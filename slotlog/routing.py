@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import engine.commands  # noqa: F401 - fills the registry
-from engine.commands.registry import keys_of
-from engine.errors import EventError
-from engine.values.slots import partition_of, slot
+from slotlog.commands import COMMANDS
 from slotlog.errors import CrossSlotError
+from slotlog.shared.errors import EventError, unknown_command
+from slotlog.shared.signature import Signature
+from slotlog.shared.slots import partition_of, slot
+
+
+def find(name: bytes) -> Signature:
+    """The signature of the command of that name, in any case.
+
+    Raises:
+        EventError: there is no such command.
+    """
+    signature = COMMANDS.get(name) or COMMANDS.get(name.upper())
+    if signature is None:
+        raise EventError(unknown_command(name))
+    return signature
 
 
 class Route(NamedTuple):
@@ -33,9 +46,9 @@ def route(name: bytes, args: list[Any], partitions: int, db: int = 0) -> Route:
     if db and partitions > 1:
         raise EventError(f"db {db}: a topic of several partitions has database 0 alone")
     if name == b"EXEC":
-        keys = [key for command in args for key in keys_of(command[0], command[1:])]
+        keys = [key for command in args for key in _keys_of(command[0], command[1:])]
     else:
-        keys = keys_of(name, args)
+        keys = _keys_of(name, args)
     if not keys:
         return Route(range(partitions), None)
     first = slot(keys[0])
@@ -43,3 +56,9 @@ def route(name: bytes, args: list[Any], partitions: int, db: int = 0) -> Route:
         raise CrossSlotError
     partition = partition_of(first, partitions)
     return Route(range(partition, partition + 1), first.to_bytes(2, "big"))
+
+
+def _keys_of(name: bytes, args: Sequence[bytes]) -> list[bytes]:
+    signature = find(name)
+    signature.check_arity(args)
+    return signature.keys(args)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
+from engine.limits import DEDUP_WINDOW_MS
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest_of_items, key_digest
 from engine.values.encoding import pack_u64
+from slotlog.shared.limits import TIME_MS_MAX
 from tests import model_more
 from tests.model_base import Entry, RejectedError
 

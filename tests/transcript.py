@@ -17,8 +17,8 @@ import re
 from typing import Any, Final, NamedTuple
 
 from engine.errors import CommandError
-from engine.values.numbers import format_double
 from engine.values.replies import NIL_ARRAY, Map, Pairs, Status
+from slotlog.shared.doubles import format_double
 from tests.real.oracle import ErrorReply, NullArray, SimpleString
 
 _PROMPT: Final = "> "

@@ -20,9 +20,9 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from engine.commands.registry import keys_of
-from engine.values.slots import slot
 from ops.demo.flights import events, read_flights
 from slotlog.events import encode
+from slotlog.shared.slots import slot
 
 SEED: Final = 20130101
 START_MS: Final = 1_356_998_400_000  # 2013-01-01

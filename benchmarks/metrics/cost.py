@@ -29,7 +29,6 @@ from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.resp.commands import RespSize, fill, measure
 from engine.apply.records import Applied
 from engine.store.rocks import RocksStore
-from engine.values.slots import partition_of, slot
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
@@ -40,6 +39,7 @@ from ops.state.directories import home_of, store_opener
 from slotlog.distribution import REQUEST_SECONDS, Distribution
 from slotlog.events import encode
 from slotlog.log import LogRecord, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.real.process import free_ports
 from tests.wire.servers import RespServer, slotlog
 

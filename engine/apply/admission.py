@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.commands.registry import Spec, check_arity, find
-from engine.errors import CROSS_SLOT, EventError, foreign_pattern
-from engine.limits import DATABASES
+from engine.commands.registry import Spec, find
+from engine.errors import foreign_pattern
 from engine.tables.system import Home
-from engine.values.slots import partition_of, pattern_slot, slot
+from slotlog.shared.errors import CROSS_SLOT, EventError
+from slotlog.shared.limits import DATABASES
+from slotlog.shared.slots import partition_of, pattern_slot, slot
 
 Step = tuple[Spec, list[bytes]]
 """One command of a transaction, with its arguments."""
@@ -67,7 +68,7 @@ class Placement:
         names: list[bytes] = []
         for name, *args in steps:
             spec = find(name)
-            check_arity(spec, args)
+            spec.check_arity(args)
             if not spec.transactional or (spec.keyless and self._clustered and not spec.sessional):
                 message = f"{spec.name.decode()} cannot be part of a transaction"
                 raise EventError(message)

@@ -22,10 +22,10 @@ from engine.apply.observed import run_watched
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed, set_back
 from engine.batch.transaction import Transaction
-from engine.commands.registry import SPECS, Spec, check_arity, find
-from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, EventError, PartitionStoppedError
+from engine.commands.registry import SPECS, Spec, find
+from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, PartitionStoppedError
 from engine.layouts import LAYOUTS
-from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX, SESSION_BYTES, TIME_MS_MAX
+from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
 from engine.tables.compaction_notes import notes_in
@@ -33,6 +33,8 @@ from engine.tables.dedup import Deduplicator
 from engine.tables.system import Home, Position, open_position, read_home, write_home, write_position
 from engine.types.sessions import end_watches
 from engine.values.replies import NIL_ARRAY, OK, Reply, TransactionReplies
+from slotlog.shared.errors import EventError, InvariantError
+from slotlog.shared.limits import SESSION_BYTES, TIME_MS_MAX
 
 __all__ = ["CACHED_KEYS_MAX", "Applied", "Machine", "Record"]
 
@@ -149,10 +151,9 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         if from_position != self._next_offset or (records and records[0][0] < from_position):
-            message = f"records from offset {from_position}, but the next one to apply is {self._next_offset}"
-            raise ValueError(message)
+            raise ValueError(f"records from offset {from_position}, but the next one to apply is {self._next_offset}")
         if records and records[-1][0] - from_position + 1 < len(records):  # for each record it would cost 0.2 %
-            raise errors.InvariantError(f"{len(records)} records from {from_position} to {records[-1][0]}")
+            raise InvariantError(f"{len(records)} records from {from_position} to {records[-1][0]}")
         applied = Applied(from_position)
         applied.first_time_ms = records[0][1] if records else 0
         tx, skips = self._tx, self.position.skips.within(from_position, records)
@@ -227,10 +228,9 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         spec = find(name)
-        check_arity(spec, args)
+        spec.check_arity(args)
         if spec.write:
-            message = f"{spec.name.decode()} writes: send it as an event"
-            raise EventError(message)
+            raise EventError(f"{spec.name.decode()} writes: send it as an event")
         # Also because `holds` takes a key that was loaded for one of this partition.
         self._placement.check_home(spec, args, db)
         self._tx.begin(self._next_offset, self._clock_ms, db)
@@ -249,8 +249,7 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         if not self.is_settled:
-            message = f"records up to offset {self._next_offset} are not committed: clean after the commit"
-            raise ValueError(message)
+            raise ValueError(f"records up to offset {self._next_offset} are not committed: clean after the commit")
         self._tx.begin(self._next_offset, self._clock_ms, 0)
         return self._tx
 
@@ -315,7 +314,7 @@ class Machine:
         if spec is None:
             return self._apply_unusual(offset, name, args, db, event_id, applied)
         if not spec.arguments_min <= len(args) <= spec.arguments_max:
-            check_arity(spec, args)
+            spec.check_arity(args)
         tx = self._tx
         if spec.guarded or db or self._clustered:
             self._placement.check_event(spec, args, db, tx.session)
@@ -390,8 +389,7 @@ class Machine:
     def _apply_in_session(self, session: bytes, *record: Any) -> Reply:
         """A record that names a session: WATCH, UNWATCH, or the EXEC that depends on what the session watches."""
         if len(session) != SESSION_BYTES:
-            message = f"a session of {len(session)} bytes, not {SESSION_BYTES}"
-            raise EventError(message)
+            raise EventError(f"a session of {len(session)} bytes, not {SESSION_BYTES}")
         self._tx.session = session
         try:
             return self._apply_one(*record)

@@ -26,8 +26,9 @@ from math import isqrt
 from typing import Final
 
 from engine.batch.key import RankCounts, Stretches
-from engine.errors import CorruptionError, InvariantError
+from engine.errors import CorruptionError
 from engine.values.encoding import U64, pack_u64
+from slotlog.shared.errors import InvariantError
 
 PLAIN_SIZE_MAX: Final = 512
 """Up to this many members a sorted set has no counts: walking it takes as long as the seeks do."""

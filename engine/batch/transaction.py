@@ -25,8 +25,8 @@ from engine.layouts.layout import Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
 from engine.tables.watches import Watches
-from engine.values.slots import slot
 from engine.values.splitmix import SplitMix64
+from slotlog.shared.slots import slot
 
 _COUNTER_BITS: Final = 11
 _HINTS_MAX: Final = 10_000

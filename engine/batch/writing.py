@@ -9,13 +9,13 @@ from typing import Final
 
 from engine.batch.key import Key, Subkeys
 from engine.batch.rank_counts import check_total
-from engine.errors import InvariantError
 from engine.layouts.layout import Layout
 from engine.model import LIST, NONE, STRING, TYPE_NAMES, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
 from engine.tables.graveyard import Grave, pack_grave
+from slotlog.shared.errors import InvariantError
 
 _ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
 

@@ -22,11 +22,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from slotlog.shared.signature import ANY_NUMBER
+
 KEY_WORDS: Final = ("key", "newkey", "source", "destination")
 """The words of usage lines that stand for a key."""
-
-ANY_NUMBER: Final = 1 << 30
-"""The most arguments of a command that takes any number of them."""
 
 _TOKEN: Final = re.compile(r"\.\.\.|[\[\]<>|]|[^\s\[\]<>|]+")
 

@@ -12,9 +12,10 @@ from collections.abc import Container
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.errors import CorruptionError, InvariantError
+from engine.errors import CorruptionError
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.values.encoding import prefix_end
+from slotlog.shared.errors import InvariantError
 
 NOTE: Final = b"compact/"
 """What the notes begin with."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from engine.errors import CommandError, InvariantError
+from engine.errors import CommandError
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.store.store import DEDUP_CF, Changes, Store
 from engine.tables.system import SetBacks
 from engine.values.encoding import U32, prefix_end
 from engine.values.replies import Reply, pack, unpack
+from slotlog.shared.errors import InvariantError
 
 BUCKETS_KEPT: Final = 4
 

@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Final
 
-from engine.errors import CorruptionError, InvariantError, StateMismatchError
-from engine.limits import DATABASES
+from engine.errors import CorruptionError, StateMismatchError
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes, Store
 from engine.values.encoding import U64, pack_u64, parse_u64
+from slotlog.shared.errors import InvariantError
+from slotlog.shared.limits import DATABASES
 
 FORMAT: Final = 1
 RULES: Final = 1

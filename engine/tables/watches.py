@@ -20,9 +20,10 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final
 
 from engine.errors import CorruptionError
-from engine.limits import SESSION_BYTES, WATCH_LOST_MS_MAX, WATCH_MS_MAX
+from engine.limits import WATCH_LOST_MS_MAX, WATCH_MS_MAX
 from engine.store.store import SYSTEM_CF, Changes, Store
 from engine.values.encoding import pack_u64, parse_u64, prefix_end
+from slotlog.shared.limits import SESSION_BYTES
 
 PREFIX: Final = b"watch/"
 WATCH: Final = Struct(">QB")

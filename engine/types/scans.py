@@ -14,7 +14,7 @@ from engine.batch.cursors import DIGEST_BITS
 from engine.batch.key import Key
 from engine.batch.keyspace import Entry
 from engine.batch.transaction import Transaction
-from engine.limits import SLOTS
+from slotlog.shared.limits import SLOTS
 
 _SURPLUS_MAX: Final = 64
 _AT_ONCE: Final = 128
@@ -26,7 +26,7 @@ def cursor_at(slot: int) -> int:
 
 
 def slot_of(cursor: int) -> int:
-    """The slot in which a cursor of SCAN stands; not below `engine.limits.SLOTS` when SCAN did not make it."""
+    """The slot in which a cursor of SCAN stands; not below `slotlog.shared.limits.SLOTS` when SCAN did not make it."""
     return cursor >> DIGEST_BITS
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.cleaning.sweep import Sweeper, Swept
-from engine.errors import DueLeftError, InvariantError, PartitionStoppedError, StoreBusyError
+from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
 from engine.store.store import Store
 from engine.tables.system import Home
 from ingest.applying.fiber import AbandonedError
@@ -26,6 +26,7 @@ from ingest.dead_letters.dead_letter import DeadLetters, letter_of
 from ingest.reporting.observer import Observer
 from slotlog.events import decode
 from slotlog.log import Headers, HeadersOf, Log, LogRecord
+from slotlog.shared.errors import InvariantError
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing

@@ -20,7 +20,7 @@ from typing import Final
 
 import structlog
 
-from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError, named_error, shown_error
+from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
 from ingest.applying.local_appends import apply_fetched
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
 from ingest.applying.watch import Watch
@@ -28,6 +28,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
 from slotlog.log import Log, LogRecord, Reader
+from slotlog.shared.shown_errors import named_error, shown_error
 
 _FETCH_WAIT_MS: Final = 200
 _FETCH_RECORDS_MAX: Final = 20_000

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from engine.commands.registry import Spec
-from engine.errors import CommandError, DueError, EventError
+from engine.errors import CommandError, DueError
 from engine.store.failures import is_store_failure, read_failure
 from engine.store.store import is_damage
 from engine.tables.system import Position
 from engine.values.replies import Reply
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import Condition
+from slotlog.shared.errors import EventError
 
 RETRY_SECONDS_MIN: Final = 1.0
 

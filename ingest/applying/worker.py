@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.cleaning.sweep import Swept
-from engine.errors import InvariantError
-from engine.limits import TIME_MS_MAX
 from engine.store.directory import same_database
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
@@ -28,6 +26,8 @@ from ingest.reporting.observer import Observer
 from slotlog.errors import RecordHeldError
 from slotlog.events import decode
 from slotlog.log import HeadersOf, Log, LogRecord
+from slotlog.shared.errors import InvariantError
+from slotlog.shared.limits import TIME_MS_MAX
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing

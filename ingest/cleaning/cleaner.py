@@ -27,7 +27,7 @@ import structlog
 
 from engine.cleaning.reclaim import read_cursor
 from engine.cleaning.sweep import Swept
-from engine.errors import StoreBusyError, named_error
+from engine.errors import StoreBusyError
 from engine.store.failures import damaged
 from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
@@ -37,6 +37,7 @@ from ingest.cleaning.chores import Allowance, Job
 from ingest.cleaning.compactor import Compactor
 from ingest.reporting.observer import Cleaned, Condition, Observer
 from slotlog.log import Log
+from slotlog.shared.shown_errors import named_error
 
 _SLICE_SECONDS_MIN: Final = 0.001
 _SLICE_SECONDS_MAX: Final = 0.004

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from engine.errors import CommandError, CorruptionError, EventError, StateMismatchError
+from engine.errors import CommandError, CorruptionError, StateMismatchError
 from ops.config import ConfigError
 from ops.state.damaged import Damaged
 from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
     from ops.state.standing import Ends, Standing

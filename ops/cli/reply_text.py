@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 from engine.errors import CommandError
-from engine.values.numbers import format_double
 from engine.values.replies import NIL_ARRAY, Map, Pairs, Reply, Status
+from slotlog.shared.doubles import format_double
 
 
 def flat(reply: Reply) -> Reply:

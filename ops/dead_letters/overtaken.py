@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 from engine.apply.machine import Record
 from engine.commands.registry import find, keys_of
-from engine.errors import EventError
 from ops.progress import progress
 from slotlog.events import decode
 from slotlog.log import Log
+from slotlog.shared.errors import EventError
 
 _FETCH_WAIT_MS: Final = 500
 _FETCH_RECORDS_MAX: Final = 5000

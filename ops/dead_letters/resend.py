@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from msgpack import packb
 
 from engine.apply.machine import Machine
-from engine.errors import EventError, PartitionStoppedError
+from engine.errors import PartitionStoppedError
 from engine.store.memory import MemoryStore
 from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
 from ingest.dead_letters.finding import open_search
@@ -35,6 +35,7 @@ from slotlog.events import decode
 from slotlog.log import Entry, Log, open_log
 from slotlog.log.log import check_entries
 from slotlog.producer import prepare_value
+from slotlog.shared.errors import EventError
 
 _BATCH_LETTERS_MAX: Final = 500
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -7,10 +7,10 @@ from time import monotonic
 from typing import Final
 
 from engine.apply.records import Applied
-from engine.limits import TIME_MS_MAX
 from ingest.reporting.observer import Cleaned, Condition
 from slotlog.clock import now_ms
 from slotlog.distribution import Distribution
+from slotlog.shared.limits import TIME_MS_MAX
 
 UNHEARD_SECONDS: Final = 15.0
 """After so long without an answer the log counts as away. It is asked every 2 s, and one question may take a while on a

@@ -10,13 +10,13 @@ from typing import Final
 import resp.commands  # noqa: F401 - fills both registries
 from engine.commands.registry import SPECS
 from engine.layouts import LAYOUTS
-from engine.limits import DATABASES
 from engine.model import NONE, TYPE_NAMES
 from engine.store.store import SHARED_CFS
 from ingest.reporting.observer import Condition
 from resp.catalog.server_registry import SERVER_SPECS
 from resp.cluster.bus.link import Loss
 from resp.cluster.topology import Health
+from slotlog.shared.limits import DATABASES
 
 FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))
 """The groups of the commands that may stand in an event."""

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from msgpack import Unpacker
 
-from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX, TIME_MS_MAX
+from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX, TIME_MS_MAX
 
 # A record of 8 MiB whose bytes are all written as \u00XX, and some room for the rest of the line.
 LINE_BYTES_MAX: Final = 6 * RECORD_BYTES_MAX + 64 * 1024

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
-from engine.values.slots import slot
 from ops.config import parse_address
 from ops.progress import Advance
+from slotlog.shared.slots import slot
 
 Address = tuple[str, int]
 Command = tuple[str, ...]

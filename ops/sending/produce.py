@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.errors import CorruptionError, EventError
+from engine.errors import CorruptionError
 from ops.config import Settings
 from ops.progress import Advance
 from ops.sending.event_input import EventParser, InputError, InputEvent, parser_for
@@ -19,6 +19,7 @@ from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
 from slotlog.log import Entry, Log, RecordPosition, open_log
 from slotlog.producer import prepare
+from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from engine.limits import TIME_MS_MAX
 from ops.config import ConfigError, Settings
 from ops.state.clocks import bound_clock, decide, latest_ms
 from ops.state.directories import reading
@@ -15,6 +14,7 @@ from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, Log, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.limits import TIME_MS_MAX
 
 _FETCH_WAIT_MS: Final = 5000
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.errors import CommandError
-from engine.limits import RECORD_BYTES_MAX
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan
+from slotlog.shared.limits import RECORD_BYTES_MAX
 
 STEP_BYTES: Final = 400  # of a queued command, beside its words
 _QUEUED_BYTES_MAX: Final = 4 * RECORD_BYTES_MAX

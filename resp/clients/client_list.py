@@ -12,9 +12,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import SYNTAX, CommandError
-from engine.limits import DATABASES
 from engine.values.numbers import parse_int
 from resp.clients.output import FREE_BYTES
+from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from engine.apply.admission import pattern_refusal
-from engine.errors import CommandError, DueError, wrong_arity
+from engine.errors import CommandError, DueError
 from engine.values.replies import Status
 from resp.catalog.plans import Kind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
@@ -28,6 +28,7 @@ from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import TOO_LARGE, event_entry
 from resp.writes.groups import BROKEN
 from resp.writes.stopping import about_keys
+from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from greenlet import GreenletExit
 
-from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from engine.values.slots import slot
 from resp.catalog.plans import Kind, Plan
 from resp.clients.output import FLUSH_BYTES, write_much
 from resp.clients.pending_reply import PendingReply
 from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
+from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from slotlog.shared.slots import slot
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

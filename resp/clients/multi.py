@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from engine.errors import CROSS_SLOT, CommandError, DueError
+from engine.errors import CommandError, DueError
 from engine.values.replies import NIL_ARRAY, Reply
-from engine.values.slots import slot
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
@@ -28,6 +27,8 @@ from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
 from slotlog.events import encode
 from slotlog.log import Entry
+from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.slots import slot
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from engine.commands.registry import Spec
-from engine.errors import CROSS_SLOT, CommandError, DueError
+from engine.errors import CommandError, DueError
 from engine.values.replies import Reply
-from engine.values.slots import partition_of, slot
 from ingest.applying.slices import Slices
 from ingest.reporting.observer import Condition
 from ingest.reporting.rate_limited import RateLimitedLog
@@ -35,6 +34,8 @@ from resp.statistics.stats import Stats
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
+from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.slots import partition_of, slot
 
 
 class Refreshable(Protocol):

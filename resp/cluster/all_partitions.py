@@ -10,10 +10,10 @@ from engine.batch.cursors import DIGEST_BITS
 from engine.commands.generic.scans import parse_cursor
 from engine.commands.registry import Spec
 from engine.errors import CommandError
-from engine.limits import SLOTS
 from engine.values.replies import Reply
-from engine.values.slots import partition_of
 from resp.cluster.topology import slot_range
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import partition_of
 
 if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline

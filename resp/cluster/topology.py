@@ -3,7 +3,7 @@
 Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=HOST:PORT`: partitions, and the address
 at which clients reach their owner. How the others are is learnt from them (`resp.cluster.bus`); there is no failover
 and no migration. A node's id is the SHA-1 of its address, so that all workers name each other alike. Slots are cut into
-partitions as `engine.values.slots` says.
+partitions as `slotlog.shared.slots` says.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from enum import StrEnum
 from hashlib import sha1
 from typing import Final
 
-from engine.limits import SLOTS
-from engine.values.slots import partition_of
 from resp.settings.startup import Address, RespSettings
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import partition_of
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
 """Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
@@ -218,7 +218,7 @@ def map_of(settings: RespSettings, port: int) -> ClusterMap:
 
 
 def slot_range(partition: int, partitions: int) -> tuple[int, int]:
-    """First and last slot of a partition: the inverse of `engine.values.slots.partition_of`."""
+    """First and last slot of a partition: the inverse of `slotlog.shared.slots.partition_of`."""
     first = -(-partition * SLOTS // partitions)
     last = -(-(partition + 1) * SLOTS // partitions) - 1
     return first, last

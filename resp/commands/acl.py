@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from engine.errors import NOT_AN_INTEGER, CommandError, wrong_arity
+from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from resp.acl import AclFileError
@@ -19,6 +19,7 @@ from resp.catalog.categories import CATEGORIES, categories_of, command_names
 from resp.catalog.plans import Kind, Plan
 from resp.catalog.server_registry import server_command
 from resp.wire.server_replies import NO_REPLY
+from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
     from resp.acl import Acl

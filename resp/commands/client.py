@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.limits import TIME_MS_MAX
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Set
 from resp.catalog.server_registry import server_command
 from resp.clients.client_list import filter_of, line_of
 from resp.wire.server_replies import NO_REPLY, Verbatim
+from slotlog.shared.limits import TIME_MS_MAX
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

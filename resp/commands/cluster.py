@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts import LAYOUTS
-from engine.limits import SLOTS
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
-from engine.values.slots import partition_of, slot
 from resp.catalog.server_registry import server_command
 from resp.cluster.topology import Health
 from resp.commands.containers import help_of
 from resp.wire.server_replies import Verbatim
 from slotlog.clock import now_ms
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from engine.errors import NOT_AN_INTEGER, CommandError
-from engine.limits import DATABASES
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
 from resp.catalog.server_registry import server_command
@@ -14,6 +13,7 @@ from resp.commands.auth import log_in
 from resp.commands.client import check_printable
 from resp.reports.info import REDIS_VERSION
 from resp.wire.server_replies import NO_REPLY
+from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -5,10 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import CROSS_SLOT, CommandError
-from engine.limits import SESSION_BYTES
+from engine.errors import CommandError
 from engine.values.replies import OK, Reply
-from engine.values.slots import slot
 from resp.catalog.multi_queue import Queue
 from resp.catalog.server_registry import server_command
 from resp.clients.multi import execute, unwatch
@@ -16,6 +14,9 @@ from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
+from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.limits import SESSION_BYTES
+from slotlog.shared.slots import slot
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

@@ -6,8 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from engine.commands.registry import keys_of
-from engine.errors import CommandError, EventError
-from engine.limits import ID_BYTES_MAX
+from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
 from resp.catalog.plans import Kind
@@ -16,6 +15,8 @@ from resp.clients.pending_reply import PendingReply
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from slotlog.errors import LogMismatchError, LogUnavailableError
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import ID_BYTES_MAX
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

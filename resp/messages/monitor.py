@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.limits import DATABASES
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply, Status
 from resp.acl import redacted
 from slotlog.clock import now_us
+from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.errors import SYNTAX, CommandError
-from engine.limits import DATABASES, STRING_BYTES_MAX
+from engine.limits import STRING_BYTES_MAX
 from engine.values.glob import matcher
 from resp.settings.parameters import (
     BUFFER_LIMITS,
@@ -36,6 +36,7 @@ from resp.settings.parameters import (
     memory,
 )
 from resp.settings.startup import RespSettings
+from slotlog.shared.limits import DATABASES
 
 _MIB: Final = 1024 * 1024
 _GLOB: Final = frozenset(b"*?[")

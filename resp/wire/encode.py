@@ -32,10 +32,10 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from engine.errors import CommandError
-from engine.values.numbers import format_double
 from engine.values.replies import NIL_ARRAY, OK, Digits, Map, Pairs, Reply, Set, Status
 from resp.wire.protocol import head_of
 from resp.wire.server_replies import NO_REPLY, Push, Verbatim
+from slotlog.shared.doubles import format_double
 
 _Encoder: TypeAlias = Callable[[Reply], bytes]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engine.errors import CommandError, EventError
-from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from engine.values.slots import slot
+from engine.errors import CommandError
 from slotlog.events import encode
 from slotlog.log import Entry
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
+from slotlog.shared.slots import slot
 
 TOO_LARGE: Final = CommandError(f"ERR an event may have {RECORD_BYTES_MAX} bytes; nothing was written")
 """Also what a command is answered whose arguments are longer than that together, whatever it would do."""

@@ -8,12 +8,13 @@ import structlog
 
 from engine.apply.machine import Machine
 from engine.apply.records import Applied, Record
-from engine.errors import CommandError, EventError
+from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from resp.writes.items import Item
 from slotlog.clock import ReadClock
 from slotlog.log import RecordPosition
+from slotlog.shared.errors import EventError
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 

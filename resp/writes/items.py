@@ -10,10 +10,10 @@ from typing import Any, Final
 from msgpack import Packer
 
 from engine.commands.registry import Spec
-from engine.limits import SLOTS
 from engine.values.replies import Reply
 from ingest.applying.ticker import TICK
 from slotlog.log import Entry, Headers, LogRecord, RecordPosition
+from slotlog.shared.limits import SLOTS
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 NOTHING_WRITTEN: Final = "ERR nothing was written: "

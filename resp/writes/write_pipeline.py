@@ -23,7 +23,7 @@ from greenlet import GreenletExit
 from engine.apply.machine import Machine
 from engine.apply.records import Applied
 from engine.commands.registry import Spec, keys_of
-from engine.errors import CommandError, InvariantError, PartitionStoppedError, StoreBusyError
+from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
@@ -36,6 +36,7 @@ from resp.writes.wakeup import Wakeup
 from slotlog.clock import ReadClock
 from slotlog.errors import LogUnavailableError, appended_nothing
 from slotlog.log import Log, RecordPosition
+from slotlog.shared.errors import InvariantError
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -68,8 +69,6 @@ class WritePipeline:
         self._failure: Exception | None = None
         self._moved, self._stood_still = Wakeup(), Wakeup()
         self.on_submitted: Callable[[WritePipeline, Item], None] | None = None  # told of each write that is queued
-
-    # ------------------------------------------------------------------ how it is
 
     @property
     def machine(self) -> Machine:

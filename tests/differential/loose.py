@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from engine.commands.options import read_option
 from engine.commands.registry import SPECS
-from engine.errors import EventError
 from engine.values.replies import Reply
+from slotlog.shared.errors import EventError
 from tests.differential.contents import of_payload
 
 Request = list[bytes]

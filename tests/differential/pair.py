@@ -23,10 +23,11 @@ from engine.apply.machine import Machine, Record
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.commands.options import read_option
 from engine.commands.registry import SPECS
-from engine.errors import CommandError, EventError
+from engine.errors import CommandError
 from engine.store.store import Store
 from engine.values.replies import NIL_ARRAY, Reply
 from slotlog.events import decode, encode
+from slotlog.shared.errors import EventError
 from tests.consistency import problems
 from tests.differential import loose
 from tests.differential.cleaning import Slices, check_uncleaned

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import CommandError
-from engine.values.numbers import format_double
 from engine.values.replies import NIL_ARRAY, Digits, Map, Pairs, Reply, Set, Status
+from slotlog.shared.doubles import format_double
 from tests.real.oracle import ErrorReply, MapReply, NullArray, SetReply, SimpleString
 
 RESP2 = 2

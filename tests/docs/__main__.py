@@ -1,8 +1,10 @@
-"""`python -m tests.docs`: write the generated parts of the pages in `docs/` anew."""
+"""`python -m tests.docs`: write the generated parts of `docs/` anew, and the clients' table of commands."""
 
 from __future__ import annotations
 
+from tests.docs.command_table import TABLE, rendered
 from tests.docs.generated import DOCS, PAGES, renewed
 
 for name in PAGES:
     (DOCS / name).write_text(renewed(name))
+TABLE.write_text(rendered())

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-PACKAGES = ("engine", "slotlog", "ingest", "resp", "ops")
+PACKAGES = ("slotlog", "engine", "ingest", "resp", "ops")
 
 
 def section(begin: str, end: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine import limits
-from engine.values.slots import partition_of, slot
 from slotlog.events import decode
+from slotlog.shared import limits
+from slotlog.shared.slots import partition_of, slot
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 

@@ -10,6 +10,7 @@ import pytest
 from engine.commands.registry import SPECS
 from ops.config import Settings, load_settings
 from slotlog.log import KafkaSettings
+from tests.docs.command_table import TABLE, rendered
 from tests.docs.generated import DOCS, PAGES, renewed
 
 
@@ -17,6 +18,11 @@ from tests.docs.generated import DOCS, PAGES, renewed
 def test_page_is_current(name: str) -> None:
     """The page's generated part is what the code gives; `make docs` mends it."""
     assert renewed(name) == (DOCS / name).read_text()
+
+
+def test_command_table_is_current() -> None:
+    """Clients know of each command what the engine's registry says; `make docs` mends it."""
+    assert rendered() == TABLE.read_text()
 
 
 def test_every_command_is_shown() -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.docs.test_readme import agrees, environment_of_a_reader
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import metric, succeed, wait_for_offset

@@ -16,10 +16,10 @@ from uuid import uuid4
 
 import pytest
 
-from engine.limits import RECORD_BYTES_MAX
 from ops.version import VERSION
 from resp.reports.info import REDIS_VERSION
 from resp.writes.entries import TOO_LARGE
+from slotlog.shared.limits import RECORD_BYTES_MAX
 from tests.real.process import free_ports
 
 PAGE: Final = (Path(__file__).parents[2] / "README.md").read_text()

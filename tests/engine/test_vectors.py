@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.values.encoding import pack_score, parse_score
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.engine.harness import event, new_store, open_machine
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "encodings.json").read_text())

@@ -12,7 +12,6 @@ from typing import Any
 import msgpack
 import pytest
 
-from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.dead_letter import DeadLetters
@@ -22,6 +21,7 @@ from ops.config import Settings, load_settings
 from ops.state.directories import home_of, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry, Log
+from slotlog.shared.slots import partition_of, slot
 from tests.faults.logs import opened_log
 
 DAMAGED = 10_000

@@ -12,11 +12,11 @@ import pytest
 
 from engine.model import LIST, STRING
 from engine.proof.digest import Digest, key_digest
-from engine.values.slots import slot
 from ops.config import Settings, load_settings
 from ops.state.directories import digest_partition
 from slotlog.events import encode
 from slotlog.log import Entry
+from slotlog.shared.slots import slot
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
@@ -27,6 +26,7 @@ from ops.state.directories import home_of, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run
 
 PARTITIONS = 3

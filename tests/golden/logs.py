@@ -13,12 +13,13 @@ from typing import Any, Final
 from msgpack import packb
 
 from engine.commands.registry import SPECS
-from engine.errors import EventError
-from engine.limits import DATABASES, DEDUP_WINDOW_MS
+from engine.limits import DEDUP_WINDOW_MS
 from ops.demo.flights import events as flight_events
 from ops.demo.flights import read_flights
 from slotlog.events import decode, encode
 from slotlog.routing import route
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import DATABASES
 from tests.differential.strategy import (
     GROUPS,
     Command,

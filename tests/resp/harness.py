@@ -14,7 +14,6 @@ from typing import Any, Final
 from engine.proof.digest import Digest, combine, digest
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
-from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer, Guard
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
@@ -26,6 +25,7 @@ from resp.settings.startup import RespSettings
 from slotlog.events import decode, encode
 from slotlog.log import Entry, LogRecord, Reader, RecordPosition
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.slots import partition_of, slot
 from tests.layouts import column_families, home_of, layout_of
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client

@@ -9,11 +9,11 @@ from typing import Final, cast
 import pytest
 
 from engine.store.memory import MemoryStore
-from engine.values.slots import partition_of, slot
 from resp.server import Server
 from resp.settings.startup import RespSettings
 from slotlog.log import Log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.slots import partition_of, slot
 from tests.real.oracle import SimpleString
 from tests.resp.harness import FAMILIES, TOPIC, PlayedLog, Process, event, pipeline, replies, serving, until
 

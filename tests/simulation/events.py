@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from msgpack import packb
 
-from engine.limits import TIME_MS_MAX
-from engine.values.slots import partition_of, slot
 from slotlog.events import encode
+from slotlog.shared.limits import TIME_MS_MAX
+from slotlog.shared.slots import partition_of, slot
 
 Args = list[Any]
 

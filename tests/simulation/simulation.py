@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 from unittest.mock import patch
 
-from engine.limits import DEDUP_WINDOW_MS, TIME_MS_MAX
+from engine.limits import DEDUP_WINDOW_MS
 from engine.store.store import SYSTEM_CF, Changes, Store
 from engine.tables.system import Home, skip_changes
 from engine.values.encoding import parse_u64
@@ -22,6 +22,7 @@ from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.events import encode
+from slotlog.shared.limits import TIME_MS_MAX
 from tests.layouts import home_of
 from tests.simulation.cleaning import PAUSES, Janitor
 from tests.simulation.disks import Disk, DiskStore

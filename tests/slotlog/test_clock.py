@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits import TIME_MS_MAX
 from slotlog.clock import WallClock
 from slotlog.errors import TimeAheadError, WallClockMovedError
+from slotlog.shared.limits import TIME_MS_MAX
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

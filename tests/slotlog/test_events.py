@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.apply.machine import Record
-from engine.errors import EventError
-from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
-from engine.values.numbers import format_double
 from slotlog.events import decode, encode
+from slotlog.shared.doubles import format_double
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 
 MIB = 1024 * 1024
 BARE: dict[str, Any] = {"v": 1, "cmd": "SET", "args": ["k", "v"]}

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engine.errors import EventError
-from engine.values.slots import partition_of, slot
 from slotlog import producer as producer_module
 from slotlog.errors import AppendUncertainError, CrossSlotError, LogUnavailableError, ProducerClosedError
 from slotlog.events import decode
 from slotlog.log import Entry, Log, RecordPosition, open_log
 from slotlog.producer import Producer, SyncProducer, prepare
+from slotlog.shared.errors import EventError
+from slotlog.shared.slots import partition_of, slot
 from tests.slotlog.fixtures import OpenLog
 from tests.slotlog.log.reading import places, read
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
-from tests.tidy.determinism import violations
-from tests.tidy.source import EVERYTHING, imported_names, modules
+from tests.tidy.determinism import SHARED, violations
+from tests.tidy.source import EVERYTHING, ROOT, imported_names, modules
 
 # The file that opens RocksDB, and the one that looks at its directory: I/O by their nature, and they decide nothing.
 STORE = "engine.store.rocks"
@@ -15,15 +17,30 @@ ALLOWED = {STORE: ("imports rocksdict", "imports pathlib"), "engine.store.direct
 
 
 def test_engine_is_deterministic() -> None:
-    """No module of the engine reaches a clock, randomness, the network, threads or the environment, or walks a set."""
+    """No module of the engine reaches a clock, randomness, the network, threads or the environment, or walks a set.
+
+    Nor does one that it shares with clients.
+    """
     found = [
         f"{module.place}:{violation}"
-        for module in modules("engine")
+        for module in modules("engine", "slotlog")
+        if module.name.startswith(("engine", SHARED))
         for violation in violations(module.tree)
         if not violation.endswith(ALLOWED.get(module.name, ()))
     ]
 
     assert [] == found
+
+
+def test_engine_loads_no_client() -> None:
+    """A program that imports the engine has loaded nothing of the client library but what the two share."""
+    program = "import sys, engine.cleaning, engine.commands, engine.proof.digest; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+
+    assert "slotlog.shared.errors" in loaded
+    assert [] == [name for name in loaded if name.startswith("slotlog.") and not f"{name}.".startswith(SHARED)]
+    assert set() == loaded & {"aiokafka", "asyncio", "logging", "msgpack", "socket", "sqlite3", "structlog"}
 
 
 def test_one_file_opens_rocksdb() -> None:
@@ -46,6 +63,8 @@ def test_one_file_opens_rocksdb() -> None:
         "import threading, re",
         "def f():\n    import random",
         "from slotlog import clock",
+        "from slotlog.clock import WALL",
+        "from slotlog.shared_by_nobody import that",
         "math.log(2)",
         "from math import pow",
         "hash(b'')",
@@ -74,6 +93,7 @@ def test_planted_mistakes_are_found(planted: str) -> None:
     [
         "import struct\nfrom collections.abc import Set",
         "from engine.errors import CommandError",
+        "from slotlog.shared.errors import EventError",
         "math.isnan(x) or x == math.inf",
         "for x in sorted({1, 2}): pass",
         "len(set(y)) != len(y)",

@@ -12,10 +12,10 @@ from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX, CommandError
-from engine.limits import DATABASES
 from engine.types import copies
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
+from slotlog.shared.limits import DATABASES
 
 _C_INT_MIN: Final = -(2**31)
 _C_INT_MAX: Final = 2**31 - 1

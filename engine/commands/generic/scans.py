@@ -21,8 +21,9 @@ from engine.model import HASH, LIST, NONE, SET, STRING, ZSET
 from engine.types import scans
 from engine.values.encoding import parse_score
 from engine.values.glob import matcher
-from engine.values.numbers import format_double, parse_int
+from engine.values.numbers import parse_int
 from engine.values.replies import Reply
+from slotlog.shared.doubles import format_double
 
 _COUNT: Final = 10
 _UINT64: Final = 1 << 64

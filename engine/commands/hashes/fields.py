@@ -17,7 +17,6 @@ from engine.errors import (
     NOT_AN_INTEGER,
     VALUE_NAN,
     CommandError,
-    wrong_arity,
 )
 from engine.model import HASH
 from engine.types import hash_fields
@@ -31,6 +30,7 @@ from engine.values.numbers import (
     parse_long_double,
 )
 from engine.values.replies import OK, Map, Reply, bounded, pairs_bytes
+from slotlog.shared.errors import wrong_arity
 
 # ------------------------------------------------------------------ writing
 

@@ -8,18 +8,12 @@ from typing import Final
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
-from engine.errors import (
-    INDEX_OUT_OF_RANGE,
-    NO_SUCH_KEY,
-    NOT_AN_INTEGER,
-    OUT_OF_RANGE_POSITIVE,
-    CommandError,
-    wrong_arity,
-)
+from engine.errors import INDEX_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, OUT_OF_RANGE_POSITIVE, CommandError
 from engine.model import LIST
 from engine.types import lists
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, OK, Reply
+from slotlog.shared.errors import wrong_arity
 
 _INT32_HALF: Final = 1 << 31
 

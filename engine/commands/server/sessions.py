@@ -11,10 +11,10 @@ from typing import Final
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.errors import DB_OUT_OF_RANGE, NOT_AN_INTEGER, CommandError
-from engine.limits import DATABASES
 from engine.types import sessions
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
+from slotlog.shared.limits import DATABASES
 
 _C_INT_MIN: Final = -(2**31)
 _C_INT_MAX: Final = 2**31 - 1

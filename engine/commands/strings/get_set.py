@@ -15,11 +15,12 @@ from engine.commands.expire_options import (
     parse_string_options,
 )
 from engine.commands.registry import command
-from engine.errors import REPLY_TOO_LARGE, WRONG_TYPE, CommandError, wrong_arity
+from engine.errors import REPLY_TOO_LARGE, WRONG_TYPE, CommandError
 from engine.limits import REPLY_BYTES_MAX
 from engine.model import STRING
 from engine.types import strings
 from engine.values.replies import OK, Reply
+from slotlog.shared.errors import wrong_arity
 
 # ------------------------------------------------------------------ one value
 

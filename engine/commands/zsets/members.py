@@ -12,13 +12,14 @@ from engine.batch.transaction import Transaction
 from engine.commands.multi_pop import parse_multi_pop
 from engine.commands.options import read_option
 from engine.commands.registry import command
-from engine.errors import NOT_A_FLOAT, OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError, wrong_arity
+from engine.errors import NOT_A_FLOAT, OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError
 from engine.model import ZSET
 from engine.types import zsets
 from engine.types.zsets import GT, LT, NX, XX
 from engine.values.encoding import pack_score
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import NIL_ARRAY, Pairs, Reply
+from slotlog.shared.errors import wrong_arity
 
 ZSET_ENDS: Final = {b"MIN": False, b"MAX": True}
 

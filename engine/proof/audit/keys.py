@@ -10,7 +10,6 @@ from typing import Final
 from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
-from engine.limits import DATABASES
 from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.proof.audit.contents import Contents
 from engine.proof.audit.graves import Graves
@@ -20,7 +19,8 @@ from engine.store.store import EXPIRY_CF, LOCAL_CF, SYSTEM_CF, Get
 from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, parse_entry, place_of
 from engine.tables.graveyard import Grave
 from engine.values.encoding import U64, pack_u64, parse_u64, prefix_end
-from engine.values.slots import partition_of, slot
+from slotlog.shared.limits import DATABASES
+from slotlog.shared.slots import partition_of, slot
 
 Advance = Callable[[int], None]
 """Called with how many keys have been looked at."""

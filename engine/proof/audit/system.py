@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
-from engine.limits import DATABASES, DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS, ID_BYTES_MAX, SESSION_BYTES
+from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.model import STRING, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, shown
 from engine.store.store import DEDUP_CF, LOCAL_CF, SHARED_CFS, SYSTEM_CF
@@ -21,7 +21,8 @@ from engine.tables.system import COUNT, DATABASE, FORMAT, PAIR, REPLAYING, RETIM
 from engine.tables.watches import PREFIX, WATCH
 from engine.values.encoding import U32, U64, parse_u64, prefix_end
 from engine.values.replies import unpack
-from engine.values.slots import partition_of, slot
+from slotlog.shared.limits import DATABASES, ID_BYTES_MAX, SESSION_BYTES
+from slotlog.shared.slots import partition_of, slot
 
 _NUMBERS: Final = (b"format", b"partition", b"partitions", b"rules", b"next_offset", b"clock_ms", b"last_version")
 _TEXTS: Final = (b"topic", b"layout")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from engine.limits import ARGUMENTS_MAX
 from engine.values.rdb.errors import FormatError, TooLargeError
+from slotlog.shared.limits import ARGUMENTS_MAX
 
 _END: Final = 0xFF
 _COUNT_UNKNOWN: Final = 0xFFFF

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.limits import ARGUMENTS_MAX, RESTORED_BYTES_MAX
+from engine.limits import RESTORED_BYTES_MAX
 from engine.values.rdb.errors import FormatError, TooLargeError
+from slotlog.shared.limits import ARGUMENTS_MAX
 
 _INTEGER_BYTES: Final = {0: 1, 1: 2, 2: 4}
 _LZF: Final = 3

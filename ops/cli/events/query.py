@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.registry import check_arity, find_words
-from engine.errors import CROSS_SLOT, CommandError
+from engine.commands.registry import find_words
+from engine.errors import CommandError
 from engine.values.replies import Reply
-from engine.values.slots import partition_of, slot
 from ops.cli.options import (
     Data,
     Database,
@@ -27,6 +26,8 @@ from ops.cli.options import (
 )
 from ops.cli.reply_text import as_json, as_text
 from ops.config import Settings
+from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.slots import partition_of, slot
 
 
 @reports_errors
@@ -77,7 +78,7 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
     from ops.state.standing import log_ends, refuse_stale, standing_of
 
     spec, args = find_words(command)
-    check_arity(spec, args)
+    spec.check_arity(args)
     if spec.keyless and settings.partitions > 1 and spec.name != b"DBSIZE":
         raise CommandError(f"ERR {spec.name.decode()} over several partitions: ask the server with a Redis client")
     replies = []

@@ -15,7 +15,6 @@ from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvariantError
 from slotlog.clock import WALL, stamp_ms
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from slotlog.log.embedded.chain import LINK_BYTES, OFFSET_BITS, seals_of
@@ -23,6 +22,7 @@ from slotlog.log.embedded.file import BUSY_SECONDS_MAX, code_of, connect, count_
 from slotlog.log.embedded.heads import Head, head_of, set_head
 from slotlog.log.embedded.open_files import Files
 from slotlog.log.log import Entry, RecordPosition
+from slotlog.shared.errors import InvariantError
 
 GROUP_ROWS_MAX: Final = 1000
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -23,9 +23,9 @@ from aiokafka.errors import (
 )
 from structlog import get_logger
 
-from engine.errors import named_error
 from slotlog.errors import LogUnavailableError
 from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.shared.shown_errors import named_error
 
 _END_SECONDS: Final = 5.0
 

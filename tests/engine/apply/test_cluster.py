@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
-from engine.errors import CROSS_SLOT, EventError
 from engine.proof.digest import Digest, combine, digest
 from engine.values.replies import OK
-from engine.values.slots import partition_of, slot
+from slotlog.shared.errors import CROSS_SLOT, EventError
+from slotlog.shared.slots import partition_of, slot
 from tests.engine.harness import NOW_MS, apply, event, new_store, open_machine, records_of, send
 from tests.layouts import home_of, layout_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
-from engine.errors import CommandError, EventError, StoreBusyError
+from engine.errors import CommandError, StoreBusyError
 from engine.limits import OVERLAY_BYTES_MAX
+from slotlog.shared.errors import EventError
 from tests.engine.harness import (
     FINGERPRINT,
     HOME,

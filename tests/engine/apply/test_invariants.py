@@ -13,7 +13,7 @@ import pytest
 from engine.apply.machine import Machine
 from engine.batch import rank_counts
 from engine.batch.key import Key
-from engine.errors import InvariantError, PartitionStoppedError
+from engine.errors import PartitionStoppedError
 from engine.model import SET
 from engine.store.store import Changes
 from engine.tables.compaction_notes import DeletedRange, delete_range
@@ -21,6 +21,7 @@ from engine.tables.dedup import Deduplicator
 from engine.tables.system import Position, write_position
 from engine.values.numbers import format_long_double, parse_long_double
 from engine.values.replies import OK
+from slotlog.shared.errors import InvariantError
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, WatchedStore, apply, event, records_of, send
 
 CONTENTS: Final = (

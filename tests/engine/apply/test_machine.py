@@ -11,9 +11,9 @@ from engine.apply.machine import Machine
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, command
 from engine.errors import CommandError, PartitionStoppedError
-from engine.limits import TIME_MS_MAX
 from engine.store.memory import MemoryStore
 from engine.tables.system import skip_changes
+from slotlog.shared.limits import TIME_MS_MAX
 from tests.engine.harness import (
     FINGERPRINT,
     NOW_MS,

@@ -10,7 +10,7 @@ from engine.model import HASH, ZSET
 from engine.store.memory import MemoryStore
 from engine.tables.graveyard import Grave, pack_grave, parse_grave
 from engine.values.encoding import pack_u64
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, records_of, send
 from tests.layouts import layout_of

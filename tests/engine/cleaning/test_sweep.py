@@ -16,7 +16,7 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, Changes
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.values.encoding import pack_u64
 from engine.values.replies import NIL_ARRAY, OK
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new_store, open_machine, send
 from tests.layouts import layout_of

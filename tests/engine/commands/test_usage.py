@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from engine.commands.usage import (
-    ANY_NUMBER,
     Argument,
     Choice,
     KeyPlaces,
@@ -17,6 +16,7 @@ from engine.commands.usage import (
     key_places,
     parse,
 )
+from slotlog.shared.signature import ANY_NUMBER
 
 
 def test_usage_lines_are_read() -> None:

@@ -13,7 +13,7 @@ from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYST
 from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, place_of
 from engine.tables.graveyard import CURSOR as GRAVEYARD_CURSOR
 from engine.values.encoding import U32, pack_score, pack_u64
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, family
 from tests.engine.proof.lived import (
     DATA,

@@ -7,7 +7,7 @@ from typing import Final
 from engine.model import Metadata
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF, Changes, Store
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, apply, event, family, new_store, open_machine, send
 from tests.layouts import layout_of
 

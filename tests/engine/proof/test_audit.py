@@ -11,7 +11,7 @@ from engine.proof.audit import KINDS, Audit, Violation, walk
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store
 from engine.tables.system import Home
 from engine.values.encoding import pack_u64
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import FAMILIES, HOME, NOW_MS, family, feed, new_store, open_machine, send
 from tests.engine.proof.damage import PLANTS, one_version

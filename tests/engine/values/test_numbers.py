@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from engine.values import numbers
 from engine.values.numbers import (
     add_long_doubles,
-    format_double,
     format_long_double,
     parse_double,
     parse_int,
     parse_long_double,
     parse_score_bound,
 )
+from slotlog.shared.doubles import format_double
 from tests.real.oracle import Connection, ErrorReply, Oracle
 
 NOT_A_FLOAT = ErrorReply(b"ERR value is not a valid float")

@@ -12,7 +12,6 @@ import pytest
 from engine.apply.machine import Applied
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from engine.values.slots import partition_of, slot
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import Condition, NullObserver
@@ -22,6 +21,7 @@ from slotlog.log import Entry, Log, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.log import LogRecord
+from slotlog.shared.slots import partition_of, slot
 from tests.layouts import column_families, home_of
 
 FAMILIES = column_families()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvariantError, PartitionStoppedError
+from engine.errors import PartitionStoppedError
 from engine.store.rocks import RocksStore
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
@@ -15,6 +15,7 @@ from slotlog.events import encode
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.log import LogRecord
+from slotlog.shared.errors import InvariantError
 from tests.faulty import POISON, REASON, plant_bug
 from tests.layouts import column_families, home_of
 

@@ -11,13 +11,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from structlog.testing import CapturingLogger
 
-from engine.limits import TIME_MS_MAX
 from ingest.dead_letters.dead_letter import DeadLetter, DeadLetters
 from ingest.dead_letters.kafka_store import SUFFIX
 from ingest.dead_letters.stores import open_dead_letters
 from slotlog.log import Log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.log import ENTRY_BYTES_MAX
+from slotlog.shared.limits import TIME_MS_MAX
 from tests.faults.topics import Topic
 from tests.slotlog.fixtures import OpenLog
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from ops.state.directories import partition_path
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run, succeed
 
 PARTITIONS = 4

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.values.slots import partition_of, slot
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.stores import open_dead_letters
 from slotlog.events import encode
 from slotlog.log import Entry, Headers, open_log
+from slotlog.shared.slots import partition_of, slot
 
 PARTITIONS: Final = 2
 KEYS: Final = [

@@ -18,11 +18,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from engine.values.slots import partition_of, slot
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.events import decode
 from slotlog.log import Entry, LogRecord, RecordPosition, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run, succeed, wait_until, write_lines
 
 SET = {"cmd": "SET", "args": ["a", "1"]}

@@ -14,10 +14,12 @@ from typing import Final, TypeVar
 import pytest
 from msgpack import packb
 
-from engine.errors import CorruptionError, EventError, named_error, shown_error
+from engine.errors import CorruptionError
 from ops.logging import OnceAMinute, configure_logging, print_traceback, shown_traceback
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.errors import EventError
+from slotlog.shared.shown_errors import named_error, shown_error
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, wait_for_offset, wait_until
 from tests.real.oracle import Connection, ErrorReply

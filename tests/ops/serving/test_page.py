@@ -14,10 +14,10 @@ from urllib.request import urlopen
 import pytest
 
 from engine.errors import SYNTAX
-from engine.values.slots import partition_of, slot
 from ops.reasons import shown_reason
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, succeed, wait_for_offset, wait_until
 from tests.real.browser import Browser, browser

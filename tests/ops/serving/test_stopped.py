@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_until
 

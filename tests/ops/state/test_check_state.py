@@ -14,8 +14,8 @@ import pytest
 from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
 from engine.values.encoding import pack_u64
-from engine.values.slots import slot
 from ops import progress
+from slotlog.shared.slots import slot
 from tests.faults.service import ServiceProcess
 from tests.layouts import layout_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines

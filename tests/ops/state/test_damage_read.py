@@ -12,8 +12,8 @@ import pytest
 from engine.batch.cursors import DIGEST_BITS
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF
-from engine.values.slots import partition_of, slot
 from ops.state.directories import partition_path
+from slotlog.shared.slots import partition_of, slot
 from tests.layouts import column_families
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from engine.limits import TIME_MS_MAX
 from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.limits import TIME_MS_MAX
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
 from tests.ops.serving.test_health import served

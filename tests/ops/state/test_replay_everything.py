@@ -18,7 +18,7 @@ from engine.apply.machine import Machine, Record
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS
-from engine.errors import CommandError, EventError
+from engine.errors import CommandError
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
@@ -29,6 +29,7 @@ from slotlog.events import decode, encode
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.log import Entry
 from slotlog.routing import route
+from slotlog.shared.errors import EventError
 from tests.differential.cleaning import Slices
 from tests.differential.strategy import NOT_DRAWN, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from ops.config import load_settings
 from ops.serving.service import Service
 from ops.state.directories import partition_path
+from slotlog.shared.slots import partition_of, slot
 from tests.ops.serving.test_health import Served, served
 from tests.ops.verbs import run
 from tests.real.oracle import Connection, ErrorReply

@@ -17,9 +17,9 @@ from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import UNSWAPPED
 from engine.values.encoding import pack_u64
-from engine.values.slots import slot
 from ops import progress
 from ops.state.space_keys import CANDIDATE_RECORDS_MAX, Keys, KeyWalk, Options
+from slotlog.shared.slots import slot
 from tests.faults.service import ServiceProcess
 from tests.layouts import column_families, layout_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.values.slots import partition_of, slot
 from ops.state.directories import partition_path
 from ops.state.standing import Ends, Standing, is_applied
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
+from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset
 

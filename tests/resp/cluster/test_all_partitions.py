@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from engine.values.slots import partition_of, slot
+from slotlog.shared.slots import partition_of, slot
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import Live, pipeline, serving
 from tests.wire.client import Client

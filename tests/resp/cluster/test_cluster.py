@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits import SLOTS
-from engine.values.slots import partition_of
 from resp.cluster.topology import ClusterMap, Health, Node, See, Seen, parse_peers, slot_range
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import partition_of
 
 HERE = ("127.0.0.1", 7000)
 

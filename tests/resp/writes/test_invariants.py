@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvariantError
+from slotlog.shared.errors import InvariantError
 from tests.faulty import POISON, REASON, plant_bug
 from tests.real.oracle import SimpleString
 from tests.resp.harness import pipeline, serving

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from engine.limits import RECORD_BYTES_MAX
 from slotlog.clock import now_ms
 from slotlog.errors import LogMismatchError, Mismatch, RecordTooLargeError
 from slotlog.log import Entry, Log, open_log
 from slotlog.log.log import ENTRY_BYTES_MAX
+from slotlog.shared.limits import RECORD_BYTES_MAX
 from tests.slotlog.fixtures import OpenLog
 from tests.slotlog.log.reading import append, last_record, places, read, read_values
 

@@ -9,11 +9,11 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import DUMP_UNSUPPORTED, EXEC_TOO_LARGE, RESTORE_TOO_LARGE, STRING_TOO_LONG, CommandError
-from engine.limits import ARGUMENTS_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.store.store import GRAVEYARD_CF
 from engine.values.rdb.content import Content
 from engine.values.rdb.encode import encode, pack_length, seal
+from slotlog.shared.limits import ARGUMENTS_MAX
 from tests.consistency import problems
 from tests.differential.contents import of_engine
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, family, new_store, open_machine, send

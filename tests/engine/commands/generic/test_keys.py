@@ -10,7 +10,7 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SYSTEM_CF, Changes
 from engine.tables.graveyard import parse_grave
 from engine.values.encoding import pack_u64
 from engine.values.replies import pack, unpack
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, NOW_MS, family, new_store, open_machine, send
 from tests.layouts import layout_of
 

@@ -10,10 +10,10 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.cursors import DIGEST_BITS, Cursors, digest
-from engine.errors import EventError
 from engine.store.memory import MemoryStore
 from engine.types.scans import cursor_at, slot_of
-from engine.values.slots import slot
+from slotlog.shared.errors import EventError
+from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, new_store, open_machine, send
 
 SAFE_INTEGER = 2**53

@@ -10,7 +10,7 @@ import pytest
 from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import foreign_pattern
-from engine.values.slots import pattern_slot, slot
+from slotlog.shared.slots import pattern_slot, slot
 from tests.differential.wire import RESP2, wire
 from tests.engine.commands.watched import WatchedStore
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, new_store, open_machine, send

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine
-from engine.errors import CROSS_SLOT, NO_SUCH_MEMBER
+from engine.errors import NO_SUCH_MEMBER
 from engine.store.memory import MemoryStore
-from engine.values.slots import partition_of, slot
+from slotlog.shared.errors import CROSS_SLOT
+from slotlog.shared.slots import partition_of, slot
 from tests.consistency import problems
 from tests.differential.wire import RESP2, wire
 from tests.engine.harness import FAMILIES, FINGERPRINT, NOW_MS, apply, new_store, open_machine, send

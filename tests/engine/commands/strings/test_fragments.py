@@ -17,7 +17,7 @@ from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF
 from engine.tables.graveyard import parse_grave
 from engine.values.encoding import pack_u64
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.differential.wire import RESP2, wire
 from tests.engine.harness import (

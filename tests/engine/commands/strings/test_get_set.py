@@ -9,7 +9,7 @@ from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from engine.tables.graveyard import parse_grave
 from engine.values.encoding import pack_u64
 from engine.values.numbers import INT_MAX
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
 from tests.layouts import layout_of
 

@@ -11,7 +11,7 @@ import pytest
 from engine.layouts.neokv import NeoKV
 from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
 from engine.values.encoding import pack_score, pack_u64
-from engine.values.slots import slot
+from slotlog.shared.slots import slot
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[3] / "vectors" / "encodings.json").read_text())
 TYPES = {"string": STRING, "hash": HASH, "list": LIST, "set": SET, "zset": ZSET}

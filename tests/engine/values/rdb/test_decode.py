@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.limits import ARGUMENTS_MAX, RESTORED_BYTES_MAX, STRING_BYTES_MAX
+from engine.limits import RESTORED_BYTES_MAX, STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.values.rdb.content import Content
 from engine.values.rdb.decode import decode
 from engine.values.rdb.encode import encode, pack_length, pack_string, seal
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
 from engine.values.rdb.reader import decompress
+from slotlog.shared.limits import ARGUMENTS_MAX
 from tests.differential.payloads import in_order
 from tests.engine.values.rdb.packing import intset, listpack, of_oracle, raw, ziplist
 from tests.real.oracle import Connection

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.apply.machine import Machine
 from engine.store.store import Store
-from engine.values.numbers import format_double
+from slotlog.shared.doubles import format_double
 from tests.differential.contents import of_engine, of_oracle
 from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine
 from tests.layouts import layout_of

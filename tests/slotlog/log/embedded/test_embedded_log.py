@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from engine.errors import InvariantError
-from engine.limits import TIME_MS_MAX
 from slotlog import clock
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log import Entry, RecordPosition
 from slotlog.log.embedded import writer
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.shared.errors import InvariantError
+from slotlog.shared.limits import TIME_MS_MAX
 from tests.slotlog.log.reading import append, last_record, read, read_values
 
 APPENDER = """

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.limits import SLOTS
-from engine.values.slots import partition_of, slot
+from slotlog.shared.limits import SLOTS
+from slotlog.shared.slots import partition_of, slot
 
 
 @pytest.mark.parametrize(

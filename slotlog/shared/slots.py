@@ -9,7 +9,7 @@ import re
 from binascii import crc_hqx
 from typing import Final
 
-from engine.limits import SLOTS
+from slotlog.shared.limits import SLOTS
 
 _WILD: Final = re.compile(rb"[*?[\\]")
 

@@ -1,0 +1,93 @@
+"""The signature of a command: how many arguments it takes, which of them are keys, and where it may stand.
+
+The engine's registry makes it from usage lines. Clients have a table of them, made from that registry:
+`slotlog.commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from slotlog.shared.errors import EventError, wrong_arity
+
+ANY_NUMBER: Final = 1 << 30
+"""The most arguments of a command that takes any number of them."""
+
+_COUNT_DIGITS_MAX: Final = 7  # more arguments than that many digits say, no event has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What a client knows of a command. By default it has one key, its first argument, and more may follow.
+
+    Attributes:
+        name: upper case, as bytes.
+        arguments_min, arguments_max: how many arguments may follow the name.
+        first_key, key_step: index of the first key among the arguments (-1: none) and the distance to the next one.
+        many_keys: there may be more than one key.
+        keys_end: where they end at the latest, exclusive; 0 when they may go on to the last argument.
+        key_count: index of the argument that says how many keys follow it (-1: none does). Keys in front of it, such as
+            a destination, are not counted.
+        options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
+        physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
+        transactional: it may stand in an EXEC.
+    """
+
+    name: bytes
+    arguments_min: int
+    arguments_max: int = ANY_NUMBER
+    first_key: int = 0
+    key_step: int = 1
+    many_keys: bool = False
+    keys_end: int = 1
+    key_count: int = -1
+    options: Mapping[bytes, tuple[int, bool]] = field(default_factory=dict)
+    physical: bool = False
+    transactional: bool = True
+
+    @property
+    def keyless(self) -> bool:
+        """Whether the command names no key: as an event it acts on the partition that it is in."""
+        return self.first_key < 0
+
+    def check_arity(self, args: Sequence[bytes]) -> None:
+        """Refuse a wrong number of arguments.
+
+        Raises:
+            EventError: with Redis' text.
+        """
+        if not self.arguments_min <= len(args) <= self.arguments_max:
+            raise EventError(wrong_arity(self.name.decode().lower()))
+
+    def keys(self, args: Sequence[bytes]) -> list[bytes]:
+        """The keys among `args`."""
+        if self.first_key < 0:
+            return []
+        if not self.many_keys:
+            return [args[self.first_key]]
+        if self.key_count < 0:
+            found = list(args[self.first_key : self.keys_end or None : self.key_step])
+            return found + self._option_keys(args) if self.options else found
+        first, step = self.key_count + 1, self.key_step
+        count = _count(args[self.key_count])
+        # A count that cannot be is the command's to refuse; until then the event belongs where its first key does.
+        end = first + (count * step if 0 < count * step <= len(args) - first else 1)
+        return [*args[self.first_key : self.key_count], *args[first:end:step]]
+
+    def _option_keys(self, args: Sequence[bytes]) -> list[bytes]:
+        """The key that the last option with one names, where it has its value. Words of no option are passed over."""
+        found: list[bytes] = []
+        at = self.arguments_min
+        while at < len(args):
+            width, is_key = self.options.get(args[at].partition(b"\0")[0].upper(), (0, False))
+            if is_key and at + 1 < len(args):
+                found = [args[at + 1]]
+            at += 1 + width
+        return found
+
+
+def _count(text: bytes) -> int:
+    """A number of keys as Redis reads it, without sign or leading zero; 0 for what is none, or too large for one."""
+    return int(text) if text.isdigit() and not text.startswith(b"0") and len(text) <= _COUNT_DIGITS_MAX else 0
