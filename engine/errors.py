@@ -28,7 +28,7 @@ class CommandError(QuotingError):
 
 
 class DueError(Exception):
-    """A read met a key that is due by the wall clock and not by the log's: append a TICK, and read again."""
+    """A key is due by the wall clock, but not by the log's: append a TICK, and read again."""
 
 
 class ClockSetBackError(Exception):
@@ -40,11 +40,11 @@ class ClockSetBackError(Exception):
 
 
 class DueLeftError(Exception):
-    """A clock is to be set back: commit what stands before the record, remove all that is due, and apply it again."""
+    """A record sets the clock back: commit what is before it, delete what is due, apply it again."""
 
 
 class MachineHeldError(Exception):
-    """A machine was left in the middle of a command or commit: nobody else may enter it before that has gone on."""
+    """A machine is suspended in a command or commit: nobody else may enter it until that has ended."""
 
 
 class CorruptionError(Exception):
@@ -60,11 +60,11 @@ class StateMismatchError(Exception):
 
 
 class UnknownRulesError(Exception):
-    """The log asks for rules that this engine does not know: to go on would apply what follows by the wrong ones."""
+    """The log asks for rules that this engine does not know, so it cannot apply later records."""
 
 
 class PartitionStoppedError(Exception):
-    """A record that the engine could not apply because of a bug or a newer rule; everything before it is unharmed.
+    """A bug or a newer rule: the engine could not apply a record. Everything before it is unharmed.
 
     Attributes:
         offset: the record that stopped the partition.
@@ -167,7 +167,7 @@ def unsupported_option(option: bytes) -> str:
 
 
 def foreign_pattern(option: str) -> str:
-    """The text for a pattern of SORT's `option` whose keys may lie in other slots than the key that is sorted."""
+    """The text for a pattern of SORT's `option` that may read keys of other slots."""
     return (
         f"ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
     )

@@ -22,7 +22,7 @@ LIST_START: Final = 2**63 - 1
 
 
 class Times(NamedTuple):
-    """What the record of a hash says of its fields that have a time to live: how many, and the soonest time of one.
+    """The times to live of a hash's fields, in its metadata: their number, and the soonest.
 
     `own_expire_ms` is when the key itself dies, 0 for never; its record's `expire_ms` is that, or when the last field
     dies if all of them have a time to live and that comes first.
@@ -34,7 +34,7 @@ class Times(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What the metadata record of one key says.
+    """The metadata record of one key.
 
     `expire_ms` is absolute, 0 means never. `value` is a string's content, unless it has fragments; what is between the
     two is a collection's, or says where the fragments are. A list's elements stand at the indexes `head … tail - 1`.

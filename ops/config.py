@@ -39,7 +39,7 @@ class ConfigError(Exception):
 
 
 class RedisSettings(BaseModel):
-    """How Redis clients are served."""
+    """Settings of the RESP server."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_default=True)
 
@@ -76,7 +76,7 @@ class RedisSettings(BaseModel):
 
 
 class Settings(BaseSettings):
-    """What a slotlog process needs to know.
+    """Settings of a slotlog process.
 
     `own` is a list of partitions and ranges, such as `0-3,6`; empty means all. `http` and other addresses are
     HOST:PORT.

@@ -36,7 +36,7 @@ def _boot_ns() -> int:
 
 
 class WallClock:
-    """The machine's wall clock as long as it goes on evenly; after a leap the time that it would have shown.
+    """The machine's wall clock; after a leap, the time that it would have shown without.
 
     For any thread.
 

@@ -26,7 +26,7 @@ class LogUnavailableError(Exception):
 
 
 class AppendUncertainError(LogUnavailableError):
-    """The append failed in a way that leaves its outcome open: its events are in the log, in part, whole or not at all.
+    """The append failed with an open outcome: its events are in the log, in part, whole or not at all.
 
     Sending them again may apply them twice, unless they carry an `id`.
     """
@@ -43,7 +43,7 @@ class WallClockMovedError(LogUnavailableError):
 
 
 class LogDamagedError(LogUnavailableError):
-    """The log cannot be read, and it is not a record alone: it is damaged, or its disk fails. Nothing was appended."""
+    """The log cannot be read: it is damaged, or its disk fails. Nothing was appended."""
 
 
 class RecordHeldError(Exception):
@@ -64,7 +64,7 @@ class RecordHeldError(Exception):
 
 
 class LogRecordError(LogUnavailableError):
-    """The bytes that the log gives for a record cannot be decoded: damaged in the log or on the way, or unknown to us.
+    """The bytes of a record cannot be decoded: damaged in the log or on the way, or unknown to us.
 
     The partition's position stands before it; the reader stays usable, and gives the other partitions' records.
 
@@ -81,7 +81,7 @@ class LogRecordError(LogUnavailableError):
 
 
 class Mismatch(StrEnum):
-    """Why a log is refused. The value is stable: it may stand in metrics and in `/readyz`."""
+    """The reason why a log is refused. The values are stable: metrics and `/readyz` show them."""
 
     RECREATED = "recreated"
     TRUNCATED = "truncated"
@@ -95,7 +95,7 @@ class Mismatch(StrEnum):
 
 
 class LogMismatchError(Exception):
-    """The log is not the one that the state was built from, or is set up in a way that loses events.
+    """The log is not the one of the state, or its settings lose events.
 
     Attributes:
         kind: which of the causes it is; the message says what was found and what to do.
@@ -111,7 +111,7 @@ class RecordTooLargeError(ValueError):
 
 
 class TimeAheadError(ValueError):
-    """The time of an entry lies so far in the future that it is a mistake: keys would die of it."""
+    """The time of an entry is too far in the future: keys would expire by mistake."""
 
     def __init__(self, time_ms: int, ahead_ms: int, ahead_max_ms: int) -> None:
         super().__init__(

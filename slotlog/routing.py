@@ -25,7 +25,7 @@ def find(name: bytes) -> Signature:
 
 
 class Route(NamedTuple):
-    """Where to append an event.
+    """The destination of an event.
 
     Attributes:
         partitions: one, or all for an event without keys.

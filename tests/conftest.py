@@ -1,4 +1,4 @@
-"""What all tests share: the fixtures of the real servers, and how Hypothesis runs."""
+"""Shared by all tests: the fixtures of the real servers, and the settings of Hypothesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every state must keep to, whatever was applied: the audit, as a list."""
+"""The audit as a list, for tests: a consistent state has no violation."""
 
 from __future__ import annotations
 

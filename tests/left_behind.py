@@ -1,4 +1,4 @@
-"""Which states a test leaves behind, and what an audit says of them: so each test is one of the audit, and it of each.
+"""Audits every state that a test leaves behind.
 
 States are found by what opens them: the last stores in memory, every RocksDB that this process has opened, and those
 below the test's own directory, which a process of the test may have made.

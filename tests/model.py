@@ -1,4 +1,4 @@
-"""A plain model of the state: dicts and lists, log time, and nothing of the engine's but the definition of its digest.
+"""A plain model of the state: dicts, lists and log time. It shares only the digest's definition with the engine.
 
 What must hold after any crash, retry or replay is that the engine's digest is the model's, which has applied each event
 once, in order. So the model knows only the commands and options that the tests send, and only whether a command is

@@ -1,4 +1,4 @@
-"""What the plain model keeps of a key, and how it refuses a command."""
+"""The plain model's record of a key, and its refusals of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all dashboards have: variables, links to each other, rows, times."""
+"""The frame of all dashboards: variables, links, rows, time ranges."""
 
 from __future__ import annotations
 

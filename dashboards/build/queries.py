@@ -1,4 +1,4 @@
-"""PromQL of the panels. Every selector has the variables' matchers; a metric that is not in the list is an error."""
+"""PromQL of the panels, with the variables' matchers. A metric outside the catalog is an error."""
 
 from __future__ import annotations
 

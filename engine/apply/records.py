@@ -1,4 +1,4 @@
-"""What goes into a machine and what comes out of it: records, and what became of them."""
+"""Records that go into a machine, and their outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REJECTIONS_KEPT: Final = 16
 
 
 class Applied:
-    """What one call of `apply` did.
+    """The outcome of one call of `apply`.
 
     Attributes:
         next_offset: the first record that it did not take; it may leave records over when the overlay is full.

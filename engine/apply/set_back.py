@@ -1,4 +1,4 @@
-"""A partition's clock set back, by the event SETCLOCK: after a wall clock, of a machine or of a broker, was wrong.
+"""Sets a partition's clock back, after a wrong wall clock, by the event SETCLOCK.
 
 Time in a state only grows, and much relies on it. So the event first lets everything end that is over at the old
 clock: keys and fields that are due are removed (by whoever applies it, in slices: `DueLeftError` asks for that),

@@ -1,4 +1,4 @@
-"""Cursors of SCAN and its relatives: a number that a client holds instead of the element where the next call goes on.
+"""Cursors of SCAN and its relatives: numbers that stand for the element to continue from.
 
 A number of 64 bits cannot say where among strings of any length it stands, so it says it by a digest: a cursor within a
 *space* (one slot's keys, or one collection) is the digest of the last element given, and the next call begins behind

@@ -1,4 +1,4 @@
-"""Which keys a command really modified: what breaks a WATCH, and what a server tells those who wait for a key.
+"""Finds the keys that a command modified, for WATCH and for clients that wait.
 
 Modified is what Redis signals as modified: a key whose record or any subkey was written, even with what was there. It
 does not depend on what earlier commands of the same batch wrote. While a command is observed, an `EffectObserver`
@@ -42,7 +42,7 @@ class Noting(dict[bytes, bytes | None]):
 
 
 class EffectObserver:
-    """The keys of one database as `Transaction` asks its dict for them, and what became of those that were asked for.
+    """The keys of one database, for `Transaction`, which notes what becomes of each.
 
     One object for all commands, as making the parts for each costs more than the rest (0.6 us).
     """

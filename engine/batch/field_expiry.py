@@ -1,4 +1,4 @@
-"""Fields of a hash with a time to live: a hash gets its timed form with the first of them and keeps it until it dies.
+"""Fields of a hash with times to live. Its first one gives a hash its timed form for life.
 
 A field is due when the log's clock has come to its time. Then it counts as absent, though its records stay until it is
 written again, or `remove_due` cleans up: that changes no reply and no digest. A hash whose fields are all due is a key

@@ -1,4 +1,4 @@
-"""One key of one database as a batch sees it: its metadata, and the changes to its subkeys that are not written yet.
+"""A key in a batch: its metadata, and the unwritten changes to its subkeys.
 
 Changes are kept per collection, not in one flat dict, so that a scan inside a batch sorts and merges what belongs to
 this collection alone (measured: 2.7 us an event against 48.7 and growing). A command reads what earlier commands of
@@ -177,7 +177,7 @@ class RankHolders:
 
 
 class FieldTimes:
-    """When the fields of a hash die: the fields of `engine.model.Times`, and the records in `time_cf`.
+    """The times to live of a hash's fields: `engine.model.Times`, and the records in `time_cf`.
 
         00 [field]                  ->  [expire_ms:8]     the time of one field
         01 [expire_ms:8] [field]    ->  empty             the fields by time

@@ -1,4 +1,4 @@
-"""The keys of one database in the order in which they are stored: by slot, then by length of the name, then by name.
+"""The keys of one database in stored order: by slot, then by length of the name, then by name.
 
 What a batch has changed and not written yet is part of it. A *position* is where a key stands in that order: its
 metadata key less what all keys of the database begin with. Positions compare as bytes.

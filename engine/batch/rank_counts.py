@@ -1,4 +1,4 @@
-"""The rank counts of a large sorted set: how many members each stretch of its score keys has, in two levels.
+"""The rank counts of a large sorted set: numbers of members for ranges of score keys, in two levels.
 
     [level:1][end] -> [count:8]      level 1: blocks, level 2: groups of them
 
@@ -72,7 +72,7 @@ def before(ranks: RankCounts, score_key: bytes) -> tuple[int, bytes]:
 
 
 def find(ranks: RankCounts, rank: int) -> tuple[bytes, int]:
-    """Where the block of the member at `rank`, which must be one, begins, and how many of the block are before it."""
+    """Find the block of the member at `rank`: where it begins, and the member's rank inside."""
     groups = _groups(ranks)
     at, rank = _locate(groups, rank)
     blocks = _blocks(ranks, groups, at)

@@ -1,4 +1,4 @@
-"""A large collection that one record makes is written ahead of the batch that names it, so that memory stays bounded.
+"""Writes a large collection in parts, ahead of the batch that names it, to bound memory.
 
 RENAME, COPY and the STORE forms make a collection of any size out of a few bytes of event. Whenever much is pending of
 it, that is *staged*: written in a batch of its own, without metadata and without the position, under a version that
@@ -38,7 +38,7 @@ MARK: Final = b"staged/"
 
 
 class Staging:
-    """What one partition has staged.
+    """The staged records of one partition.
 
     Attributes:
         failure: what the store raised when the last staging batch was written.

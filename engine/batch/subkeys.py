@@ -1,4 +1,4 @@
-"""What hashes and sets have in common: a subkey in the data column family for each element, and a size that counts."""
+"""Adds, removes and counts the subkeys of hashes and sets."""
 
 from __future__ import annotations
 

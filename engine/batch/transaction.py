@@ -1,4 +1,4 @@
-"""What a command may touch: the keys of one database at one moment of log time, and nothing else.
+"""The interface of a command to the state: the keys of one database at one log time.
 
 A transaction gathers the changes of a whole batch of records. `begin` sets the record that is being applied; commands
 find, create and delete keys; `changes` turns all of it into one atomic write. Every command checks everything that can

@@ -1,4 +1,4 @@
-"""How the keys of a batch become records: metadata, subkeys and expiry entries, and the range deletes of a flush."""
+"""Turns the keys of a batch into records: metadata, subkeys, expiry entries, range deletes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def mark_written(keys: Iterable[Key]) -> None:
 
 
 def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> None:
-    """Let the oldest keys go when more than `kept_max` are kept, a quarter more than needed so that this is seldom."""
+    """Forget the oldest keys when there are more than `kept_max`, and a quarter more than needed."""
     surplus = sum(map(len, databases.values())) - kept_max
     if surplus > 0:
         surplus += kept_max // 4

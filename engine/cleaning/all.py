@@ -19,7 +19,7 @@ _RECORDS_MAX: Final = 10_000
 
 
 class Gone(NamedTuple):
-    """What a full clean has removed.
+    """Counts of a full clean.
 
     Attributes:
         keys: that were due.

@@ -39,7 +39,7 @@ _RANGE_RECORDS: Final = 100  # a range delete, with what it costs the next read
 
 
 class Reclaimed(NamedTuple):
-    """What one slice has done.
+    """Counts of one slice.
 
     Attributes:
         graves: collections that are gone for good.

@@ -40,7 +40,7 @@ SESSIONS_MAX: Final = 1000
 
 
 class Swept(NamedTuple):
-    """What one slice has removed.
+    """Counts of one slice.
 
     Attributes:
         keys: (logical database, name) of the keys that went.
@@ -57,7 +57,7 @@ class Swept(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """What was removed that nothing can look at any more.
+    """Counts of deleted records that no lookup could reach any more.
 
     Attributes:
         dedup_buckets: days of idempotency keys that are past their window.

@@ -14,7 +14,7 @@ LIST_ENDS: Final = {b"LEFT": True, b"RIGHT": False}
 
 
 class MultiPop(NamedTuple):
-    """The keys to look at, in order; the end to take from, as the command's words map it; how many to take."""
+    """The keys in order, the end to take from, and the number of elements."""
 
     keys: list[bytes]
     end: bool

@@ -43,7 +43,7 @@ class Argument(NamedTuple):
 
 
 class Optional(NamedTuple):
-    """What stands in brackets: one of the alternatives or nothing; with `repeats` any number of times."""
+    """A part in brackets: one of the alternatives or nothing; with `repeats` any number of times."""
 
     alternatives: tuple[Line, ...]
     repeats: bool = False
@@ -60,7 +60,7 @@ Line = tuple[Node, ...]
 
 
 class KeyPlaces(NamedTuple):
-    """Where the keys stand among the arguments; see `engine.commands.registry.Spec`."""
+    """The places of keys among the arguments; see `engine.commands.registry.Spec`."""
 
     first_key: int = -1
     key_step: int = 0

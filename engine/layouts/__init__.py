@@ -1,4 +1,4 @@
-"""What a key and a metadata value look like on disk: one file per layout, chosen once per state directory."""
+"""Layouts: the form of keys and metadata on disk, chosen once for each state directory."""
 
 from __future__ import annotations
 

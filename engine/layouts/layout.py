@@ -8,7 +8,7 @@ from engine.model import Metadata
 
 
 class Layout(Protocol):
-    """How one partition's keys and metadata are written. An instance is bound to one partition number."""
+    """The form of one partition's keys and metadata. An instance is bound to one partition number."""
 
     name: ClassVar[str]
     metadata_cf: ClassVar[str]

@@ -1,1 +1,1 @@
-"""Where a partition's records are stored: the Store protocol, in memory and in RocksDB."""
+"""Stores of a partition's records: the Store protocol, in memory and in RocksDB."""

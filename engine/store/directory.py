@@ -34,7 +34,7 @@ def prepare_directory(path: Path, *, read_only: bool) -> None:
 
 
 def same_database(path: Path) -> Callable[[], bool]:
-    """A question for later: is the database in this directory still the one that is there now?"""
+    """Return a check, for later, that the database in this directory is still the same one."""
     identity = _identity(path)
     return lambda: _identity(path) == identity
 

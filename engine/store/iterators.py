@@ -11,7 +11,7 @@ Records = Iterator[tuple[bytes, bytes]]
 
 
 class Cursor(Protocol):
-    """What the walks use of rocksdict's `RdictIter`."""
+    """The part of rocksdict's `RdictIter` that the walks use."""
 
     def seek(self, key: Any, /) -> None:
         """Go to the first record from `key` on."""

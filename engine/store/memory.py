@@ -45,7 +45,7 @@ class MemoryStore:
             self._write_column_family(name, records)
 
     def close(self) -> None:
-        """Nothing to release: the content stays for whoever opens the partition next."""
+        """Nothing to release: the content stays for the next one that opens the partition."""
 
     def _write_column_family(self, name: str, records: dict[bytes, bytes | None]) -> None:
         values, order = self._values[name], self._order[name]

@@ -76,7 +76,7 @@ def noted(store: Store) -> tuple[list[DeletedRange], frozenset[bytes]]:
 
 
 def compacted(store: Store, deleted: DeletedRange, known: Container[bytes]) -> Changes:
-    """The batch that takes away the notes of what is in `deleted`, one of those that `noted` gave, as far as `known`.
+    """The batch that deletes the notes of `deleted`, which `noted` returned, as far as `known`.
 
     What was noted since may have been deleted after the compaction began.
     """

@@ -23,7 +23,7 @@ _FIELD: Final = b"\1"
 
 
 class Deaths(Protocol):
-    """When a hash dies by itself, 0 for never, and when the first of its fields does, both in ms."""
+    """The times at which a hash (0: never) and its first field expire, in ms."""
 
     @property
     def own_expire_ms(self) -> int:

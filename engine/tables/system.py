@@ -58,7 +58,7 @@ UNSWAPPED: Final = tuple(range(DATABASES))
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Which state a directory holds; none of it ever changes."""
+    """The identity of a state directory, which never changes."""
 
     topic: str
     partition: int
@@ -92,7 +92,7 @@ NO_SKIPS: Final = Skips()
 
 @dataclass(slots=True)
 class Position:
-    """How far a state has come. `fingerprint` is the log's own mark of the last data record applied (None: none yet).
+    """The progress of a state. `fingerprint` is the log's mark of the last applied data record, or None.
 
     `counts` are keys by (stored db, type code), `skips` what an operator has decided to go past.
     `stored_dbs` has, for each logical database, the number under which its records are stored. `set_backs` says when
@@ -296,7 +296,7 @@ def _pair(name: bytes, value: bytes) -> tuple[int, int]:
 
 
 def replaying_changes(*, begins: bool) -> Changes:
-    """The batch that marks a directory as no state yet, while a replay fills it without a WAL, or takes the mark away.
+    """The batch that marks a directory as an unfinished replay without a WAL, or removes the mark.
 
     The mark is node-local (column family `local`): no dump and no digest shows it.
     """

@@ -32,7 +32,7 @@ _score_then_member = itemgetter(1, 0)
 
 
 class Source(NamedTuple):
-    """What a set or sorted set holds now, and what its scores are multiplied with."""
+    """A set or sorted set as a source of members, with its weight."""
 
     members: set_algebra.Source
     is_set: bool

@@ -35,7 +35,7 @@ class SplitMix64:
 
     @staticmethod
     def below(partition: int, offset: int, n: int, bound: int) -> int:
-        """The n-th draw of the record at `offset` of `partition`, 0 <= draw < bound, each value as likely as any other.
+        """The n-th draw of the record at `offset` of `partition`: uniform, 0 <= draw < bound.
 
         By multiplication, and rejection of the few integers that would favour some values: D. Lemire, "Fast Random
         Integer Generation in an Interval", ACM TOMACS 29 (1), 2019. A rejected integer is replaced by the next one of

@@ -72,6 +72,6 @@ class Fiber(greenlet):
         return self.away_seconds - self._away_before[at] if at < len(self._left_at) else 0.0
 
     def leave(self, done: bool | Exception) -> Any:
-        """Let whoever gave this fiber its slice go on, and tell it how far this is; returns in the next slice."""
+        """Resume the code that gave this fiber its slice, with this progress. Returns in the next slice."""
         assert self.parent is not None
         return self.parent.switch(done)

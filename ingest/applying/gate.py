@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class Gate:
-    """Who may enter one machine: one at a time, those who had to wait in their order.
+    """Lets one caller at a time enter a machine; the others wait in order.
 
     Args:
         slices: of the process, which may suspend what is inside.

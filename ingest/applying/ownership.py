@@ -26,7 +26,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Ownership:
-    """What one worker knows of the owners of all partitions.
+    """A worker's knowledge of the owners of all partitions.
 
     Args:
         log: started.

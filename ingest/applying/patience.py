@@ -1,4 +1,4 @@
-"""How long to wait for a store that is behind with its compactions."""
+"""Computes how long to wait for a store that is behind with its compactions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Slices:
-    """What runs in slices in one process.
+    """Runs work of one process in slices.
 
     Args:
         seconds: how long a slice is.

@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Ticker:
-    """Appends a TICK to each owned partition that is caught up and in which something is due by the wall clock.
+    """Appends a TICK to each caught-up partition with something due by the wall clock.
 
     At most one a second for each. None is sent while the log is away, as nobody can tell then whether the partition is
     caught up. One that fails is no loss: the next second brings another.

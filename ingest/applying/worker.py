@@ -168,7 +168,7 @@ class Worker:
         self.tell_swept(self.partition, swept)
 
     def sameness(self) -> Callable[[], bool]:
-        """A question for later, also after `close`: is what would be opened still the store that is open now?"""
+        """Return a check, for later and after `close`, that the store is still the one that is open now."""
         return same_database(self.store.path) if isinstance(self.store, RocksStore) else lambda: True
 
     async def check(self) -> None:

@@ -19,7 +19,7 @@ _NEWEST_WEIGHT: Final = 0.3
 
 
 class Pace:
-    """How many units of some work take how long, from the last slices.
+    """The duration of a unit of work, learnt from the last slices.
 
     Args:
         unit_seconds: what a unit is thought to take before any was measured; rather too much.
@@ -117,7 +117,7 @@ class Job:
 
 
 class Allowance:
-    """So much of something a second, with up to a second's worth saved; more may be taken, and is then owed.
+    """An amount a second, with up to one second's amount saved. More may be taken, and is then owed.
 
     Args:
         per_second: 0: no limit.

@@ -70,7 +70,7 @@ MayExpire = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class CleaningSettings:
-    """How much is cleaned, and how often.
+    """Settings of cleaning: amounts and intervals.
 
     Attributes:
         interval_s: between two looks at a partition in which nothing was left.

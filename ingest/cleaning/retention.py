@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """What is kept.
+    """The limits on stored dead letters.
 
     Attributes:
         letters_max: of each partition, the newest; 0: all.

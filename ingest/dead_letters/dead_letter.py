@@ -37,7 +37,7 @@ def letter_of(topic: str, partition: int, record: LogRecord, reason: str, header
 
 
 class DeadLetters(Protocol):
-    """Where dead letters go."""
+    """A store of dead letters."""
 
     @property
     def concerns(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class Wanted(NamedTuple):
-    """Which letters: of one partition or (None) of all, with an offset from `first_offset` to `last_offset`."""
+    """A selection of dead letters: of one partition or all (None), `first_offset` to `last_offset`."""
 
     partition: int | None = None
     first_offset: int = 0
@@ -26,14 +26,14 @@ class Wanted(NamedTuple):
 
 
 class Went(NamedTuple):
-    """Where a letter was sent again to."""
+    """The position to which a dead letter was sent again."""
 
     partition: int
     offset: int
 
 
 class Summary(NamedTuple):
-    """A letter without its content; `size` is the bytes of key and value, `redriven` where it went, if it was sent."""
+    """A dead letter without its content. `size` counts key and value; `redriven` is where it was sent again."""
 
     topic: str
     partition: int

@@ -10,7 +10,7 @@ from engine.apply.records import Applied
 
 
 class Condition(StrEnum):
-    """How a partition is: the value stands in `/readyz` and in metrics."""
+    """The condition of a partition. Its value is in `/readyz` and in metrics."""
 
     OPENING = "opening"
     RUNNING = "running"
@@ -19,7 +19,7 @@ class Condition(StrEnum):
 
 
 class Cleaned(NamedTuple):
-    """What one slice of cleaning did, and what it left.
+    """The counts of one slice of cleaning, and of what it left.
 
     Attributes:
         keys, fields: expired keys removed, and expired fields; a hash that went with its last fields counts as fields.

@@ -48,7 +48,7 @@ class RefusedError(Exception):
 
 
 class Done(StrEnum):
-    """What became of a letter."""
+    """The results of sending a dead letter again."""
 
     SENT = "sent"
     WOULD_BE_SENT = "would be sent"
@@ -58,7 +58,7 @@ class Done(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """What became of one letter.
+    """The result for one dead letter.
 
     Attributes:
         partition, offset: its position.

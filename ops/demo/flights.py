@@ -82,7 +82,7 @@ class Expected(NamedTuple):
 
 
 def read_flights() -> Iterator[Flight]:
-    """The 27,004 flights of January 2013, in the order of the table (by day, then by the clock time of departure)."""
+    """The 27,004 flights of January 2013, in the table's order: by day, then by time of departure."""
     with io.TextIOWrapper(gzip.open(DATA_FILE), encoding="ascii") as lines:
         for row in csv.DictReader(lines):
             yield _flight(row)

@@ -41,7 +41,7 @@ class Read(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the demo did.
+    """The results of the demo.
 
     `sent` counts events, `commands` what was applied (those of transactions one by one), `duplicates` the events that
     were known by their idempotency key. Seconds are wall time.

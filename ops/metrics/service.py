@@ -49,7 +49,7 @@ _stdlib_logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What scrapes read.
+    """The objects that a scrape reads.
 
     Attributes:
         settings: of the process.

@@ -14,7 +14,7 @@ _WRITE_SECONDS: Final = 5.0
 
 
 class ReplayFile:
-    """How far a replay is.
+    """Writes the progress of a replay to a file.
 
     Args:
         path: the file; replaced as a whole each time.
@@ -26,7 +26,7 @@ class ReplayFile:
         self._write_at = 0.0
 
     def note(self, done: int, total: int) -> None:
-        """So many of so many events are applied: written every 5 s, at first and at the end. OSError: as files."""
+        """Note how many events are applied: written every 5 s, at first and at the end. Raises OSError."""
         now = monotonic()
         if self._began is None:
             self._began = now

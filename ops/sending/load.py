@@ -56,7 +56,7 @@ _TTL_SECONDS: Final = (5, 300)
 
 @dataclass(slots=True)
 class Traffic:
-    """What came of it.
+    """Counts of the traffic that was sent.
 
     Attributes:
         sent, answered: commands, those in transactions included; a lost connection makes the difference.

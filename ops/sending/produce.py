@@ -33,7 +33,7 @@ _APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 
 @dataclass(slots=True)
 class Span:
-    """Where records of one partition are; those of other producers may lie between the first and the last."""
+    """The offsets of appended records in one partition. Other producers' records may lie between them."""
 
     records: int
     first_offset: int
@@ -42,7 +42,7 @@ class Span:
 
 @dataclass(slots=True)
 class Produced:
-    """How far the input was sent. `failure` says why not all of it was; empty when it was.
+    """The progress through the input. `failure` says why it ended early; it is empty otherwise.
 
     `events` counts events, a span's `records` what became of them: an event without a key goes to every partition.
     """

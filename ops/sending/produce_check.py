@@ -17,7 +17,7 @@ FAULTS_SHOWN_MAX: Final = 20
 
 @dataclass(slots=True)
 class Checked:
-    """What was found.
+    """The results of a check.
 
     Attributes:
         events: that could be sent.

@@ -39,7 +39,7 @@ Probe = Callable[[Path, int], str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """How one owned partition is.
+    """The health of one owned partition.
 
     Attributes:
         ready: whether it is applied and near the log's end.

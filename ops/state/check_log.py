@@ -26,7 +26,7 @@ _AGAIN_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CheckedLog:
-    """What came of one partition: how many records are as they were written, and where it begins and ends."""
+    """The result for one partition: its intact records, its begin and its end."""
 
     partition: int
     next_offset: int

@@ -15,7 +15,7 @@ from ops.state.directories import home_of, reading_store
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of one partition; `position` is None where the state cannot say it."""
+    """The result for one partition; `position` is None if the state cannot say it."""
 
     partition: int
     position: Position | None

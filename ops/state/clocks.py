@@ -148,7 +148,7 @@ def decided(data: Path, partition: int) -> Retimes:
 
 
 def clocks_ahead(partitions: Mapping[int, OwnedPartition]) -> dict[int, int]:
-    """The partitions whose clock is further ahead of the wall clock than a record's time may be, and how far, in ms."""
+    """The partitions whose clock is too far ahead of the wall clock, and how far, in ms."""
     now_ms = WALL.now_ms()
     clocks = {
         partition: owned.committed.clock_ms - now_ms for partition, owned in partitions.items() if owned.committed

@@ -28,7 +28,7 @@ _NOTHING: Final = Gone(0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class CleanedState:
-    """What came of one partition; `freed_bytes` is of RocksDB's files, below 0 if they grew."""
+    """The result for one partition; `freed_bytes` counts RocksDB's files, negative if they grew."""
 
     partition: int
     position: Position

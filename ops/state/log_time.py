@@ -40,7 +40,7 @@ class LogTime:
 
 @dataclass(frozen=True, slots=True)
 class SetBack:
-    """What setting a partition's time right has done.
+    """The result of correcting a partition's clock.
 
     Attributes:
         to_ms: the time that was given.

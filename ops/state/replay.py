@@ -40,7 +40,7 @@ def _tell_nobody(_done: int, _total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Where a replay ends: before an offset, before the first record at or after a time, or at the log's end."""
+    """The end of a replay: before an offset, before a time, or at the log's end."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -48,7 +48,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What one partition came to.
+    """The result for one partition.
 
     Attributes:
         live_digest: that of the live state, where it is at the same position.

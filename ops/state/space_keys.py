@@ -38,7 +38,7 @@ _PROGRESS_KEYS: Final = 1000
 
 
 class Options(NamedTuple):
-    """What is asked for: keys in the sample, lines of each list, and what ends a prefix."""
+    """Options: size of the sample, lines of each list, delimiter of prefixes."""
 
     sample: int
     top: int
@@ -59,7 +59,7 @@ class LargeKey(NamedTuple):
 
 @dataclass(slots=True)
 class Share:
-    """What a group of keys takes; `bytes` are an estimate."""
+    """The size of a group of keys; `bytes` are an estimate."""
 
     keys: float = 0
     elements: int = 0
@@ -74,7 +74,7 @@ class Share:
 
 @dataclass(slots=True)
 class Keys:
-    """What came of the walk. `prefixes`: by prefix, delimiter included, None for names without one; estimates.
+    """The result of the walk. `prefixes` are estimates by prefix with delimiter, None for names without one.
 
     Attributes:
         keys: how many there are, due ones included.

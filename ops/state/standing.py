@@ -26,14 +26,14 @@ _LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, 
 
 
 class Ends(NamedTuple):
-    """Where the log ends, by partition; where that is not known, why."""
+    """The ends of the log by partition, or why they are not known."""
 
     offsets: dict[int, int]
     unknown: str
 
 
 class Standing(NamedTuple):
-    """How one partition stands to its log.
+    """The distance of one partition's state from the end of its log.
 
     Attributes:
         next_offset: the first record that is not applied.

@@ -19,7 +19,7 @@ _AGAIN_SECONDS: Final = 0.2
 
 
 class Waited(NamedTuple):
-    """What came of the wait for one partition.
+    """The result for one partition.
 
     Attributes:
         next_offset: the first record that is not applied; None: the state could not be read.

@@ -21,7 +21,7 @@ _RELEVANCE: Final[dict[Reason, int]] = {"database": 0, "command": 1, "key": 2, "
 
 
 class Denial(NamedTuple):
-    """Why a command may not run.
+    """The reason why a command may not run.
 
     Attributes:
         reason: what is not allowed.

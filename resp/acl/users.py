@@ -18,7 +18,7 @@ _NO_HASH: Final = bytes(len(password_hash(b"")))
 
 
 class User:
-    """One user; a new one is off and may do nothing. Sessions share it, so that a change holds for them at once.
+    """A user. Its sessions share it, so that a change applies at once. A new one is off.
 
     Attributes:
         enabled: whether anybody can become this user; sessions that already are stay.

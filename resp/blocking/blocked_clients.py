@@ -143,7 +143,7 @@ class Blocked:
         return True
 
     def end(self) -> None:
-        """The worker ends: nothing more is popped, and whoever waits is told so, once no pop is under way for it."""
+        """End the worker: no more pops, and waiting clients get an error once no pop is under way for them."""
         for waiter in self.waiters:
             refusal = waiter.pipeline.refusal(write=True)
             if refusal is not None and waiter.popping is None and not waiter.done.done():

@@ -62,7 +62,7 @@ Place = tuple[int, int, bytes]
 
 @dataclass(slots=True)
 class Wish:
-    """What a blocking command waits for.
+    """The keys and conditions of a blocking command.
 
     Attributes:
         type: LIST or ZSET: what the keys must hold.
@@ -122,7 +122,7 @@ class Waiter:
 
 
 class Pop(Awaited):
-    """A pop on its way for a client that waits; or, for one that may not pop any more, a look at what there is to pop.
+    """A pop under way for a waiting client; for one without the right to pop, a look at the elements.
 
     Attributes:
         place: what it was sent for.

@@ -58,7 +58,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Where keys stand in a command, its name being word 0.
+    """The places of keys in a command; its name is word 0.
 
     Attributes:
         first: word at which they begin; with `counted`, the one that says how many there are.

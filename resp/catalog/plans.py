@@ -30,7 +30,7 @@ _RETURNING_DATA: Final = frozenset(
 
 
 class Kind(IntEnum):
-    """What becomes of a command."""
+    """The kind of a command: how it is run."""
 
     READ = 0
     WRITE = 1

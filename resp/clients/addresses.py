@@ -1,4 +1,4 @@
-"""Where a client is, by its socket."""
+"""The addresses of a client's socket."""
 
 from __future__ import annotations
 

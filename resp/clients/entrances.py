@@ -1,6 +1,6 @@
-"""What takes its time beside the machines, and may be suspended all the same: the encoding of a reply to a command.
+"""Entrances to slices outside the machine: the encoding of a long reply.
 
-Not that of a message to many clients, whose sender goes through them one by one.
+A message to many clients is no entrance: its sender encodes for one client after another.
 """
 
 from __future__ import annotations

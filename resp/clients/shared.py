@@ -1,4 +1,4 @@
-"""What all sessions of one server share: partitions, users, settings, subscriptions, counters."""
+"""The state that all sessions of one server share: partitions, users, settings, subscriptions, counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from slotlog.shared.slots import partition_of, slot
 
 
 class Refreshable(Protocol):
-    """What is asked of every session at once."""
+    """A session, for calls to all sessions at once."""
 
     def refresh(self) -> None:
         """Find out anew whether commands may take the short way."""
@@ -58,7 +58,7 @@ S = TypeVar("S", bound=Refreshable)
 
 
 class Shared(Generic[S]):
-    """What all sessions of one server share.
+    """The state that all sessions of one server share.
 
     Args:
         settings: addresses and secrets.

@@ -26,7 +26,7 @@ _PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)",
 
 
 class Health(StrEnum):
-    """Whether a node answers. The value is a metric's label."""
+    """The health of a node. The value is a metric's label."""
 
     ONLINE = "online"
     SUSPECTED = "suspected"
@@ -38,7 +38,7 @@ _FLAGS: Final = {Health.ONLINE: "", Health.SUSPECTED: ",fail?", Health.FAILED: "
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How a node looks from this one.
+    """This worker's view of a node.
 
     Attributes:
         health: whether it answers, this worker and the others.
@@ -94,7 +94,7 @@ class Node:
 
 
 class ClusterMap:
-    """Who owns what.
+    """The owners of all slots.
 
     Args:
         partitions: of the topic.

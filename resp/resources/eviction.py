@@ -20,7 +20,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Evictable(Protocol):
-    """What a client holds.
+    """A client and the memory that it holds.
 
     Attributes:
         no_evict: CLIENT NO-EVICT: it may hold whatever it wants.

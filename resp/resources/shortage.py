@@ -24,7 +24,7 @@ _END_A_QUEUE: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT
 
 
 class Shortage:
-    """Whether a server holds more memory than it may.
+    """Tells whether the server holds more memory than `maxmemory`.
 
     Args:
         config: has the limit.

@@ -37,7 +37,7 @@ class Kind:
 
 
 class BufferLimit(NamedTuple):
-    """How much may wait for clients of one class: cut off at `hard_bytes`, or after `soft_seconds` above `soft_bytes`.
+    """A client class's limit: `hard_bytes` at once, or `soft_bytes` for `soft_seconds`.
 
     0 means without limit.
     """

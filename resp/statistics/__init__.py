@@ -1,1 +1,1 @@
-"""What the server counts and remembers: commands, errors, bytes, keys, slow moments."""
+"""Statistics of the server: commands, errors, bytes, keys, slow moments."""

@@ -27,7 +27,7 @@ _ENTRIES_A_STEP: Final = 10_000
 
 
 class Expiring(NamedTuple):
-    """The keys of one database that have a time to live: how many, and the sum of the times at which they die.
+    """The keys of one database with a time to live: their number, and the sum of their expire times.
 
     Attributes:
         hashes: of which a field dies next.

@@ -28,7 +28,7 @@ class _Metrics(ctypes.Structure):
 
 
 class LoopUse:
-    """What one event loop has done since this was made, or last reset.
+    """The turns and busy time of one event loop, since the last reset.
 
     Args:
         loop: of uvloop, running; its time of waiting is noted from now on.

@@ -14,7 +14,7 @@ _ARGUMENT_BYTES_MAX: Final = 128
 
 
 class NamedClient(Protocol):
-    """Who sent a slow command.
+    """The sender of a slow command.
 
     Attributes:
         address: its host and port.

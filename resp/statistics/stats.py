@@ -31,7 +31,7 @@ _CHANGING: Final = frozenset(name for name, spec in SPECS.items() if spec.write)
 
 
 class Rate:
-    """How fast a total grows, from its last samples.
+    """The recent growth of a total, from its last samples.
 
     Attributes:
         total: as of the last sample.

@@ -18,7 +18,7 @@ class Verbatim(bytes):
 
 
 class Push(list[Any]):
-    """What the client did not ask for just now, such as a Pub/Sub message. Its first element says what it is."""
+    """An unsolicited message, such as one of Pub/Sub. Its first element is its kind."""
 
     __slots__ = ()
 

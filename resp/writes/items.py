@@ -1,4 +1,4 @@
-"""What waits in a write pipeline: writes on their way to the log and into the state, and reads behind them."""
+"""Items of a write pipeline: writes on their way to log and state, and reads behind them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ make_entry: Final[Callable[[tuple[int, bytes, bytes, None, Headers]], Entry]] = 
 
 
 class Item:
-    """A write on its way, or a read behind one. Plain slots: measured, a dataclass costs twice as much to make.
+    """A write on its way, or a read behind one. Plain slots: a dataclass costs twice as much to make.
 
     Attributes:
         entry: what goes to the log; None for a read.

@@ -124,7 +124,7 @@ class WritePipeline:
             self.on_submitted(self, item)
 
     def submit_after_tick(self, item: Item) -> None:
-        """Queue a read behind a TICK, which moves the partition's clock to now; one of them is under way at a time."""
+        """Queue a read behind a TICK, which moves the partition's clock to now. One TICK is under way at a time."""
         self.tick()
         self.submit(item)
 
@@ -199,7 +199,7 @@ class WritePipeline:
             await self._moved.wait()
 
     def moved(self) -> None:
-        """A batch is committed, of whoever's records."""
+        """A batch is committed, of this process's records or others'."""
         self._moved.wake()
 
     async def settled(self) -> None:

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 
 class RecordPosition(NamedTuple):
-    """Where a record is, and the time that the log gave it."""
+    """The position of a record, and the time that the log gave it."""
 
     partition: int
     offset: int

@@ -1,1 +1,1 @@
-"""What clients and the engine agree on, said once: pure functions and data, no I/O."""
+"""The rules that clients and the engine share: pure functions and data, no I/O."""

@@ -8,7 +8,7 @@ class QuotingError(Exception):
 
 
 class EventError(QuotingError):
-    """A record that can never be applied, whoever reads it: it goes to the dead letters with `reason`."""
+    """A record that can never be applied: it goes to the dead letters with `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -16,7 +16,7 @@ class EventError(QuotingError):
 
 
 class InvariantError(Exception):
-    """A bug of ours, found before it was written: what was to be written cannot be right. The text names no key."""
+    """A bug of ours: a batch that cannot be right, found before it was written. The text names no key."""
 
 
 CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot"

@@ -1,4 +1,4 @@
-"""What an exception may say to others than the one who caused it.
+"""Texts of exceptions that are safe to show to others than the sender.
 
 Python and its libraries quote what they stumble over: a key, a value. Our own texts do not, but for those of a
 `QuotingError`, which are meant for whoever sent the command or the event. `shown_error` is for what others read: log

@@ -20,7 +20,7 @@ _COUNT_DIGITS_MAX: Final = 7  # more arguments than that many digits say, no eve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a client knows of a command. By default it has one key, its first argument, and more may follow.
+    """The arguments of a command, for clients. By default the first argument is the one key.
 
     Attributes:
         name: upper case, as bytes.

@@ -1,4 +1,4 @@
-"""What the applications' programs share: they are told a URL, and report what they saw as JSON."""
+"""Shared by the applications' programs: they take a URL and print a report as JSON."""
 
 from __future__ import annotations
 

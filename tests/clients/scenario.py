@@ -1,4 +1,4 @@
-"""What every client does, and what it must have seen.
+"""The scenario of every client, and its expected observations.
 
 A client program (Python, Node, Go, Java) does the steps below on keys that begin with a prefix of its own, and
 reports what it saw by the names in quotes. How a library shows a reply (a map, a list of pairs, an exception) is

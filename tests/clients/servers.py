@@ -1,4 +1,4 @@
-"""What the clients are run against: slotlog as a process of its own, and the oracle, each alone and as a cluster.
+"""The servers under the clients: slotlog and the oracle, each standalone and as a cluster.
 
 The oracle has every test pass first, so that no test asks of slotlog what a real server does not do.
 """

@@ -1,4 +1,4 @@
-"""A load on a service that makes every one of its metrics move: clients of all kinds, and events past the server."""
+"""A load on a service that moves every metric: clients of all kinds, and foreign events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PromQL says, by promql-parser: selectors, ranges, sides of comparisons."""
+"""Reads PromQL with promql-parser: selectors, ranges, sides of comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What panels show at moments that no service under load has, by promtool's evaluation of their queries."""
+"""Panels show rare moments correctly, by promtool's evaluation of their queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Grafana and Prometheus are given at their start leads to the dashboards and rules that are here."""
+"""Grafana's and Prometheus' provisioning files lead to the dashboards and rules of this repository."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stands in docker-compose.yml, Dockerfile and deploy/ is valid, and its commands run here without an engine."""
+"""Tests that docker-compose.yml, Dockerfile and deploy/ are valid, and that their commands run."""

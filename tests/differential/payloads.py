@@ -1,4 +1,4 @@
-"""What DUMP gives, compared by content; and payloads for RESTORE, in the encodings of several servers.
+"""Payloads of DUMP compared by content, and payloads for RESTORE in several servers' encodings.
 
 No sorted set among them has different scores, so that they may stand in keys of which `BYLEX` is asked.
 """

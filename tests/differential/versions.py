@@ -1,4 +1,4 @@
-"""What Redis 7.4 says and the oracle, Valkey 9.1, does not: slotlog is the former. Here only replies differ.
+"""Replies of Redis 7.4 that differ from the oracle, Valkey 9.1: slotlog follows Redis.
 
 Where one of the two does something that the other refuses, a command is not drawn at all, or its literal reply stands
 in a test of its own.

@@ -1,4 +1,4 @@
-"""What the arguments of random commands are: per word of a usage line, values weighted so that all paths are taken.
+"""Arguments for random commands: weighted values for each word of a usage line.
 
 Few keys, so that commands meet; beside the usual values the empty, the binary, the huge and the malformed.
 """

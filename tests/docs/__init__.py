@@ -1,1 +1,1 @@
-"""Tests that what the documents say is so; `python -m tests.docs` writes the parts of them that come from the code."""
+"""Tests that the documents are true. `python -m tests.docs` writes their generated parts."""

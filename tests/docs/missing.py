@@ -1,4 +1,4 @@
-"""What valkey-server 9.1 has and slotlog has not, and why: a table of docs/commands.md."""
+"""Commands that valkey-server 9.1 has and slotlog lacks, with reasons: a table of docs/commands.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that come from the code in part are what the code says now; the samples beside those parts work."""
+"""The generated parts of the pages match the code, and the samples beside them work."""
 
 from __future__ import annotations
 

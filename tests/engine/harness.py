@@ -1,4 +1,4 @@
-"""What the engine's tests share: one partition in memory, records written as commands, batches of a given size."""
+"""Shared by the engine's tests: one partition in memory, records from commands, batches of a given size."""
 
 from __future__ import annotations
 

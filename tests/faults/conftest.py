@@ -1,4 +1,4 @@
-"""What tests of faults share: a log of either kind."""
+"""Shared by tests of faults: a log of either kind."""
 
 from __future__ import annotations
 

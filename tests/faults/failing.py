@@ -1,4 +1,4 @@
-"""A disk that fails for a moment: calls of a program on some of its files, let fail with EIO by a preloaded library."""
+"""A disk that fails for a moment: a preloaded library lets calls on some files fail with EIO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that goes away: the service says so, goes on by itself when it is back, and can be ended meanwhile."""
+"""A service names a broker that went away, resumes when it is back, and can be stopped meanwhile."""
 
 from __future__ import annotations
 

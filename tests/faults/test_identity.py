@@ -1,4 +1,4 @@
-"""A log that is not, or no longer, the one that the state was built from is noticed and refused, each time by its name.
+"""A state refuses a log from which it was not built, and names each kind of difference.
 
 At the start of a service and while it runs; nothing of a wrong log is ever applied.
 """

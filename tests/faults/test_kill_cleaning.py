@@ -1,4 +1,4 @@
-"""kill -9 in the middle of cleaning, and SIGTERM in the middle of a compaction: the state stays sound and the same."""
+"""kill -9 during cleaning and SIGTERM during a compaction leave an intact, equal state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random bits of an embedded log are flipped: each flip is named, or changes nothing. None changes a state in silence.
+"""Random flipped bits of an embedded log are named or change nothing. None changes a state in silence.
 
 `make nightly` flips 1,000 of them, LOG_FLIPS any other number.
 """

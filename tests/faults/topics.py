@@ -1,4 +1,4 @@
-"""What an operator, or a mistake, can do to a Kafka topic behind a service's back."""
+"""Changes to a Kafka topic behind a service's back, by an operator or a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the logs of the corpus were made from: the generators of other tests, with fixed seeds.
+"""The logs of the corpus, made by the generators of other tests with fixed seeds.
 
 The corpus does not follow them: a generator may change, a log that was recorded may not.
 """

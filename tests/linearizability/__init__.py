@@ -1,1 +1,1 @@
-"""Histories of concurrent clients: is there one order of all operations that explains every reply?"""
+"""Histories of concurrent clients, checked for one order of operations that explains every reply."""

@@ -1,4 +1,4 @@
-"""Concurrent clients that write and read a few keys and record what they were told, over kills of their server too.
+"""Concurrent clients that write and read a few keys and record the replies, while their server is killed.
 
 Keys, all after the prefix of the history: registers `r…` (strings of digits), lists `l…`, sets `s…`.
 """

@@ -1,4 +1,4 @@
-"""How tests come by ports."""
+"""Free ports for tests are given to one process each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A RESP server in this process, on a log that can be told to be slow, to fail, or to let others append in between.
+"""A RESP server in this process, on a log that can be slow, fail, or take others' appends.
 
 Real are the server with its sockets, the consumer, the machine and the SQLite file; the state is in memory.
 """

@@ -1,4 +1,4 @@
-"""A `slotlog serve` with locked doors: a password, users in a file, TLS, and limits, for the tests of all of these."""
+"""A `slotlog serve` with a password, users in a file, TLS and limits, for tests of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that die: a read that meets one moves the log's clock, and an idle partition's keys die all the same."""
+"""A read of an expired key moves the log's clock, and keys of an idle partition expire too."""
 
 from __future__ import annotations
 

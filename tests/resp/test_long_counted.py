@@ -1,4 +1,4 @@
-"""How long a suspended command took: its own time, in which it ran, and not that in which others did."""
+"""The time of a suspended command is its own, without that of others."""
 
 from __future__ import annotations
 

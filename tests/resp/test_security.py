@@ -1,4 +1,4 @@
-"""Who gets into a running server: logging in, secrets, protected mode, TLS."""
+"""A running server admits only authenticated clients: logins, secrets, protected mode, TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much one client of a running server can use up: each limit, and one past it."""
+"""Limits on one client of a running server: each at its limit, and one past it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the users of a running server may do, and the ACL commands over the wire."""
+"""The users of a running server, their rights, and the ACL commands over the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays of clients that wait for elements, and of those who push them and go on at once: who gets what.
+"""Plays of clients that wait for elements and of clients that push them.
 
 Each ends with what is left. `a`, `b`, `c` … wait; `p` and `q` do not.
 """

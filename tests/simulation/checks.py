@@ -1,4 +1,4 @@
-"""What must hold when a simulated run has come to its end."""
+"""Checks at the end of a simulated run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cleans the partitions of a process at random moments, in slices of any size, as the real cleaner might."""
+"""Cleans the simulated partitions at random moments, in slices of any size."""
 
 from __future__ import annotations
 

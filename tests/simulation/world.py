@@ -1,4 +1,4 @@
-"""What goes wrong, and when: one seeded source of faults for everything that is simulated."""
+"""One seeded source of faults and their times for everything that is simulated."""
 
 from __future__ import annotations
 

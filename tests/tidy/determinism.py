@@ -1,4 +1,4 @@
-"""What makes the engine's outcome depend on anything but the state and the record, found in its syntax tree.
+"""Finds in the engine's syntax trees whatever could make an outcome depend on more than state and record.
 
 Not a proof: it sees names, not values. It finds the honest mistakes, and the replay tests look for the rest.
 """

@@ -1,4 +1,4 @@
-"""Where slotlog's bytes may be others than the oracle's: each exception with its name, its reason and its own check.
+"""Exceptions in which slotlog's bytes may differ from the oracle's, each with its reason and check.
 
 docs/differences.md has them as a table, made from `EXCEPTIONS`. Whatever is not here has to be equal byte by byte.
 """

@@ -1,4 +1,4 @@
-"""What clients wrote and what they were told, held against what a server holds afterwards.
+"""A ledger of clients' writes and their replies, checked against the server's content afterwards.
 
 Every write leaves a mark of its own, so that it can be looked for by itself:
 

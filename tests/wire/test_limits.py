@@ -1,4 +1,4 @@
-"""What waits for and from a client, counted and limited as by Redis: the same on the oracle."""
+"""Data that waits for and from a client is counted and limited as in Redis and on the oracle."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class _Options(NamedTuple):
 
 
 def patterns(args: list[bytes]) -> list[tuple[str, bytes]]:
-    """The option, BY or GET, and the pattern of each that names other keys to read, up to the first syntax error."""
+    """The options BY and GET with their patterns that read other keys, up to the first syntax error."""
     found: list[tuple[str, bytes]] = []
     try:
         for option, values in _words(args[1:]):

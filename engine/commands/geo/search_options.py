@@ -40,7 +40,7 @@ NOWHERE: Final = (0.0, 0.0)
 
 @dataclass(slots=True)
 class Search:
-    """What the words of a search say.
+    """The parsed options of a search.
 
     Attributes:
         key: to be searched, None when it is not there.

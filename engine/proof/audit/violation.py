@@ -102,7 +102,7 @@ class State:
 
 
 class Tally:
-    """How many byte strings came and which, in any order: two of them are equal when the same ones came to both."""
+    """A multiset of byte strings as a count and a hash: two are equal when they took the same strings."""
 
     __slots__ = ("count", "total")
 

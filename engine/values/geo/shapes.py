@@ -56,7 +56,7 @@ class Circle(NamedTuple):
 
 
 class Box(NamedTuple):
-    """All that is not further from the middle than half the height to north or south and half the width to both sides.
+    """All positions within half the height to north or south and half the width to both sides.
 
     Attributes:
         scale: the metres of the unit that width and height are in. They become metres where Redis makes them.

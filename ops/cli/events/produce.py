@@ -25,7 +25,7 @@ _INTERRUPTED: Final = "interrupted; what was being sent at that moment may be in
 
 
 class Format(StrEnum):
-    """How the input is written."""
+    """The format of the input."""
 
     AUTO = "auto"
     JSON = "json"

@@ -59,7 +59,7 @@ def replay(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Rebuild the state from the log's start into a new directory, and compare it with --data where both are as far.
+    """Rebuild the state from the log into a new directory, and compare it with --data at the same position.
 
     Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs, or
     if the log ends before what the state in --data has applied, or records of the embedded log that it has applied

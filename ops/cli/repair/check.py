@@ -62,7 +62,7 @@ def check(
     repair: Annotated[bool, typer.Option("--repair", help="Refused: says what to do instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Look through a state directory, or the embedded log, for all that is not as slotlog writes it, and print it.
+    """Check a state directory, or the embedded log, for damage, and print what is found.
 
     Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
     is wrong, or the log ends before the state; partitions that cannot even be opened are named at the end. With --json

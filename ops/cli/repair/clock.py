@@ -98,7 +98,7 @@ def accept(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Decide that the record from the future that a partition holds is right, and all behind it up to the log's end.
+    """Accept the record from the future at which a partition stands, and all later ones in the log.
 
     Every key dies that was to die by then. A running service goes on within seconds; the decision is kept.
 
@@ -128,7 +128,7 @@ def set_(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Set a partition's time right: its clock goes back to now, by an event in the log, and so does the embedded log's.
+    """Set a partition's clock, and the embedded log's, back to now by an event in the log.
 
     What is due at the old clock goes first. Records from the future that the partition holds count as of that time, up
     to the log's end. A running service goes on within seconds. The exit code is 1 where the log gives even that event a

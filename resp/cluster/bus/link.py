@@ -42,7 +42,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Loss(StrEnum):
-    """Why a message does not reach the clients of a worker. The value is a metric's label."""
+    """The reason why a message does not reach a worker's clients. The value is a metric's label."""
 
     UNREACHABLE = "unreachable"
     FULL = "full"
@@ -56,7 +56,7 @@ class LinkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """How every other worker is called.
+    """The settings of connections to other workers.
 
     Attributes:
         hello: the first words.

@@ -25,7 +25,7 @@ BEAT: Final = encode2([_COMMAND, b"PEER-BEAT"])
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """How a worker is, in its own words.
+    """A worker's report on itself.
 
     Attributes:
         run: 40 hexadecimal digits, new with each start of the process.

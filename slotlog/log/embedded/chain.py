@@ -101,7 +101,7 @@ def sum_of(*fields: Any) -> bytes:
 
 
 class Checked(NamedTuple):
-    """What was found to be as it was written.
+    """The checked part of a page: its intact records.
 
     Attributes:
         records: without a gap.
@@ -117,7 +117,7 @@ class Checked(NamedTuple):
 
 
 def checked(rows: Iterable[Row], partition: int, offset: int, link: bytes | None, bytes_max: int) -> Checked:
-    """Take rows as far as they are what was written, each by its own seal, while their values have `bytes_max` or less.
+    """Take rows as long as each one's seal proves it, up to `bytes_max` of values.
 
     Args:
         rows: by position; the first one is to be at `offset`.

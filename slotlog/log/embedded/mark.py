@@ -36,7 +36,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Marked(NamedTuple):
-    """What a mark says: for each partition (next offset, link), and how many works there were."""
+    """The content of a mark: (next offset, link) of each partition, and the count of other changes."""
 
     log_id: bytes
     heads: tuple[tuple[int, bytes], ...]

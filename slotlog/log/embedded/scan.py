@@ -66,7 +66,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Scrubbed:
-    """What a scrub has done, since the start.
+    """The counts of a scrub, since the start.
 
     Attributes:
         bytes: read, of records.

@@ -143,7 +143,7 @@ class KafkaAppender:
         return self._positions(sent, len(records))
 
     async def close(self) -> None:
-        """Finish what is under way, for a few seconds; whoever appends from now on hears that nothing was."""
+        """Finish what is under way, for a few seconds. Later appends fail: nothing was appended."""
         self._closed = True
         self._retire(self._line)
         if self._retiring:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 class KafkaClaims:
-    """What one worker writes, and what it has found so far."""
+    """Writes one worker's claims, and remembers the others'."""
 
     def __init__(self) -> None:
         self._owner = ""

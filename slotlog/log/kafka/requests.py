@@ -30,7 +30,7 @@ _MAGIC_2: Final = 2
 
 
 class Incarnation(NamedTuple):
-    """Which log a partition is: no topic ever has the id of another, and a log is only cut back under a new leader.
+    """The identity of a partition's log: topic ids are unique, and only a new leader truncates a log.
 
     Attributes:
         topic_id: 16 random bytes, given by the cluster when the topic is created.
@@ -42,7 +42,7 @@ class Incarnation(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What one fetch gave.
+    """The result of one fetch.
 
     Attributes:
         records: aiokafka's `ConsumerRecord`s.

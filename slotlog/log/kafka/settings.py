@@ -1,4 +1,4 @@
-"""How to reach Kafka. Reading these settings does not import aiokafka, which takes 0.1 s."""
+"""Settings of the connection to Kafka, without the import of aiokafka, which takes 0.1 s."""
 
 from __future__ import annotations
 

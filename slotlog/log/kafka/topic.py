@@ -47,7 +47,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What a topic must be.
+    """The required settings of a topic.
 
     Attributes:
         name: the topic.

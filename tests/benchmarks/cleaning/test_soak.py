@@ -1,4 +1,4 @@
-"""What is measured of cleaning beside clients runs at its smallest size, and the soak's verdict can be no."""
+"""The benchmark of cleaning beside clients runs at its smallest size, and a soak can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark over RESP runs, prints what it should, and refuses a run that did not do what it was asked."""
+"""The benchmark over RESP runs, prints its fields, and refuses a run without the asked work."""
 
 from __future__ import annotations
 

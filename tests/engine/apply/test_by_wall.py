@@ -1,4 +1,4 @@
-"""What a server's reads say of remaining time, and which keys they list, by a wall clock that is ahead of the log's."""
+"""A server's reads use a wall clock that is ahead of the log's for remaining times and lists of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of every batch: each fault is planted, and the batch is not written."""
+"""The guards of a batch: each fault is planted, and the batch is not written."""
 
 from __future__ import annotations
 

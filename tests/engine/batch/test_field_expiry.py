@@ -1,4 +1,4 @@
-"""How many fields of a hash are alive is counted once, and known from then on."""
+"""The living fields of a hash are counted once, and remembered from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch writes beside the data: expiry entries, graves, counts; and what FLUSHDB leaves of it."""
+"""A batch writes expiry entries, graves and counts beside the data; FLUSHDB leaves few of them."""
 
 from __future__ import annotations
 

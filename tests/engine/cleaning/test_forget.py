@@ -1,4 +1,4 @@
-"""What no lookup can reach any more goes: idempotency keys past their window, sessions that lost a watch long ago."""
+"""Idempotency keys past their window, and sessions that lost a watch long ago, are deleted."""
 
 from __future__ import annotations
 

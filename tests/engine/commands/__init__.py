@@ -1,1 +1,1 @@
-"""What each group of commands writes."""
+"""Tests of the records that each group of commands writes."""

@@ -1,4 +1,4 @@
-"""What the registry reads from usage lines: which arguments are keys, and how many there must be."""
+"""The registry reads keys and numbers of arguments from usage lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that tells what commands asked of it: what the last batch wrote, and what was read of the data records."""
+"""A store that records commands' reads of data records and their last batch."""
 
 from __future__ import annotations
 

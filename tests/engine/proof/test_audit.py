@@ -1,4 +1,4 @@
-"""The audit finds what is wrong with a state, each kind of damage by its name, and nothing where nothing is."""
+"""The audit names each kind of damage, and finds nothing in an intact state."""
 
 from __future__ import annotations
 

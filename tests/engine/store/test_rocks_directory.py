@@ -1,4 +1,4 @@
-"""A partition's directory in which something is missing, or which is none: what is said, and what is made of it."""
+"""A partition's directory with missing files, or a directory without a database, is refused or made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room in RocksDB: what was deleted goes from the disk, in a thread nobody waits for, and scans do not cross it."""
+"""Deleted data leaves the disk in a thread that nobody waits for, and scans do not cross it."""
 
 from __future__ import annotations
 

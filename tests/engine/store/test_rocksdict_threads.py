@@ -1,4 +1,4 @@
-"""What rocksdict 0.3.29 does when one thread compacts and another closes: `engine/store/rocks.py` relies on it."""
+"""rocksdict 0.3.29 lets one thread compact while another closes: `engine/store/rocks.py` relies on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Store protocol: whatever holds for RocksDB holds for the store in memory, so tests on one speak for the other."""
+"""RocksDB and the store in memory keep the same contract, so that tests on one hold for the other."""
 
 from __future__ import annotations
 

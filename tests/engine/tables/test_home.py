@@ -1,4 +1,4 @@
-"""What a state directory knows of itself: it is opened as what it is, or refused with the reason."""
+"""A state directory is opened as what it is, or refused with the reason."""
 
 from __future__ import annotations
 

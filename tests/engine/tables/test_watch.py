@@ -1,4 +1,4 @@
-"""WATCH in the log: what breaks a watch, how long it holds, and that every replay decides as the first run did."""
+"""WATCH in the log: watches break and expire, and every replay decides as the first run did."""
 
 from __future__ import annotations
 

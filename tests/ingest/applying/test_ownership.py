@@ -1,4 +1,4 @@
-"""Who owns which partition: what the logs carry of it, and what a worker makes of that."""
+"""Workers learn from the logs who owns which partition, and warn of wrong ownership."""
 
 from __future__ import annotations
 

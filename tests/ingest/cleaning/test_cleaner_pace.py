@@ -1,4 +1,4 @@
-"""How much of the cleaning fits into a slice is learnt from what the slices really did."""
+"""The cleaner learns from its past slices how much fits into one."""
 
 from __future__ import annotations
 

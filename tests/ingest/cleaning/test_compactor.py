@@ -1,4 +1,4 @@
-"""The compactor of a running service: whatever was deleted as a range is compacted, whoever has deleted it."""
+"""The compactor of a running service compacts every deleted range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scrub finds damage where nobody reads any more, at its own pace, and says it again until it is gone."""
+"""The scrub finds damage that nobody reads, at its own pace, and repeats it until it is gone."""
 
 from __future__ import annotations
 

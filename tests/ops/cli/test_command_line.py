@@ -1,4 +1,4 @@
-"""What holds for every verb: help with an example, exit codes, JSON errors, settings from anywhere, no secrets."""
+"""Every verb has help with an example, exit codes, JSON errors and all sources of settings."""
 
 from __future__ import annotations
 

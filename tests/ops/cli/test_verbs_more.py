@@ -1,4 +1,4 @@
-"""The verbs where not all is in one place or as it should be: some partitions, another topic, damage, closed pipes."""
+"""Verbs in unusual conditions: some partitions only, another topic, damage, closed pipes."""
 
 from __future__ import annotations
 

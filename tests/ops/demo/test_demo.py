@@ -1,4 +1,4 @@
-"""The demo, on the first days of its month: what it reports is what happened, and it notices what is wrong."""
+"""The demo reports true results for the first days of its month, and notices wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of series has a bound that no client can move, and nothing of what clients send is in any of them."""
+"""The number of series has a bound that no client can move, and none contains client data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values of metrics come from: batches, cleaning, stores, appends, the event loop, a replay's file."""
+"""Metrics take their values from batches, cleaning, stores, appends, the event loop and a replay's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What HTTP clients can use up: time for a request, and connections."""
+"""HTTP clients are limited in time for a request and in connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running service notices of its log: a head that is cut, and a topic whose settings are changed."""
+"""A running service notices a truncated log and changed settings of its topic."""
 
 from __future__ import annotations
 

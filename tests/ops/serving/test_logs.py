@@ -1,4 +1,4 @@
-"""What a service says: lines about its life; no key, value or password, whatever clients and logs bring."""
+"""A service logs its life, and never a key, a value or a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage that is met by a read: it stops its partition, the client is told, nothing else suffers, and it stays so."""
+"""Damage that a read finds stops its partition for good, and nothing else; the client gets an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay says of records that it could not apply, and of those that were applied before."""
+"""A replay reports records that it could not apply, and those that were applied before."""
 
 from __future__ import annotations
 

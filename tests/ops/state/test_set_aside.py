@@ -1,4 +1,4 @@
-"""A service with two partitions, of which one cannot be used: it is set aside with its reason, the other goes on."""
+"""A service sets an unusable partition aside with its reason, and its other partition goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision about several records, as a lost page of the log wants one: kept as one, replayed, listed, and bounded."""
+"""A decision to skip several records is kept as one, replayed, listed, and bounded."""
 
 from __future__ import annotations
 

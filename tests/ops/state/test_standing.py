@@ -1,4 +1,4 @@
-"""Verbs on a state directory that its log has left behind: what is refused, what is said, and how it is known."""
+"""Verbs on a state that is behind its log refuse or add a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotlog wait`: it ends when the state has what the log has, and says what is missing when that takes too long."""
+"""`slotlog wait` ends when the state has applied the log, or says at its timeout what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may do, held against ACL DRYRUN of the oracle; and what needs no oracle."""
+"""The rights of a user match ACL DRYRUN of the oracle."""
 
 from __future__ import annotations
 

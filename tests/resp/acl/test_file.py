@@ -1,4 +1,4 @@
-"""The ACL file: read as the oracle reads it, all of it or nothing, and written so that no crash can halve it."""
+"""The ACL file is read as the oracle reads it, completely or not at all, and written atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits is served right behind the write that brings elements: in the same append, before any other command."""
+"""Blocked clients are served right after the write that brings elements, before any other command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slow log or a slow client: what waits for it has a bound, and everything that was sent is answered in the end."""
+"""Data that waits for a slow log or client has a bound, and every command is answered in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a command: the first check that fails gives the text, and everything is counted once."""
+"""The first failed check of a command gives its error, and everything is counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies in the order of the commands, whatever they are; and the end of a connection, whoever ends it."""
+"""Replies come in the order of commands, and a connection ends cleanly from either side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that do not read what waits for them: let be up to a limit of size or time, cut off past it."""
+"""Clients that do not read their replies are disconnected past a limit of size or time."""
 
 from __future__ import annotations
 

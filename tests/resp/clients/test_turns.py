@@ -1,4 +1,4 @@
-"""What one client asks for at once: it is worked off in turns, between which others are served, and held in bounds."""
+"""A client's many commands are run in turns, within bounds, and other clients are served in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may talk as a worker, and who knows that another one is gone."""
+"""Workers authenticate to each other, and notice when another one is gone."""
 
 from __future__ import annotations
 

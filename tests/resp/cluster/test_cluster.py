@@ -1,4 +1,4 @@
-"""Who owns which slots, as workers are told by `--peers` and as cluster clients ask for it."""
+"""Workers learn the owners of slots from `--peers`, and cluster clients from the workers."""
 
 from __future__ import annotations
 

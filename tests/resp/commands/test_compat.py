@@ -1,4 +1,4 @@
-"""What clients ask of any Redis, over the wire, answered as the oracle answers: waiting, saving, scripts, replicas."""
+"""Commands that clients send to any Redis are answered as the oracle answers them."""
 
 from __future__ import annotations
 

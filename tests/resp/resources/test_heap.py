@@ -1,4 +1,4 @@
-"""Freed memory goes back to the kernel. In processes of their own: that of the tests has memory free from before."""
+"""Freed memory goes back to the kernel, shown in fresh processes."""
 
 from __future__ import annotations
 

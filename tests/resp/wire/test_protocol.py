@@ -1,4 +1,4 @@
-"""Requests: what is a command, what is an error, and that both are what valkey-server 9.1 makes of the same bytes."""
+"""Requests are parsed as valkey-server 9.1 parses the same bytes, errors included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client's write becomes in the log is what the write pipeline applies: a replay reads the same event."""
+"""The log's record of a client's write equals the event that the write pipeline applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for the next time that something happens."""
+"""A wakeup wakes those who wait for the next event, once."""
 
 from __future__ import annotations
 

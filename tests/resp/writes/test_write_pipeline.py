@@ -1,4 +1,4 @@
-"""The way of a write from a client to its reply: in order, applied once whatever comes between, clear when it fails."""
+"""Writes are applied once and answered in order, and a failure gives a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a partition takes in: what may wait in it, and what goes to the log in one append."""
+"""A partition's pipeline bounds the waiting writes and the size of one append."""
 
 from __future__ import annotations
 

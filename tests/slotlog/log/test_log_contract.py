@@ -1,4 +1,4 @@
-"""What both logs promise. Every test here runs on the embedded log and on a real Kafka broker."""
+"""The contract of both logs. Every test here runs on the embedded log and on a real Kafka broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands for keys of any type write, and how little."""
+"""The commands for keys of any type write little."""
 
 from __future__ import annotations
 

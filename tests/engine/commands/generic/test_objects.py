@@ -1,4 +1,4 @@
-"""What a key takes: MEMORY USAGE counts the bytes of its records; and keys at random."""
+"""MEMORY USAGE counts the bytes of a key's records; random keys are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that die: as the log's clock moves, whatever is stored of them, and with the last of them the hash."""
+"""Fields expire as the log's clock moves, and the hash with the last of them."""
 
 from __future__ import annotations
 

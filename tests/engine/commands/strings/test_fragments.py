@@ -1,4 +1,4 @@
-"""Large strings: the form in which they are stored, what a change of a part costs, and random changes at the edges."""
+"""Large strings: their stored form, the cost of a partial change, and random changes at the edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What string commands leave in the store: the replies themselves are compared with Redis' elsewhere."""
+"""String commands leave the right records. Other tests compare their replies with Redis."""
 
 from __future__ import annotations
 

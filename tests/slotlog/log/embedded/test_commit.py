@@ -1,4 +1,4 @@
-"""What an acknowledgement of the embedded log is worth: how it commits, and what it says when a commit fails."""
+"""An acknowledged append of the embedded log is durable, and a failed commit says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the embedded log that are not what was written are named by their place, and never given to anybody."""
+"""Damaged records of the embedded log are named by their place, and never returned."""
 
 from __future__ import annotations
 

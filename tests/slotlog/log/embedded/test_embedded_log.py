@@ -1,4 +1,4 @@
-"""What is the embedded log's own: times, trimming, several processes, kill -9, and files that are something else."""
+"""Facts of the embedded log alone: times, trimming, several processes, kill -9, foreign files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log of format 1, which had no checksums, or 2, which had others, is made one of format 3 by who first opens it."""
+"""Opening a log of format 1 or 2 upgrades it to format 3."""
 
 # ruff: noqa: ASYNC240 - files of a test are small, and nothing else runs in its loop
 

@@ -1,4 +1,4 @@
-"""What is Kafka's own: compression, headers, transactions, brokers that go away, secrets."""
+"""Facts of Kafka alone: compression, headers, transactions, absent brokers, secrets."""
 
 from __future__ import annotations
 

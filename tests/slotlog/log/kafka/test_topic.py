@@ -1,4 +1,4 @@
-"""A Kafka topic is created for a log of record; one that was exchanged, cut or set up otherwise is refused."""
+"""A created Kafka topic has the settings of a log; a replaced, truncated or wrong one is refused."""
 
 from __future__ import annotations
 
