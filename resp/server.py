@@ -55,7 +55,8 @@ class Server(Shared[Session]):
         """Take over the writes of these partitions, before their consumer opens them."""
         for partition, owned in owned_partitions.items():
             pipeline = WritePipeline(partition, owned, self.log, self.flush, self.read_clock)
-            self.pipelines[partition] = owned.local_appends = pipeline
+            self.pipelines[partition] = pipeline
+            owned.local_appends, owned.tick = pipeline.local_writes, pipeline.tick_when_idle
             self.slices = owned.worker.gate.slices
         self.slices.entrances |= ENTRANCES
 
@@ -95,7 +96,10 @@ class Server(Shared[Session]):
         self.blocked.end()
         pipelines, sessions = self.pipelines.values(), self.sessions.values()
         await finish(
-            lambda: any(each.pending_events for each in pipelines) or any(each.inbox.is_suspended for each in sessions)
+            lambda: (
+                any(each.answers.pending_events for each in pipelines)
+                or any(each.inbox.is_suspended for each in sessions)
+            )
         )
 
     async def close(self) -> None:

@@ -43,8 +43,8 @@ class AppendProbe:
         for partition, owned in self._partitions.items():
             if owned.condition is not Condition.RUNNING or not self._log.append_counts.failure_of(partition):
                 continue
-            if owned.local_appends is not None:
-                owned.local_appends.tick_when_idle()
+            if owned.tick is not None:
+                owned.tick()
             elif partition not in self._probing:
                 self._probing[partition] = asyncio.create_task(self._append(partition))
 

@@ -66,10 +66,6 @@ class LocalAppends(Protocol):
         """The partition is set aside."""
         ...
 
-    def tick_when_idle(self) -> None:
-        """Append a TICK, unless one is under way or nothing can be written now."""
-        ...
-
 
 def _nobody_reads(_partition: int, _offset: int) -> None:
     """There is no reader yet."""
@@ -103,6 +99,7 @@ class OwnedPartition:
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
         local_appends: who applies own appends from memory; None when nobody does.
+        tick: appends a TICK through those, unless one is under way or nothing can be written now; None without them.
         pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
         stop: lets the consumer set the partition aside, for a reason that has to do with its store.
         is_still_damaged: whether the store in which damage was met is still the one to be opened.
@@ -123,6 +120,7 @@ class OwnedPartition:
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
     local_appends: LocalAppends | None = None
+    tick: Callable[[], None] | None = None
     pass_by: Callable[[int, int], None] = _nobody_reads
     stop: Callable[[str], None] = _nobody_applies
     is_still_damaged: Callable[[], bool] = _is_another

@@ -69,8 +69,8 @@ class Ticker:
             return
         if not may_expire():  # any more: the log took its time to say where it ends
             return
-        if owned.local_appends is not None:
-            owned.local_appends.tick_when_idle()
+        if owned.tick is not None:
+            owned.tick()
         else:
             await self._log.append([Entry(partition, None, TICK)])
 

@@ -282,7 +282,3 @@ class Worker:
             self._records = min(self._records_max, max(_BATCH_RECORDS_MIN, fitting))
         elif self._records < self._records_max:
             self._records = min(self._records_max, self._records * 2)
-
-    def observe(self, applied: Applied, value_bytes: int, seconds: float) -> None:
-        """Tell the observer of a batch that is committed."""
-        self._observer.applied(self.partition, applied, value_bytes, seconds)

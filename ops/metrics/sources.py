@@ -222,7 +222,7 @@ def read_clients(readings: Readings, server: Server) -> None:
     readings.add_distribution("resp_request_seconds", stats.request_seconds)
     readings.add_distribution("resp_write_seconds", stats.write_seconds)
     for partition, pipeline in server.pipelines.items():
-        readings.add("resp_pending_writes", pipeline.pending_events, str(partition))
+        readings.add("resp_pending_writes", pipeline.answers.pending_events, str(partition))
     for plan in server.plans.by_name.values():
         if plan.calls or plan.rejected:
             values = {

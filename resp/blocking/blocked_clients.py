@@ -166,7 +166,9 @@ class Blocked:
         if pipeline.is_held:  # nobody can ask the state: they are served when the write is applied
             return
         with self._server.slices.whole():
-            alone = pipeline.pending_events == 1 and item.name != b"EXEC"  # then the state says what it will meet
+            alone = (
+                pipeline.answers.pending_events == 1 and item.name != b"EXEC"
+            )  # then the state says what it will meet
             is_swap = item.name == b"SWAPDB"
             for fill in self._swapped(pipeline, item.args) if is_swap else fills_of(item.name, item.args, item.db):
                 place = pipeline.partition, fill.db, fill.key

@@ -245,7 +245,7 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
     else:
         pipeline = server.pipeline_of(plan.spec.keys(args))
-        if session.has_pending and pipeline.pending_events:  # else its writes are in other partitions
+        if session.has_pending and pipeline.answers.pending_events:  # else its writes are in other partitions
             session.expect(pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec))
             pipeline.submit(pending)
             return

@@ -66,7 +66,12 @@ def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a write that names one key; False: it takes the general way."""
     args, pending_replies = command[1:], session.pending_replies
     pipeline = session.server.pipelines[0]
-    if session.db or pipeline.crowded or session.is_full or not plan.arguments_min <= len(args) <= plan.arguments_max:
+    if (
+        session.db
+        or pipeline.answers.crowded
+        or session.is_full
+        or not plan.arguments_min <= len(args) <= plan.arguments_max
+    ):
         return False
     if plan.returns_data and len(pending_replies) >= session.window.commands:
         return False

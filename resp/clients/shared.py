@@ -118,7 +118,7 @@ class Shared(Generic[S]):
             ready, self.ready = self.ready, {}
             for session in ready:
                 session.flush()
-        if self._crowd and not any(pipeline.crowded for pipeline in self.pipelines.values()):
+        if self._crowd and not any(pipeline.answers.crowded for pipeline in self.pipelines.values()):
             crowd, self._crowd = self._crowd, {}
             for session in crowd:
                 session.resume()
@@ -136,7 +136,7 @@ class Shared(Generic[S]):
 
     def is_crowded(self, session: S, pipeline: WritePipeline) -> bool:
         """Whether too much waits in `pipeline`; then the session goes on when there is room."""
-        if pipeline.crowded:
+        if pipeline.answers.crowded:
             self._crowd[session] = None
             return True
         return False

@@ -94,7 +94,7 @@ async def _status_of(session: Session, pipeline: WritePipeline) -> Reply:
             (b"next_offset", next_offset),
             (b"clock_ms", committed.clock_ms if committed is not None else 0),
             (b"lag", lag),
-            (b"pending", pipeline.pending_events),
+            (b"pending", pipeline.answers.pending_events),
         ]
     )
 

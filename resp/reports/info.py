@@ -145,7 +145,7 @@ def _memory(server: Shared[Session]) -> Fields:
     yield "mem_clients_slaves", 0
     yield "mem_clients_normal", sum(map(total_bytes, server.sessions.values()))
     yield "mem_cluster_links", 0
-    yield "mem_aof_buffer", sum(pipeline.pending_bytes for pipeline in server.pipelines.values())
+    yield "mem_aof_buffer", sum(pipeline.answers.pending_bytes for pipeline in server.pipelines.values())
     yield "mem_overhead_db_hashtable_rehashing", 0
     yield "mem_allocator", "libc"
     yield "active_defrag_running", 0
@@ -300,8 +300,8 @@ def _slotlog(server: Shared[Session]) -> Fields:
     yield "partitions", server.partitions
     yield "partitions_owned", len(server.pipelines)
     yield "disk_bytes", server.host.disk_bytes()
-    yield "pending_events", sum(pipeline.pending_events for pipeline in server.pipelines.values())
-    yield "pending_bytes", sum(pipeline.pending_bytes for pipeline in server.pipelines.values())
+    yield "pending_events", sum(pipeline.answers.pending_events for pipeline in server.pipelines.values())
+    yield "pending_bytes", sum(pipeline.answers.pending_bytes for pipeline in server.pipelines.values())
     yield "lag_events", sum(server.stats.lag_events.values())
     for partition, pipeline in sorted(server.pipelines.items()):
         position = pipeline.owned.committed

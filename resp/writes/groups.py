@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import structlog
@@ -12,9 +13,7 @@ from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
 from resp.writes.items import Item
-from slotlog.clock import ReadClock
 from slotlog.log import RecordPosition
-from slotlog.shared.errors import EventError
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
 
@@ -24,7 +23,7 @@ PART_SECONDS: Final = 0.01
 _PART_BYTES: Final = 1024 * 1024  # likewise, of the values that its reads have given: they are held twice meanwhile
 _RUN_EVENTS_MAX: Final = 256
 
-Answers = list[tuple[Item, Reply]]
+Replies = list[tuple[Item, Reply]]
 """Items and their replies, in order."""
 
 logger = structlog.get_logger(__name__)
@@ -38,20 +37,26 @@ class Part(NamedTuple):
     """The beginning of a group, or all of it, evaluated and not committed.
 
     Attributes:
-        answers: of its items, in order.
+        replies: of its items, in order.
         done: what each run of writes did.
         written: how many of its items were writes.
     """
 
-    answers: Answers
+    replies: Replies
     done: list[Applied]
     written: int
 
 
 def apply_group(
-    owned: OwnedPartition, items: list[Item], positions: list[RecordPosition], read_clock: ReadClock
+    owned: OwnedPartition, items: list[Item], positions: list[RecordPosition], evaluate: Callable[[Item], Reply]
 ) -> Part:
-    """Evaluate at least one item of a group whose first write is the partition's next record; as many as a turn allows.
+    """Apply at least one item of a group whose first write is the partition's next record; as many as a turn allows.
+
+    Args:
+        owned: the partition.
+        items: the group's.
+        positions: of the writes among them.
+        evaluate: gives the reply of a read.
 
     Raises:
         UnusualError, Exception: as `Machine.apply`; roll back.
@@ -59,9 +64,9 @@ def apply_group(
     machine = owned.worker.machine
     if positions and owned.worker.is_held(positions[-1].offset, positions[-1].time_ms):
         raise UnusualError
-    answers: Answers = []
+    replies: Replies = []
     if len(items) == len(positions) <= _RUN_EVENTS_MAX:  # writes only, and one run of them: as usual
-        return Part(answers, [_apply_run(machine, items, positions, answers)], len(items))
+        return Part(replies, [_apply_run(machine, items, positions, replies)], len(items))
     done: list[Applied] = []
     running_seconds = owned.worker.gate.slices.running_seconds
     ends = running_seconds() + PART_SECONDS
@@ -69,20 +74,20 @@ def apply_group(
     while at < len(items):
         item = items[at]
         if item.entry is None:
-            reply = evaluated(owned, item, read_clock)
-            answers.append((item, reply))
+            reply = evaluate(item)
+            replies.append((item, reply))
             if type(reply) is bytes:
                 size += len(reply)
             at += 1
         else:
             end = _end_of_run(items, at, len(positions) - written)
             run = positions[written : written + end - at]
-            done.append(_apply_run(machine, items[at:end], run, answers))
+            done.append(_apply_run(machine, items[at:end], run, replies))
             written += end - at
             at = end
         if size > _PART_BYTES or (at < len(items) and running_seconds() > ends):
             break
-    return Part(answers, done, written)
+    return Part(replies, done, written)
 
 
 def _end_of_run(items: list[Item], at: int, writes: int) -> int:
@@ -93,21 +98,20 @@ def _end_of_run(items: list[Item], at: int, writes: int) -> int:
     return next((end for end in range(at, limit) if items[end].entry is None), limit)
 
 
-def _apply_run(machine: Machine, items: list[Item], positions: list[RecordPosition], answers: Answers) -> Applied:
-    """Apply a run of writes, and add the outcome of each to `answers`."""
+def _apply_run(machine: Machine, items: list[Item], positions: list[RecordPosition], replies: Replies) -> Applied:
+    """Apply a run of writes, and add the outcome of each to `replies`."""
     records: list[Record] = []
     for item, (_, offset, time_ms) in zip(items, positions, strict=True):
         item.offset = offset
         records.append((offset, time_ms, item.name, item.args, item.db, item.event_id, item.watch_id))
     first, last = records[0][0], records[-1][0]
     applied = machine.apply(records, first, range(first, last + 1))
-    applied.first_time_ms = records[0][1]
     if applied.dead_letters or applied.records != len(records):
         raise UnusualError
     if applied.skipped:
-        answers += [(item, outcome(applied, record[0])) for item, record in zip(items, records, strict=True)]
+        replies += [(item, outcome(applied, record[0])) for item, record in zip(items, records, strict=True)]
     else:
-        answers += zip(items, applied.outcomes.values(), strict=True)
+        replies += zip(items, applied.outcomes.values(), strict=True)
     return applied
 
 
@@ -118,21 +122,3 @@ def outcome(applied: Applied, offset: int) -> Reply:
     reasons = [reason for letter, reason in applied.dead_letters if letter == offset]
     reason = reasons[0].removeprefix("ERR ") if reasons else "an operator decided to skip this write"
     return CommandError(f"ERR {reason}")
-
-
-def evaluated(owned: OwnedPartition, item: Item, read_clock: ReadClock, *, by_wall: bool = False) -> Reply:
-    """The reply of a read that waited; `by_wall`, with what is due by the read clock gone, whatever the command."""
-    spec = item.spec
-    assert spec is not None
-    if not item.is_wanted:
-        return None
-    at_ms = max(owned.worker.machine.clock_ms, read_clock.now_ms()) if by_wall or spec.by_wall else 0
-    try:
-        return owned.evaluate(spec, item.args, item.db, at_ms=at_ms)
-    except CommandError as error:
-        return error
-    except EventError as error:
-        return CommandError(f"ERR {error.reason}")
-    except Exception:  # a read changes nothing: it fails alone, and the writes around it go on
-        logger.exception("read_failed", command=item.name)
-        return BROKEN

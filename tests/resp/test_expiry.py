@@ -244,7 +244,7 @@ async def test_remaining_time_of_an_idle_server(tmp_path: Path, partitions: int)
         clock = PlayedClock()
         clock.ahead_ms = 6_000
         for write_pipeline in live.server.pipelines.values():
-            write_pipeline._read_clock = clock
+            write_pipeline.answers._read_clock = clock
         live.server.read_clock = clock
         got = await pipeline(client, "TTL a", "HTTL h FIELDS 1 f", "MULTI", "TTL a", "EXEC", "SET {a}b 1", "TTL a")
 

@@ -161,7 +161,7 @@ async def test_a_right_that_comes_back(tmp_path: Path) -> None:
         await live.ask("ACL", "SETUSER", "u", "-blpop")
         live.log.start_gate.clear()
         (await live.client()).send(["RPUSH", "k", "v"])
-        await until(lambda: live.server.pipelines[0].pending_events == 2)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 2)
         await live.ask("ACL", "SETUSER", "u", "+blpop")
         live.log.start_gate.set()
 

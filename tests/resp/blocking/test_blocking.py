@@ -282,7 +282,7 @@ async def test_a_timeout_after_a_lost_race(tmp_path: Path) -> None:
         thief = [event("LPOP", "q"), event("RPUSH", "r", "x")]
         live.log.before = lambda: [thief.pop(0)] if thief else []
         await live.log.append_as_another(event("RPUSH", "q", "a"))
-        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0].local_writes.outbox.is_appending)
         await blocked(live, 0)
         live.log.start_gate.set()
 

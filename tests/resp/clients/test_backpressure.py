@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from resp.clients import output, session, window
-from resp.writes import write_pipeline
+from resp.writes import answers
 from tests.real.oracle import SimpleString, request
 from tests.resp.harness import Live, PlayedLog, pipeline, replies, serving, until
 from tests.wire.client import Client
@@ -27,7 +27,7 @@ def slow(log: PlayedLog) -> None:
 
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_pipeline, "PENDING_EVENTS_MAX", EVENTS_MAX)
+    monkeypatch.setattr(answers, "PENDING_EVENTS_MAX", EVENTS_MAX)
     monkeypatch.setattr(session, "PENDING_REPLIES_MAX", 2 * EVENTS_MAX)
     monkeypatch.setattr(window, "_FIRST_COMMANDS", window.PENDING_REPLIES_MAX)
 
@@ -36,9 +36,9 @@ async def stuck(live: Live, client: Client, commands: Iterable[list[str]]) -> in
     """Send these while the log stands still; how many events wait, once nothing more is taken."""
     live.log.start_gate.clear()
     client.send(*commands)
-    await until(lambda: live.server.pipelines[0].crowded)
+    await until(lambda: live.server.pipelines[0].answers.crowded)
     await asyncio.sleep(0.02)
-    return live.server.pipelines[0].pending_events
+    return live.server.pipelines[0].answers.pending_events
 
 
 async def test_a_huge_pipeline_waits_in_the_socket(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_transactions_and_safe_writes_wait_too(tmp_path: Path) -> None:
 
 async def test_large_values_count_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few large writes are as much as many small ones."""
-    monkeypatch.setattr(write_pipeline, "PENDING_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(answers, "PENDING_BYTES_MAX", 1 << 20)
     async with serving(tmp_path, prepare=slow) as live:
         client = await live.client()
         waiting = await stuck(live, client, [["APPEND", "a", "x" * (1 << 19)]] * 8)
@@ -105,7 +105,7 @@ async def test_a_crowd_is_served_in_turn(tmp_path: Path) -> None:
         live.log.start_gate.clear()
         for client in clients:
             client.send(*[["INCR", "n"]] * 20)
-        await until(lambda: live.server.pipelines[0].crowded)
+        await until(lambda: live.server.pipelines[0].answers.crowded)
         live.log.start_gate.set()
         got = [await replies(client, 20) for client in clients]
 

@@ -169,7 +169,7 @@ async def test_writes_gather(tmp_path: Path) -> None:
         appends = live.log.appends
         for number in range(5):
             other.send(["SADD", "b", number])
-            await until(lambda number=number: pipeline.pending_events == number + 2)  # type: ignore[misc]
+            await until(lambda number=number: pipeline.answers.pending_events == number + 2)  # type: ignore[misc]
         assert live.log.appends == appends
         steps.on = False
         assert await store == 100

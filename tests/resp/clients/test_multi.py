@@ -343,7 +343,7 @@ async def test_a_client_that_is_gone_subscribes_to_nothing(tmp_path: Path) -> No
         live.log.start_gate.clear()
         client.send(["MULTI"], ["SET", "a", "1"], ["SUBSCRIBE", "x"], ["EXEC"])
         await replies(client, 3)
-        await until(lambda: live.server.pipelines[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 1)
         await other.call("CLIENT", "KILL", "ID", number)
         await until(lambda: number not in live.server.sessions)
         live.log.start_gate.set()

@@ -171,13 +171,13 @@ async def test_a_client_that_goes_while_its_writes_are_under_way(tmp_path: Path)
         await other.call("PING")
         live.log.start_gate.clear()
         client.send(*[["INCR", "n"]] * 5, ["DBSIZE"], ["GET", "n"])
-        await until(lambda: live.server.pipelines[0].pending_events >= 5)
+        await until(lambda: live.server.pipelines[0].answers.pending_events >= 5)
         client.close()
         live.log.start_gate.set()
         await until(lambda: len(live.server.sessions) == 1)
 
         assert b"5" == (await pipeline(other, "SET x 1", "GET n"))[1]
-        assert 0 == live.server.pipelines[0].pending_events
+        assert 0 == live.server.pipelines[0].answers.pending_events
         assert {} == live.server.ready
 
 

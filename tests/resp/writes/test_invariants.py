@@ -29,7 +29,7 @@ async def test_nobody_comes_between_writes_that_are_being_applied(tmp_path: Path
     """What a fetch gave is not applied in the middle of what this process has appended itself."""
     async with serving(tmp_path) as live:
         write_pipeline = live.server.pipelines[0]
-        write_pipeline._advancing = True
+        write_pipeline.local_writes._advancing = True
         with pytest.raises(InvariantError, match="writes of this process are being applied"):
-            write_pipeline.hold()
-        write_pipeline._advancing = False
+            write_pipeline.local_writes.hold()
+        write_pipeline.local_writes._advancing = False

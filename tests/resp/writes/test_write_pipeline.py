@@ -89,7 +89,7 @@ async def test_own_writes_are_applied_once(tmp_path: Path, play: Callable[[Playe
                 client.send(*[["INCR", "n"]] * 10)
             await live.log.append_as_another(event("INCR", "n"))
         got = [await replies(client, 40) for client in clients]
-        await until(lambda: len(live.server.pipelines[0]._durable) == 0)
+        await until(lambda: len(live.server.pipelines[0].local_writes._durable) == 0)
         replayed = await live.replayed_digest()
         total = await live.ask("GET", "n")
 
@@ -138,10 +138,10 @@ async def test_nothing_overtakes_a_write_that_failed(tmp_path: Path) -> None:
         live.log.start_gate.clear()
         live.log.failure = AWAY
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0].local_writes.outbox.is_appending)
         client.send(["SET", "a", "2"], ["GET", "a"])
         other.send(["SET", "b", "2"])
-        await until(lambda: live.server.pipelines[0].pending_events == 4)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 4)
         live.log.start_gate.set()
         got = [await replies(client, 3), await replies(other, 1)]
         live.log.failure = None
@@ -183,13 +183,14 @@ async def test_a_read_behind_an_unapplied_write_waits_for_it_when_the_next_appen
     async with serving(tmp_path, prepare=slow) as live:
         client = await live.client()
         write_pipeline = live.server.pipelines[0]
-        write_pipeline.hold()  # as while the consumer applies what stands before ours
+        local_writes = write_pipeline.local_writes
+        local_writes.hold()  # as while the consumer applies what stands before ours
         client.send(["SET", "a", "1"])
-        await until(lambda: len(write_pipeline._durable) == 1)
+        await until(lambda: len(local_writes._durable) == 1)
         live.log.failure = AWAY
         client.send(["SET", "a", "2"], ["GET", "a"])
-        await until(lambda: write_pipeline.pending_events == 2 and not write_pipeline._outbox.is_appending)
-        write_pipeline.release()
+        await until(lambda: write_pipeline.answers.pending_events == 2 and not local_writes.outbox.is_appending)
+        local_writes.release()
 
         assert [OK, NOTHING, b"1"] == await replies(client, 3)
 
@@ -267,4 +268,7 @@ async def test_a_pipeline_of_more_than_one_group(tmp_path: Path) -> None:
 
         assert list(range(1, count + 1)) == await replies(client, count)
         assert 3 <= live.log.appends
-        assert (0, 0) == (live.server.pipelines[0].pending_events, live.server.pipelines[0].pending_bytes)
+        assert (0, 0) == (
+            live.server.pipelines[0].answers.pending_events,
+            live.server.pipelines[0].answers.pending_bytes,
+        )

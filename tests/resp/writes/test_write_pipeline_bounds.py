@@ -22,10 +22,10 @@ async def test_how_much_may_wait(tmp_path: Path, events: int, size: int, crowded
     """50,000 writes, or 64 MiB of them: with more, clients are held."""
     async with serving(tmp_path) as live:
         write_pipeline = live.server.pipelines[0]
-        write_pipeline.pending_events, write_pipeline.pending_bytes = events, size
+        write_pipeline.answers.pending_events, write_pipeline.answers.pending_bytes = events, size
 
-        assert crowded == write_pipeline.crowded
-        write_pipeline.pending_events = write_pipeline.pending_bytes = 0
+        assert crowded == write_pipeline.answers.crowded
+        write_pipeline.answers.pending_events = write_pipeline.answers.pending_bytes = 0
 
 
 def appended(log: PlayedLog) -> list[int]:
@@ -55,7 +55,7 @@ async def test_how_much_goes_in_one_append(tmp_path: Path, value_bytes: int, wri
         await until(lambda: bool(got))
         command: list[str | bytes] = ["SET", "k", b"x" * value_bytes]
         client.send(*[command] * writes)
-        await until(lambda: live.server.pipelines[0].pending_events == writes + 1)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == writes + 1)
         live.log.start_gate.set()
         await replies(first, 1)
         await replies(client, writes)

@@ -191,7 +191,7 @@ async def test_an_append_that_arrives_after_its_partition_was_set_aside(tmp_path
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["INCR", "n"])
-        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0].local_writes.outbox.is_appending)
         live.log.before = lambda: [event("INCR", "n")]
         reasons[0] = "disk full"
         live.server.pipelines[0].owned.retry_seconds = 60
@@ -250,7 +250,7 @@ async def test_the_end_of_a_server_answers_what_is_under_way(tmp_path: Path) -> 
         await other.call("PING")
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.pipelines[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 1)
         draining = asyncio.create_task(live.server.drain())
         await asyncio.sleep(0)
         refused = await pipeline(other, "SET a 2", "GET a")
@@ -285,7 +285,7 @@ async def test_the_end_of_a_server_waits_for_a_pop_under_way(tmp_path: Path) -> 
         await blocked(live, 1)
         live.log.start_gate.clear()
         await live.log.append_as_another(event("RPUSH", "q", "x"))
-        await until(lambda: live.server.pipelines[0].pending_events == 1)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 1)
         draining = asyncio.create_task(live.server.drain())
         await asyncio.sleep(0)
         live.log.start_gate.set()
@@ -315,9 +315,9 @@ async def test_the_end_of_a_server_whose_log_does_not_answer(tmp_path: Path) -> 
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"])
-        await until(lambda: live.server.pipelines[0]._outbox.is_appending)
+        await until(lambda: live.server.pipelines[0].local_writes.outbox.is_appending)
         client.send(["SET", "a", "2"])
-        await until(lambda: live.server.pipelines[0].pending_events == 2)
+        await until(lambda: live.server.pipelines[0].answers.pending_events == 2)
         await live.server.close()
         got = await replies(client, 2)
         with pytest.raises(ConnectionError):

@@ -1,0 +1,98 @@
+"""Answers the items of one owned partition: commands that wait in its write pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from ingest.applying.owned_partition import OwnedPartition
+from resp.writes.groups import BROKEN, Replies
+from resp.writes.items import ITEM_BYTES, Item
+from slotlog.clock import ReadClock
+from slotlog.shared.errors import EventError
+
+PENDING_EVENTS_MAX: Final = 50_000
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+
+logger = structlog.get_logger(__name__)
+
+
+class Answers:
+    """Counts the items that wait, evaluates the reads among them, and hands each its reply.
+
+    Args:
+        owned: the partition's worker, and how it is.
+        delivered: called after each lot of replies, so that they are sent.
+        read_clock: what reads go by where it is ahead of the log's clock.
+
+    Attributes:
+        pending_events, pending_bytes: of the items that wait; who queues one counts it.
+        reads_ended: no read begins any more, as the server ends.
+    """
+
+    __slots__ = ("_owned", "_read_clock", "delivered", "pending_bytes", "pending_events", "reads_ended")
+
+    def __init__(self, owned: OwnedPartition, delivered: Callable[[], None], read_clock: ReadClock) -> None:
+        self.pending_events = self.pending_bytes = 0
+        self.reads_ended = False
+        self.delivered = delivered
+        self._owned, self._read_clock = owned, read_clock
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits that clients should be held."""
+        return self.pending_events > PENDING_EVENTS_MAX or self.pending_bytes > PENDING_BYTES_MAX
+
+    def hand_out(self, replies: Replies, seconds: float) -> int:
+        """Give each item its reply, and its share of `seconds`; `delivered` must follow.
+
+        Returns:
+            How many bytes their events have together.
+        """
+        share = seconds / (len(replies) or 1)
+        for item, reply in replies:
+            try:
+                item.answer(reply, share)
+            except Exception:  # a bug of ours: the others have to be answered all the same
+                logger.exception("answer_failed", command=item.name)
+                item.lose()
+        size = sum([item.size for item, _ in replies])
+        self.pending_bytes -= size
+        self.pending_events -= len(replies)
+        return size - ITEM_BYTES * len(replies)
+
+    def fail(self, items: Sequence[Item], error: CommandError) -> None:
+        """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone."""
+        for item in items:  # one by one, as replies may be large
+            self.hand_out([(item, error if item.entry is not None else self._read_anyway(item, error))], 0.0)
+            self.delivered()
+
+    def evaluate(self, item: Item, *, by_wall: bool = False) -> Reply:
+        """The reply of a read that waited; `by_wall`: what is due by the read clock is gone, whatever the command."""
+        spec, owned = item.spec, self._owned
+        assert spec is not None
+        if not item.is_wanted:
+            return None
+        at_ms = max(owned.worker.machine.clock_ms, self._read_clock.now_ms()) if by_wall or spec.by_wall else 0
+        try:
+            return owned.evaluate(spec, item.args, item.db, at_ms=at_ms)
+        except CommandError as error:
+            return error
+        except EventError as error:
+            return CommandError(f"ERR {error.reason}")
+        except Exception:  # a read changes nothing: it fails alone, and the writes around it go on
+            logger.exception("read_failed", command=item.name)
+            return BROKEN
+
+    def _read_anyway(self, item: Item, error: CommandError) -> Reply:
+        """The reply of a read in a partition that is in trouble."""
+        worker = self._owned.worker
+        if not self.reads_ended:
+            worker.gate.enter()
+            if worker.is_open:
+                return self.evaluate(item, by_wall=True)
+        return error
