@@ -1,27 +1,16 @@
-"""The registry of server commands, which never reach the engine.
-
-    @server_command("CLIENT SETNAME connection-name", group="connection", since="2.6.9", container=True)
-    def client_setname(session, args): ...
-
-`container`: the usage line's first two words are the name, and `CLIENT HELP` lists them all. Arity comes from the usage
-line, as in `engine.commands.registry`. A handler may be a coroutine function; then the later commands of its connection
-wait.
-"""
+"""The registry of server commands, which never reach the engine. `resp.commands` fills it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from engine.commands.usage import arity, parse
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
-if TYPE_CHECKING:
-    from resp.clients.session import Session
-
-Handler = Callable[["Session", list[bytes]], Reply | Coroutine[Any, Any, Reply]]
+Handler = Callable[[Any, list[bytes]], Reply | Coroutine[Any, Any, Reply]]
+"""Takes the client and the arguments. What it may touch of the client, `resp.commands` says and checks."""
 
 AsEvent = Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]
 """Arguments -> a command of the engine, and what makes its reply that of the server's command."""
@@ -79,53 +68,18 @@ CONTAINERS: Final[dict[bytes, list[ServerSpec]]] = {}
 """The subcommands of each container by its upper-case name."""
 
 
-def server_command(
-    usage: str,
-    *,
-    group: str,
-    since: str,
-    complexity: str = "O(1)",
-    flags: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    immediate: bool = False,
-    queued: bool = True,
-    container: bool = False,
-    keys: Callable[[list[bytes]], list[bytes]] | None = None,
-    as_event: AsEvent | None = None,
-) -> Callable[[Handler], Handler]:
-    """Register the decorated function under the usage line's first word, or first two of a container."""
+def register(spec: ServerSpec) -> None:
+    """Add a command.
 
-    def register(handler: Handler) -> Handler:
-        words = usage.split(" ", maxsplit=2 if container else 1)
-        name = "|".join(words[:2]) if container else words[0]
-        rest = words[2 if container else 1 :]
-        least, most = arity(parse(rest[0] if rest else ""))
-        spec = ServerSpec(
-            name=name.encode(),
-            handler=handler,
-            usage=usage,
-            group=group,
-            since=since,
-            complexity=complexity,
-            arguments_min=least,
-            arguments_max=most,
-            flags=flags,
-            categories=categories,
-            immediate=immediate,
-            queued=queued,
-            container=container,
-            keys=keys,
-            as_event=as_event,
-        )
-        if spec.name in SERVER_SPECS:
-            message = f"{name} is registered twice"
-            raise ValueError(message)
-        SERVER_SPECS[spec.name] = spec
-        if container:
-            CONTAINERS.setdefault(words[0].encode(), []).append(spec)
-        return handler
-
-    return register
+    Raises:
+        ValueError: there is one of that name.
+    """
+    if spec.name in SERVER_SPECS:
+        message = f"{spec.name.decode()} is registered twice"
+        raise ValueError(message)
+    SERVER_SPECS[spec.name] = spec
+    if spec.container:
+        CONTAINERS.setdefault(spec.name.partition(b"|")[0], []).append(spec)
 
 
 def find_subcommand(container: bytes, args: list[bytes]) -> ServerSpec:

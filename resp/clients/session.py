@@ -47,7 +47,7 @@ class Place(Protocol):
     data: bytes | None
 
 
-class Backlog(Protocol):
+class CommandRunner(Protocol):
     """Runs the commands of one session, in order.
 
     Attributes:
@@ -109,7 +109,7 @@ class Session:
         server: Shared[Session],
         transport: asyncio.Transport,
         session_id: int,
-        inbox_of: Callable[[Session], Backlog],
+        inbox_of: Callable[[Session], CommandRunner],
     ) -> None:
         self.server = server
         self.transport = transport

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -17,13 +18,13 @@ from resp.acl.file import read_users, write_users
 from resp.acl.users import User
 from resp.catalog.categories import CATEGORIES, categories_of, command_names
 from resp.catalog.plans import Kind, Plan
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
 from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
     from resp.acl import Acl
-    from resp.clients.session import Session
+    from resp.catalog.plans import Plans
 
 _FLAGS: Final = ("noscript", "loading", "stale")
 _ADMIN_FLAGS: Final = ("admin", *_FLAGS)
@@ -43,6 +44,59 @@ _NOT_SAVED: Final = "ERR There was an error trying to save the ACLs. Please chec
 logger = structlog.get_logger(__name__)
 
 
+class UsersClient(Protocol):
+    """A client whose user may change, or be deleted.
+
+    Attributes:
+        channels, patterns, shard_channels: the names that it listens to.
+    """
+
+    user: User
+    channels: dict[bytes, None]
+    patterns: dict[bytes, None]
+    shard_channels: dict[bytes, None]
+
+    def answer(self, reply: Reply) -> None:
+        """Send it a reply to the command at hand."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Close the connection after what was answered is sent."""
+        ...
+
+
+class Accounts(Protocol):
+    """The users of a server.
+
+    Attributes:
+        plans: every command by name.
+        wall_ms: the wall clock, as of late.
+    """
+
+    acl: Acl
+    plans: Plans
+    wall_ms: int
+
+    @property
+    def sessions(self) -> Mapping[int, UsersClient]:
+        """Connected clients."""
+        ...
+
+    def refresh(self) -> None:
+        """A user's rights changed: find out anew which commands may take the short way."""
+        ...
+
+
+class AclClient(UsersClient, Client[Accounts], Protocol):
+    """A client that may change users.
+
+    Attributes:
+        db: the database that it has chosen.
+    """
+
+    db: int
+
+
 @server_command(
     "ACL CAT [category]",
     group="server",
@@ -52,7 +106,7 @@ logger = structlog.get_logger(__name__)
     categories=_SLOW,
     container=True,
 )
-def acl_cat(session: Session, args: list[bytes]) -> Reply:
+def acl_cat(client: object, args: list[bytes]) -> Reply:
     """List all commands that belong to a category, or all command categories when no category is specified."""
     _at_most_one(args, "CAT")
     if not args:
@@ -72,10 +126,10 @@ def acl_cat(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_deluser(session: Session, args: list[bytes]) -> Reply:
+def acl_deluser(client: AclClient, args: list[bytes]) -> Reply:
     """Delete users, and close their connections."""
-    gone = session.server.acl.delete_users(args)
-    return _settled(session, gone, len(gone))
+    gone = client.server.acl.delete_users(args)
+    return _settled(client, gone, len(gone))
 
 
 @server_command(
@@ -86,24 +140,24 @@ def acl_deluser(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_dryrun(session: Session, args: list[bytes]) -> Reply:
+def acl_dryrun(client: AclClient, args: list[bytes]) -> Reply:
     """Check whether the user may run the command, without running it."""
-    user = session.server.acl.users.get(args[0])
+    user = client.server.acl.users.get(args[0])
     if user is None:
         raise CommandError(f"ERR User '{_text(args[0])}' not found")
     command = args[1:]
-    plan = session.server.plans.find(command)
+    plan = client.server.plans.find(command)
     if plan is None or (plan.kind is Kind.CONTAINER and len(command) > 1):
         raise CommandError(f"ERR Command '{_text(command[0])}' not found")
     given = _arguments_of(plan, command)
     if plan.kind is Kind.CONTAINER or not plan.arguments_min <= len(given) <= plan.arguments_max:
         raise CommandError(wrong_arity(plan.shown))
-    denial = user.denial(plan.name, given, session.db)
+    denial = user.denial(plan.name, given, client.db)
     return OK if denial is None else denial.explanation(user.name)
 
 
 @server_command("ACL GENPASS [bits]", group="server", since="6.0.0", flags=_FLAGS, categories=_SLOW, container=True)
-def acl_genpass(session: Session, args: list[bytes]) -> Reply:
+def acl_genpass(client: object, args: list[bytes]) -> Reply:
     """Generate a secure 256-bit user password; the argument can be used to specify a different size."""
     _at_most_one(args, "GENPASS")
     bits = _integer(args[0]) if args else _PASSWORD_BITS
@@ -122,9 +176,9 @@ def acl_genpass(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_getuser(session: Session, args: list[bytes]) -> Reply:
+def acl_getuser(client: Client[Accounts], args: list[bytes]) -> Reply:
     """Get the user's details."""
-    user = session.server.acl.users.get(args[0])
+    user = client.server.acl.users.get(args[0])
     return None if user is None else user.details()
 
 
@@ -137,9 +191,9 @@ def acl_getuser(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_list(session: Session, args: list[bytes]) -> Reply:
+def acl_list(client: Client[Accounts], args: list[bytes]) -> Reply:
     """Show users details in config file format."""
-    return [user.describe() for user in session.server.acl.sorted_users()]
+    return [user.describe() for user in client.server.acl.sorted_users()]
 
 
 @server_command(
@@ -151,16 +205,16 @@ def acl_list(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-async def acl_load(session: Session, args: list[bytes]) -> Reply:
+async def acl_load(client: AclClient, args: list[bytes]) -> Reply:
     """Reload users from the ACL file. If a line of it is wrong, nothing changes."""
-    server = session.server
+    server = client.server
     if server.acl.path is None:
         raise CommandError(NO_FILE)
     try:
         users = await asyncio.to_thread(read_users, server.acl.path)
     except AclFileError as error:
         raise CommandError(f"ERR {error}") from error
-    return _settled(session, server.acl.replace(users), OK)
+    return _settled(client, server.acl.replace(users), OK)
 
 
 @server_command(
@@ -172,15 +226,15 @@ async def acl_load(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_log(session: Session, args: list[bytes]) -> Reply:
+def acl_log(client: Client[Accounts], args: list[bytes]) -> Reply:
     """Return the newest refusals, or clear the log of them."""
     _at_most_one(args, "LOG")
-    log = session.server.acl.log
+    log = client.server.acl.log
     if args and args[0].upper() == b"RESET":
         log.reset()
         return OK
     count = _integer(args[0]) if args else _LOG_ENTRIES
-    return log.newest(count, session.server.wall_ms)
+    return log.newest(count, client.server.wall_ms)
 
 
 @server_command(
@@ -192,9 +246,9 @@ def acl_log(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-async def acl_save(session: Session, args: list[bytes]) -> Reply:
+async def acl_save(client: Client[Accounts], args: list[bytes]) -> Reply:
     """Save the current users to the ACL file."""
-    acl = session.server.acl
+    acl = client.server.acl
     if acl.path is None:
         raise CommandError(NO_FILE)
     try:
@@ -214,10 +268,10 @@ async def acl_save(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_setuser(session: Session, args: list[bytes]) -> Reply:
+def acl_setuser(client: AclClient, args: list[bytes]) -> Reply:
     """Create or modify a user with these rules; the user's open connections follow at once."""
-    session.server.acl.set_user(args[0], args[1:])
-    return _settled(session, [], OK)
+    client.server.acl.set_user(args[0], args[1:])
+    return _settled(client, [], OK)
 
 
 @server_command(
@@ -229,45 +283,45 @@ def acl_setuser(session: Session, args: list[bytes]) -> Reply:
     categories=_ADMIN,
     container=True,
 )
-def acl_users(session: Session, args: list[bytes]) -> Reply:
+def acl_users(client: Client[Accounts], args: list[bytes]) -> Reply:
     """List all the registered usernames."""
-    return [user.name for user in session.server.acl.sorted_users()]
+    return [user.name for user in client.server.acl.sorted_users()]
 
 
 @server_command("ACL WHOAMI", group="server", since="6.0.0", flags=_FLAGS, categories=_SLOW, container=True)
-def acl_whoami(session: Session, args: list[bytes]) -> Reply:
+def acl_whoami(client: UsersClient, args: list[bytes]) -> Reply:
     """Return the current connection username."""
-    return session.user.name
+    return client.user.name
 
 
-def _settled(session: Session, gone: list[User], reply: Reply) -> Reply:
+def _settled(client: AclClient, gone: list[User], reply: Reply) -> Reply:
     """Bring open sessions in line with the users as they are now, and then answer."""
-    server = session.server
-    own_end = _end_of(session, gone)
+    server = client.server
+    own_end = _end_of(client, gone)
     for other in list(server.sessions.values()):
         end = _end_of(other, gone)
-        if end and other is not session:
+        if end and other is not client:
             other.close(end)
     server.refresh()
     if not own_end:
         return reply
-    session.answer(reply)
-    session.close(own_end)
+    client.answer(reply)
+    client.close(own_end)
     return NO_REPLY
 
 
-def _end_of(session: Session, gone: list[User]) -> str:
+def _end_of(client: UsersClient, gone: list[User]) -> str:
     """Why the session has to end; empty when it may go on."""
-    if session.user in gone:
+    if client.user in gone:
         return "its user was deleted"
-    return "" if _may_listen(session) else "its user may no longer listen to a channel"
+    return "" if _may_listen(client) else "its user may no longer listen to a channel"
 
 
-def _may_listen(session: Session) -> bool:
-    allows = session.user.allows_channel
-    channels = (*session.channels, *session.shard_channels)
+def _may_listen(client: UsersClient) -> bool:
+    allows = client.user.allows_channel
+    channels = (*client.channels, *client.shard_channels)
     return all(allows(channel, is_pattern=False) for channel in channels) and all(
-        allows(pattern, is_pattern=True) for pattern in session.patterns
+        allows(pattern, is_pattern=True) for pattern in client.patterns
     )
 
 

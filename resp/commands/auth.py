@@ -8,8 +8,8 @@ from engine.errors import SYNTAX, CommandError
 from engine.values.replies import OK, Reply
 from resp.acl import WRONG_PASSWORD
 from resp.acl.users import DEFAULT_NAME
-from resp.catalog.server_registry import server_command
 from resp.clients.authorization import note_refusal
+from resp.commands.handlers import server_command
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

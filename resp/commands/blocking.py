@@ -17,8 +17,8 @@ from engine.model import LIST, ZSET
 from engine.values.numbers import parse_int, parse_long_double
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.waiters import Wish
-from resp.catalog.server_registry import server_command
 from resp.clients.authorization import denial
+from resp.commands.handlers import server_command
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

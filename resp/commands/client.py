@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Set
-from resp.catalog.server_registry import server_command
 from resp.clients.client_list import filter_of, line_of
+from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY, Verbatim
 from slotlog.shared.limits import TIME_MS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resp.blocking.blocked_clients import Blocked
+    from resp.blocking.pause import Pause
+    from resp.blocking.waiters import BlockingClient
     from resp.clients.session import Session
 
 _OWN: Final = ("noscript", "loading", "stale")
@@ -21,6 +26,43 @@ _ADMIN: Final = ("admin", "noscript", "loading", "stale")
 _CONNECTION: Final = ("slow", "connection")
 _DANGEROUS: Final = ("admin", "slow", "dangerous", "connection")
 _PRINTABLE: Final = frozenset(range(ord("!"), ord("~") + 1))
+
+
+class OwnClient(Protocol):
+    """The client that sent a command, as far as CLIENT shows and changes it.
+
+    Attributes:
+        name, lib_name, lib_ver: as CLIENT LIST shows them.
+        no_evict, no_touch: CLIENT NO-EVICT, CLIENT NO-TOUCH.
+        reply_mode: CLIENT REPLY.
+        muted: the reply to the command at hand is left out.
+    """
+
+    id: int
+    name: bytes
+    lib_name: bytes
+    lib_ver: bytes
+    no_evict: bool
+    no_touch: bool
+    reply_mode: Literal["on", "off", "skip"]
+    muted: bool
+
+    def refresh(self) -> None:
+        """Find out anew whether its commands may take the short way."""
+        ...
+
+
+class Waits(Protocol):
+    """For what clients of a server wait."""
+
+    pause: Pause
+    blocked: Blocked
+
+    @property
+    def sessions(self) -> Mapping[int, BlockingClient]:
+        """Connected clients by id."""
+        ...
+
 
 _own_at_once = partial(
     server_command, group="connection", flags=_OWN, categories=_CONNECTION, immediate=True, container=True
@@ -33,9 +75,9 @@ _admin = partial(server_command, group="connection", flags=_ADMIN, categories=_D
 
 
 @_own_at_once("CLIENT ID", since="5.0.0")
-def client_id(session: Session, args: list[bytes]) -> Reply:
+def client_id(client: OwnClient, args: list[bytes]) -> Reply:
     """Return the connection's number, which no other connection of this process has or will have."""
-    return session.id
+    return client.id
 
 
 @_own("CLIENT INFO", since="6.2.0")
@@ -45,30 +87,30 @@ def client_info(session: Session, args: list[bytes]) -> Reply:
 
 
 @_own_at_once("CLIENT GETNAME", since="2.6.9")
-def client_getname(session: Session, args: list[bytes]) -> Reply:
+def client_getname(client: OwnClient, args: list[bytes]) -> Reply:
     """Return the connection's name, null when it has none."""
-    return session.name or None
+    return client.name or None
 
 
 @_own_at_once("CLIENT SETNAME connection-name", since="2.6.9")
-def client_setname(session: Session, args: list[bytes]) -> Reply:
+def client_setname(client: OwnClient, args: list[bytes]) -> Reply:
     """Name the connection; an empty name is none."""
     check_printable(args[0], "Client names")
-    session.name = args[0]
+    client.name = args[0]
     return OK
 
 
 @_own_at_once("CLIENT SETINFO <LIB-NAME|LIB-VER> value", since="7.2.0")
-def client_setinfo(session: Session, args: list[bytes]) -> Reply:
+def client_setinfo(client: OwnClient, args: list[bytes]) -> Reply:
     """Say which library the client uses, or which version of it."""
     option = args[0].decode(errors="surrogateescape")
     if option.upper() not in {"LIB-NAME", "LIB-VER"}:
         raise CommandError(f"ERR Unrecognized option '{option}'")
     check_printable(args[1], option)
     if option.upper() == "LIB-NAME":
-        session.lib_name = args[1]
+        client.lib_name = args[1]
     else:
-        session.lib_ver = args[1]
+        client.lib_ver = args[1]
     return OK
 
 
@@ -93,44 +135,44 @@ def check_printable(text: bytes, what: str) -> None:
     categories=_CONNECTION,
     container=True,
 )
-def client_reply(session: Session, args: list[bytes]) -> Reply:
+def client_reply(client: OwnClient, args: list[bytes]) -> Reply:
     """Send no replies from now on, skip the next one only, or send them again."""
     word = args[0].upper()
     if word == b"ON":
-        session.reply_mode = "on"
-        session.muted = False
+        client.reply_mode = "on"
+        client.muted = False
     elif word == b"OFF":
-        session.reply_mode = "off"
+        client.reply_mode = "off"
     elif word == b"SKIP":
-        session.reply_mode = "off" if session.reply_mode == "off" else "skip"
+        client.reply_mode = "off" if client.reply_mode == "off" else "skip"
     else:
         raise CommandError(SYNTAX)
-    session.refresh()
+    client.refresh()
     return OK if word == b"ON" else NO_REPLY
 
 
 @_admin("CLIENT NO-EVICT <ON|OFF>", since="7.0.0", immediate=True)
-def client_no_evict(session: Session, args: list[bytes]) -> Reply:
+def client_no_evict(client: OwnClient, args: list[bytes]) -> Reply:
     """Accepted and shown by CLIENT LIST: no client is ever cut off to make room for others."""
-    session.no_evict = _is_on(args[0])
+    client.no_evict = _is_on(args[0])
     return OK
 
 
 @_own_at_once("CLIENT NO-TOUCH <ON|OFF>", since="7.2.0")
-def client_no_touch(session: Session, args: list[bytes]) -> Reply:
+def client_no_touch(client: OwnClient, args: list[bytes]) -> Reply:
     """Accepted and shown by CLIENT LIST: reads leave no trace here anyway."""
-    session.no_touch = _is_on(args[0])
+    client.no_touch = _is_on(args[0])
     return OK
 
 
 @_own_at_once("CLIENT CAPA capability [capability ...]", since="8.0.0")
-def client_capa(session: Session, args: list[bytes]) -> Reply:
+def client_capa(client: object, args: list[bytes]) -> Reply:
     """Accepted, and without effect: nothing here depends on what a client can do."""
     return OK
 
 
 @_own("CLIENT TRACKING <ON|OFF> [option ...]", since="6.0.0")
-def client_tracking(session: Session, args: list[bytes]) -> Reply:
+def client_tracking(client: object, args: list[bytes]) -> Reply:
     """Refused but for OFF: no invalidation messages are sent."""
     if _is_on(args[0]):
         raise CommandError("ERR CLIENT TRACKING is not supported: no invalidation messages are sent")
@@ -140,19 +182,19 @@ def client_tracking(session: Session, args: list[bytes]) -> Reply:
 
 
 @_own("CLIENT TRACKINGINFO", since="6.2.0")
-def client_trackinginfo(session: Session, args: list[bytes]) -> Reply:
+def client_trackinginfo(client: object, args: list[bytes]) -> Reply:
     """Say that tracking is off."""
     return Map([(b"flags", Set([b"off"])), (b"redirect", -1), (b"prefixes", [])])
 
 
 @_own("CLIENT GETREDIR", since="6.0.0")
-def client_getredir(session: Session, args: list[bytes]) -> Reply:
+def client_getredir(client: object, args: list[bytes]) -> Reply:
     """Say that tracking is off."""
     return -1
 
 
 @_own("CLIENT CACHING <YES|NO>", since="6.0.0")
-def client_caching(session: Session, args: list[bytes]) -> Reply:
+def client_caching(client: object, args: list[bytes]) -> Reply:
     """Refused, since tracking is off."""
     raise CommandError(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
@@ -203,7 +245,7 @@ def _kill(session: Session, meant: list[Session], reply: Reply) -> Reply:
 
 
 @_admin("CLIENT PAUSE timeout [WRITE|ALL]", since="3.0.0")
-def client_pause(session: Session, args: list[bytes]) -> Reply:
+def client_pause(client: Client[Waits], args: list[bytes]) -> Reply:
     """Let the writes of all clients, or all their commands, wait for so many milliseconds."""
     mode = args[1].upper() if len(args) > 1 else b"ALL"
     if mode not in {b"WRITE", b"ALL"}:
@@ -215,19 +257,19 @@ def client_pause(session: Session, args: list[bytes]) -> Reply:
         raise CommandError("ERR timeout is negative")
     if timeout_ms > TIME_MS_MAX:
         raise CommandError("ERR timeout is out of range")
-    session.server.pause.begin(timeout_ms, writes_only=mode == b"WRITE")
+    client.server.pause.begin(timeout_ms, writes_only=mode == b"WRITE")
     return OK
 
 
 @_admin("CLIENT UNPAUSE", since="6.2.0", complexity="O(paused clients)")
-def client_unpause(session: Session, args: list[bytes]) -> Reply:
+def client_unpause(client: Client[Waits], args: list[bytes]) -> Reply:
     """Let everything go on that CLIENT PAUSE keeps waiting."""
-    session.server.pause.end()
+    client.server.pause.end()
     return OK
 
 
 @_admin("CLIENT UNBLOCK client-id [TIMEOUT|ERROR]", since="5.0.0")
-def client_unblock(session: Session, args: list[bytes]) -> Reply:
+def client_unblock(client: Client[Waits], args: list[bytes]) -> Reply:
     """End the wait of a blocked client, as if its time were over or with an error; 0 when it did not wait."""
     reason = args[1].upper() if len(args) > 1 else b"TIMEOUT"
     if reason not in {b"TIMEOUT", b"ERROR"}:
@@ -235,5 +277,5 @@ def client_unblock(session: Session, args: list[bytes]) -> Reply:
     number = parse_int(args[0])
     if number is None:
         raise CommandError(NOT_AN_INTEGER)
-    other = session.server.sessions.get(number)
-    return int(other is not None and session.server.blocked.unblock(other, error=reason == b"ERROR"))
+    other = client.server.sessions.get(number)
+    return int(other is not None and client.server.blocked.unblock(other, error=reason == b"ERROR"))

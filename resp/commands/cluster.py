@@ -7,25 +7,25 @@ keys of a slot are read from the state in steps, with a pause after each one for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts import LAYOUTS
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
-from resp.catalog.server_registry import server_command
 from resp.cluster.topology import Health
 from resp.commands.containers import help_of
+from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import Verbatim
 from slotlog.clock import now_ms
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.cluster.bus import Bus
     from resp.cluster.topology import ClusterMap, Node, Seen
     from resp.writes.write_pipeline import WritePipeline
 
@@ -34,6 +34,47 @@ _KEYS_A_STEP: Final = 2000
 _READ: Final = ("loading", "stale")
 _ADMIN: Final = ("admin", "stale")
 _ADMIN_CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+
+class Caller(Protocol):
+    """A client that may be another worker.
+
+    Attributes:
+        peer: the id of that worker's node; empty for all others.
+        created: when it came, on the monotonic clock.
+    """
+
+    peer: bytes
+    created: float
+
+    @property
+    def output_bytes(self) -> int:
+        """Of replies on their way to it."""
+        ...
+
+
+class Cluster(Protocol):
+    """The cluster as a worker knows it.
+
+    Attributes:
+        clustered: whether there is one.
+        cluster: who owns which slots.
+        bus: the links to other workers.
+        partitions: of the log, how many.
+        pipelines: of the partitions that this worker owns.
+    """
+
+    clustered: bool
+    cluster: ClusterMap
+    bus: Bus
+    partitions: int
+    pipelines: dict[int, WritePipeline]
+
+    @property
+    def sessions(self) -> Mapping[int, Caller]:
+        """Connected clients."""
+        ...
+
 
 _about_nodes = partial(
     server_command, group="cluster", flags=_READ, categories=("slow",), immediate=True, container=True
@@ -44,60 +85,60 @@ _admin = partial(
 )
 
 
-def _map(session: Session) -> ClusterMap:
+def _map(client: Client[Cluster]) -> ClusterMap:
     """The cluster map; CommandError in standalone mode."""
-    if not session.server.clustered:
+    if not client.server.clustered:
         raise CommandError(_DISABLED)
-    return session.server.cluster
+    return client.server.cluster
 
 
 # ---------------------------------------------------------------------- who is there
 
 
 @_about_nodes("CLUSTER SLOTS", since="3.0.0", complexity="O(nodes)")
-def cluster_slots(session: Session, args: list[bytes]) -> Reply:
+def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The ranges of slots with the node that owns each: address, port and id."""
     return [
-        [first, last, [*_endpoint(node), node.node_id.encode(), Map()]] for first, last, node in _map(session).ranges()
+        [first, last, [*_endpoint(node), node.node_id.encode(), Map()]] for first, last, node in _map(client).ranges()
     ]
 
 
 @_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
-def cluster_shards(session: Session, args: list[bytes]) -> Reply:
+def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The nodes with their ranges of slots; a shard is one node."""
-    return [_shard(node, session.server.bus.seen(node)) for node in _map(session).nodes]
+    return [_shard(node, client.server.bus.seen(node)) for node in _map(client).nodes]
 
 
 @_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
-def cluster_nodes(session: Session, args: list[bytes]) -> Reply:
+def cluster_nodes(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
-    return Verbatim(_map(session).nodes_text(session.server.bus.seen).encode())
+    return Verbatim(_map(client).nodes_text(client.server.bus.seen).encode())
 
 
 @_about_nodes("CLUSTER INFO", since="3.0.0")
-def cluster_info(session: Session, args: list[bytes]) -> Reply:
+def cluster_info(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The state of the cluster as text: `ok` when every slot has an owner that answers."""
-    cluster, bus = _map(session), session.server.bus
+    cluster, bus = _map(client), client.server.bus
     return Verbatim(cluster.info_text(bus.seen, bus.messages_sent, bus.messages_received).encode())
 
 
 @_about_nodes("CLUSTER MYID", since="3.0.0")
-def cluster_myid(session: Session, args: list[bytes]) -> Reply:
+def cluster_myid(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The id of this node."""
-    return _map(session).me.node_id.encode()
+    return _map(client).me.node_id.encode()
 
 
 @_about_nodes("CLUSTER MYSHARDID", since="7.2.0")
-def cluster_myshardid(session: Session, args: list[bytes]) -> Reply:
+def cluster_myshardid(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The id of this node's shard."""
-    return _map(session).me.shard_id.encode()
+    return _map(client).me.shard_id.encode()
 
 
 @_about_slots("CLUSTER LINKS", since="7.0.0", immediate=True)
-def cluster_links(session: Session, args: list[bytes]) -> Reply:
+def cluster_links(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The connections to other workers, and from them."""
-    _map(session)
-    server = session.server
+    _map(client)
+    server = client.server
     there = [
         _link(b"to", node_id, link.up_since_ms, link.waiting_bytes)
         for node_id, link in server.bus.links.items()
@@ -112,22 +153,22 @@ def cluster_links(session: Session, args: list[bytes]) -> Reply:
 
 
 @_admin("CLUSTER REPLICAS node-id", since="5.0.0")
-def cluster_replicas(session: Session, args: list[bytes]) -> Reply:
+def cluster_replicas(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The replicas of a node: it has none."""
-    _node(session, args[0])
+    _node(client, args[0])
     return []
 
 
 @_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
-def cluster_count_failure_reports(session: Session, args: list[bytes]) -> Reply:
+def cluster_count_failure_reports(client: Client[Cluster], args: list[bytes]) -> Reply:
     """How many other workers report that a node does not answer them."""
-    return session.server.bus.reports(_node(session, args[0]))
+    return client.server.bus.reports(_node(client, args[0]))
 
 
 @_about_nodes("CLUSTER HELP", since="5.0.0")
-def cluster_help(session: Session, args: list[bytes]) -> Reply:
+def cluster_help(client: Client[Cluster], args: list[bytes]) -> Reply:
     """Print this help; refused in standalone mode as everything here."""
-    _map(session)
+    _map(client)
     return help_of(b"CLUSTER")
 
 
@@ -135,20 +176,20 @@ def cluster_help(session: Session, args: list[bytes]) -> Reply:
 
 
 @_about_slots("CLUSTER KEYSLOT key", since="3.0.0", complexity="O(bytes of the key)", immediate=True)
-def cluster_keyslot(session: Session, args: list[bytes]) -> Reply:
+def cluster_keyslot(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The slot of a key, in standalone mode as well."""
     return slot(args[0])
 
 
 @_about_slots("CLUSTER COUNTKEYSINSLOT slot", since="3.0.0", complexity="O(keys in the slot)")
-async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
+async def cluster_countkeysinslot(client: Client[Cluster], args: list[bytes]) -> Reply:
     """How many keys this node has in a slot. Counts them: O(keys in the slot)."""
-    _map(session)
+    _map(client)
     number = _integer(args[0])
     if not 0 <= number < SLOTS:
         raise CommandError("ERR Invalid slot")
     count = 0
-    async for names in _slot_names(session, number):
+    async for names in _slot_names(client, number):
         count += len(names)
     return count
 
@@ -158,26 +199,26 @@ async def cluster_countkeysinslot(session: Session, args: list[bytes]) -> Reply:
     since="3.0.0",
     complexity="O(count, and keys that are due on the way)",
 )
-async def cluster_getkeysinslot(session: Session, args: list[bytes]) -> Reply:
+async def cluster_getkeysinslot(client: Client[Cluster], args: list[bytes]) -> Reply:
     """Up to `count` keys that this node has in a slot, by the length of their names and their bytes."""
-    _map(session)
+    _map(client)
     number, count = _integer(args[0]), _integer(args[1])
     if not 0 <= number < SLOTS or count < 0:
         raise CommandError("ERR Invalid slot or number of keys")
     found: list[bytes] = []
-    async for names in _slot_names(session, number):
+    async for names in _slot_names(client, number):
         found += names
         if len(found) >= count:
             break
     return found[:count]
 
 
-async def _slot_names(session: Session, number: int) -> AsyncIterator[list[bytes]]:
+async def _slot_names(client: Client[Cluster], number: int) -> AsyncIterator[list[bytes]]:
     """The keys of a slot that are alive, some at a time; none when the slot is another worker's.
 
     No scan is open while others run: an open one would keep the store from closing.
     """
-    pipeline = session.server.pipelines.get(partition_of(number, session.server.partitions))
+    pipeline = client.server.pipelines.get(partition_of(number, client.server.partitions))
     start: bytes | None = b""
     while pipeline is not None and start is not None:
         with pipeline.owned.reading():
@@ -210,25 +251,25 @@ def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[byte
 @server_command(
     "READONLY", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
-def readonly(session: Session, args: list[bytes]) -> Reply:
+def readonly(client: Client[Cluster], args: list[bytes]) -> Reply:
     """Allow stale reads. There are no replicas, so nothing changes."""
-    _map(session)
+    _map(client)
     return OK
 
 
 @server_command(
     "READWRITE", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
-def readwrite(session: Session, args: list[bytes]) -> Reply:
+def readwrite(client: Client[Cluster], args: list[bytes]) -> Reply:
     """End READONLY."""
-    _map(session)
+    _map(client)
     return OK
 
 
 @server_command("ASKING", group="cluster", since="3.0.0", flags=("fast",), categories=("fast", "connection"))
-def asking(session: Session, args: list[bytes]) -> Reply:
+def asking(client: Client[Cluster], args: list[bytes]) -> Reply:
     """Announce a command that follows an ASK. Slots never migrate here, so nothing changes."""
-    _map(session)
+    _map(client)
     return OK
 
 
@@ -270,8 +311,8 @@ def _shard(node: Node, seen: Seen) -> Map:
     return Map([(b"slots", slots), (b"nodes", [described]), (b"id", node.shard_id.encode())])
 
 
-def _node(session: Session, node_id: bytes) -> Node:
-    node = _map(session).find(node_id.decode(errors="surrogateescape"))
+def _node(client: Client[Cluster], node_id: bytes) -> Node:
+    node = _map(client).find(node_id.decode(errors="surrogateescape"))
     if node is None:
         raise CommandError(f"ERR Unknown node {node_id.decode(errors='surrogateescape')}")
     return node

@@ -6,15 +6,13 @@ A question after them has an answer, there are none; an attempt to make one is r
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
-from resp.catalog.server_registry import server_command
-
-if TYPE_CHECKING:
-    from resp.clients.session import Session
+from resp.commands.cluster import Cluster
+from resp.commands.handlers import Client, server_command
 
 _SCRIPTING: Final = ("slow", "scripting")
 _SCRIPTING_WRITE: Final = ("write", "slow", "scripting")
@@ -46,7 +44,7 @@ def _check_mode(args: list[bytes], refusal: str) -> None:
 
 
 @_function("FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]", flags=("noscript",), categories=_SCRIPTING)
-def function_list(session: Session, args: list[bytes]) -> Reply:
+def function_list(client: object, args: list[bytes]) -> Reply:
     """The libraries of functions: there are none."""
     rest = list(args)
     while rest:
@@ -61,7 +59,7 @@ def function_list(session: Session, args: list[bytes]) -> Reply:
 
 
 @_function("FUNCTION FLUSH [ASYNC|SYNC]", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
-def function_flush(session: Session, args: list[bytes]) -> Reply:
+def function_flush(client: object, args: list[bytes]) -> Reply:
     """Remove all libraries: there are none."""
     if len(args) > 1:
         raise CommandError("ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.")
@@ -70,19 +68,19 @@ def function_flush(session: Session, args: list[bytes]) -> Reply:
 
 
 @_function("FUNCTION STATS", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
-def function_stats(session: Session, args: list[bytes]) -> Reply:
+def function_stats(client: object, args: list[bytes]) -> Reply:
     """What runs, and the engines: nothing, and none."""
     return Map([(b"running_script", None), (b"engines", Map())])
 
 
 @_function("FUNCTION KILL", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
-def function_kill(session: Session, args: list[bytes]) -> Reply:
+def function_kill(client: object, args: list[bytes]) -> Reply:
     """End the function that runs: none does."""
     raise CommandError(_NOT_BUSY)
 
 
 @_function("FUNCTION DELETE library-name", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
-def function_delete(session: Session, args: list[bytes]) -> Reply:
+def function_delete(client: object, args: list[bytes]) -> Reply:
     """Remove a library: there is none."""
     raise CommandError("ERR Library not found")
 
@@ -91,20 +89,20 @@ def function_delete(session: Session, args: list[bytes]) -> Reply:
 
 
 @_script("SCRIPT EXISTS sha1 [sha1 ...]", complexity="O(scripts named)", flags=("noscript", "stale"))
-def script_exists(session: Session, args: list[bytes]) -> Reply:
+def script_exists(client: object, args: list[bytes]) -> Reply:
     """Which of these scripts are known: none is."""
     return [0] * len(args)
 
 
 @_script("SCRIPT FLUSH [ASYNC|SYNC]", flags=("noscript", "stale"))
-def script_flush(session: Session, args: list[bytes]) -> Reply:
+def script_flush(client: object, args: list[bytes]) -> Reply:
     """Forget all scripts: there are none."""
     _check_mode(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")
     return OK
 
 
 @_script("SCRIPT KILL", flags=("noscript", "allow_busy"))
-def script_kill(session: Session, args: list[bytes]) -> Reply:
+def script_kill(client: object, args: list[bytes]) -> Reply:
     """End the script that runs: none does."""
     raise CommandError(_NOT_BUSY)
 
@@ -118,7 +116,7 @@ def script_kill(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def module_list(session: Session, args: list[bytes]) -> Reply:
+def module_list(client: object, args: list[bytes]) -> Reply:
     """Return the loaded modules: there are none."""
     return []
 
@@ -127,9 +125,13 @@ def module_list(session: Session, args: list[bytes]) -> Reply:
 
 
 @_replication("REPLICAOF host port", since="5.0.0")
-def replicaof(session: Session, args: list[bytes]) -> Reply:
+def replicaof(client: Client[Cluster], args: list[bytes]) -> Reply:
     """`NO ONE` is what every worker is already; anything else is refused: nothing is copied from server to server."""
-    if session.server.clustered:
+    return _replicate(client.server, args)
+
+
+def _replicate(server: Cluster, args: list[bytes]) -> Reply:
+    if server.clustered:
         raise CommandError("ERR REPLICAOF not allowed in cluster mode.")
     if [arg.upper() for arg in args] == [b"NO", b"ONE"]:
         return OK
@@ -140,6 +142,6 @@ def replicaof(session: Session, args: list[bytes]) -> Reply:
 
 
 @_replication("SLAVEOF host port", since="1.0.0")
-def slaveof(session: Session, args: list[bytes]) -> Reply:
+def slaveof(client: Client[Cluster], args: list[bytes]) -> Reply:
     """See REPLICAOF."""
-    return replicaof(session, args)
+    return _replicate(client.server, args)

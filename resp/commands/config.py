@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.replies import OK, Map, Reply
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
 from resp.settings.config import config_set
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.catalog.plans import Plans
+    from resp.settings.config import Config
+    from resp.statistics.stats import Stats
 
 _FLAGS: Final = ("admin", "noscript", "loading", "stale")
 _CATEGORIES: Final = ("admin", "slow", "dangerous")
+
+
+class Parameters(Protocol):
+    """The parameters of a server, and what CONFIG RESETSTAT resets."""
+
+    config: Config
+    stats: Stats
+    plans: Plans
 
 
 @server_command(
@@ -26,9 +36,9 @@ _CATEGORIES: Final = ("admin", "slow", "dangerous")
     immediate=True,
     container=True,
 )
-def config_get(session: Session, args: list[bytes]) -> Reply:
+def config_get(client: Client[Parameters], args: list[bytes]) -> Reply:
     """Return the parameters that match these names or glob patterns, with their values."""
-    found = session.server.config.matching(args)
+    found = client.server.config.matching(args)
     return Map([(name.encode(), value.encode(errors="surrogateescape")) for name, value in found])
 
 
@@ -41,9 +51,9 @@ def config_get(session: Session, args: list[bytes]) -> Reply:
     categories=_CATEGORIES,
     container=True,
 )
-def config_set_(session: Session, args: list[bytes]) -> Reply:
+def config_set_(client: Client[Parameters], args: list[bytes]) -> Reply:
     """Change parameters, all of them or none, until the process ends."""
-    config_set(session.server.config, args)
+    config_set(client.server.config, args)
     return OK
 
 
@@ -56,10 +66,10 @@ def config_set_(session: Session, args: list[bytes]) -> Reply:
     categories=_CATEGORIES,
     container=True,
 )
-def config_resetstat(session: Session, args: list[bytes]) -> Reply:
+def config_resetstat(client: Client[Parameters], args: list[bytes]) -> Reply:
     """Reset the counters of INFO."""
-    session.server.stats.reset()
-    session.server.plans.reset()
+    client.server.stats.reset()
+    client.server.plans.reset()
     return OK
 
 
@@ -72,6 +82,6 @@ def config_resetstat(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def config_rewrite(session: Session, args: list[bytes]) -> Reply:
+def config_rewrite(client: object, args: list[bytes]) -> Reply:
     """Refused: slotlog does not write its settings. Put lasting changes there."""
     raise CommandError("ERR The server is running without a config file")

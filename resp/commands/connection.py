@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
-from resp.catalog.server_registry import server_command
 from resp.clients.multi import unwatch
 from resp.commands.auth import log_in
 from resp.commands.client import check_printable
+from resp.commands.cluster import Cluster
+from resp.commands.handlers import Client, server_command
 from resp.reports.info import REDIS_VERSION
 from resp.wire.server_replies import NO_REPLY
 from slotlog.shared.limits import DATABASES
@@ -24,14 +25,39 @@ _PONG: Final = Status(b"PONG")
 _NOPROTO: Final = CommandError("NOPROTO unsupported protocol version")
 
 
+class ConnectedClient(Client[Cluster], Protocol):
+    """A client that looks after its connection.
+
+    Attributes:
+        db: the database that it has chosen.
+        protocol: the version of RESP that it speaks.
+    """
+
+    db: int
+    protocol: Literal[2, 3]
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to anything."""
+        ...
+
+    def answer(self, reply: Reply) -> None:
+        """Send it a reply to the command at hand."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Close the connection after what was answered is sent."""
+        ...
+
+
 @server_command(
     "PING [message]", group="connection", since="1.0.0", flags=("fast",), categories=_CONNECTION, immediate=True
 )
-def ping(session: Session, args: list[bytes]) -> Reply:
+def ping(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Return PONG, or the message."""
     if len(args) > 1:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
-    if session.protocol == 2 and session.is_subscriber:
+    if client.protocol == 2 and client.is_subscriber:
         return [b"pong", args[0] if args else b""]
     return args[0] if args else _PONG
 
@@ -44,7 +70,7 @@ def ping(session: Session, args: list[bytes]) -> Reply:
     categories=_CONNECTION,
     immediate=True,
 )
-def echo(session: Session, args: list[bytes]) -> Reply:
+def echo(client: object, args: list[bytes]) -> Reply:
     """Return the message."""
     return args[0]
 
@@ -57,10 +83,10 @@ def echo(session: Session, args: list[bytes]) -> Reply:
     categories=_CONNECTION,
     queued=False,
 )
-def quit_(session: Session, args: list[bytes]) -> Reply:
+def quit_(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Return OK and close the connection."""
-    session.answer(OK)
-    session.close("QUIT")
+    client.answer(OK)
+    client.close("QUIT")
     return NO_REPLY
 
 
@@ -99,18 +125,18 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     as_event=lambda args: ([b"SELECT", *args], lambda reply: reply),
 )
-def select(session: Session, args: list[bytes]) -> Reply:
+def select(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Select another logical database; standalone only."""
     index = parse_int(args[0])
     if index is None:
         raise CommandError(NOT_AN_INTEGER)
     if not -_INT_END <= index < _INT_END:
         raise CommandError(f"ERR value is out of range, value must between {-_INT_END} and {_INT_END - 1}")
-    if session.server.clustered and index != 0:
+    if client.server.clustered and index != 0:
         raise CommandError("ERR SELECT is not allowed in cluster mode")
     if not 0 <= index < DATABASES:
         raise CommandError("ERR DB index is out of range")
-    session.db = index
+    client.db = index
     return OK
 
 

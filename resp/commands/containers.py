@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.commands.registry import SPECS, Spec
 from engine.values.replies import Reply, Status
-from resp.catalog.server_registry import SERVER_SPECS, ServerSpec, server_command
-
-if TYPE_CHECKING:
-    from resp.clients.session import Session
+from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
+from resp.commands.handlers import server_command
 
 _CATEGORIES: Final = {
     **dict.fromkeys((b"CLIENT", b"COMMAND"), ("slow", "connection")),
@@ -44,7 +42,7 @@ def add_help() -> None:
             _register(container, specs[name].group, specs[name].since)
 
 
-def _answer(container: bytes, session: Session, args: list[bytes]) -> Reply:
+def _answer(container: bytes, client: object, args: list[bytes]) -> Reply:
     """Print this help."""
     return help_of(container)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.commands.registry import SPECS
 from engine.errors import CommandError
@@ -17,12 +17,14 @@ from engine.proof.digest import Digest, combine, digest
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import OK, Reply, Status
 from ingest.applying.fiber import AbandonedError
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
 from resp.writes.items import Awaited
 from resp.writes.stopping import CLOSED
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.blocking.pause import Pause
+    from resp.host import Host
+    from resp.settings.config import Config
     from resp.writes.write_pipeline import WritePipeline
 
 _NOT_ALLOWED: Final = (
@@ -44,6 +46,31 @@ HELP
     Print this help."""
 
 
+class Debugged(Protocol):
+    """The part of a server that DEBUG reads and changes.
+
+    Attributes:
+        active_expire: whether keys may go by themselves.
+        pause: of the writes, while the log is replayed.
+    """
+
+    active_expire: bool
+    config: Config
+    host: Host
+    pause: Pause
+    pipelines: dict[int, WritePipeline]
+
+
+class DebuggingClient(Client[Debugged], Protocol):
+    """A client that may send DEBUG.
+
+    Attributes:
+        is_loopback: whether it is on this machine.
+    """
+
+    is_loopback: bool
+
+
 @server_command(
     "DEBUG subcommand [arg ...]",
     group="server",
@@ -52,26 +79,26 @@ HELP
     flags=("admin", "noscript", "loading", "stale"),
     categories=("admin", "slow", "dangerous"),
 )
-def debug(session: Session, args: list[bytes]) -> Reply:
+def debug(client: DebuggingClient, args: list[bytes]) -> Reply:
     """Run a debug command, such as a digest or a replay, in tests; see DEBUG HELP."""
-    allowed = session.server.config["enable-debug-command"]
-    if not (allowed == "yes" or (allowed == "local" and session.is_loopback)):
+    allowed = client.server.config["enable-debug-command"]
+    if not (allowed == "yes" or (allowed == "local" and client.is_loopback)):
         raise CommandError(_NOT_ALLOWED)
     name, rest = args[0].upper(), args[1:]
     words, handler = _SUBCOMMANDS.get(name, (-1, _help))
     if len(rest) != words:
         shown = args[0].decode(errors="surrogateescape")
         raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown}'. Try DEBUG HELP.")
-    return handler(session, rest)
+    return handler(client, rest)
 
 
-def _help(session: Session, args: list[bytes]) -> Reply:
+def _help(client: Client[Debugged], args: list[bytes]) -> Reply:
     return [Status(line.encode()) for line in _HELP.splitlines()]
 
 
-async def _digest(session: Session, args: list[bytes]) -> Reply:
+async def _digest(client: Client[Debugged], args: list[bytes]) -> Reply:
     """Of each partition at one moment: it answers nobody else meanwhile."""
-    gates = [(pipeline, pipeline.owned.worker.gate) for pipeline in session.server.pipelines.values()]
+    gates = [(pipeline, pipeline.owned.worker.gate) for pipeline in client.server.pipelines.values()]
     try:
         digests = [await gate.call(partial(gate.hold, partial(_digest_of, pipeline))) for pipeline, gate in gates]
     except AbandonedError:
@@ -85,19 +112,19 @@ def _digest_of(pipeline: WritePipeline) -> Digest:
         return digest(pipeline.owned.worker.store, layout, pipeline.machine.clock_ms)
 
 
-def _error(session: Session, args: list[bytes]) -> Reply:
+def _error(client: Client[Debugged], args: list[bytes]) -> Reply:
     raise CommandError(args[0].decode(errors="surrogateescape").replace("\r", " ").replace("\n", " "))
 
 
-async def _sleep(session: Session, args: list[bytes]) -> Reply:
+async def _sleep(client: Client[Debugged], args: list[bytes]) -> Reply:
     """Redis holds up everybody; here only this connection waits. Text that is no number is 0, as there."""
     seconds = parse_double(args[0])
     await asyncio.sleep(max(0.0, seconds or 0.0))
     return OK
 
 
-def _set_active_expire(session: Session, args: list[bytes]) -> Reply:
-    session.server.active_expire = bool(parse_int(args[0]) or 0)
+def _set_active_expire(client: Client[Debugged], args: list[bytes]) -> Reply:
+    client.server.active_expire = bool(parse_int(args[0]) or 0)
     return OK
 
 
@@ -105,12 +132,12 @@ _RELOAD_MS_MAX: Final = 600_000
 _EXISTS: Final = SPECS[b"EXISTS"]
 
 
-async def _reload(session: Session, args: list[bytes]) -> Reply:
+async def _reload(client: Client[Debugged], args: list[bytes]) -> Reply:
     """Clients' writes, and the ticks of idle partitions, wait meanwhile: both states must stand at one offset.
 
     What was on its way before is waited for: a read that stands behind it is answered when it is applied.
     """
-    server = session.server
+    server = client.server
     ticking, server.active_expire = server.active_expire, False
     server.pause.begin(_RELOAD_MS_MAX, writes_only=True)
     try:
@@ -129,7 +156,7 @@ async def _reload(session: Session, args: list[bytes]) -> Reply:
 
 
 _SUBCOMMANDS: Final[
-    Mapping[bytes, tuple[int, Callable[[Session, list[bytes]], Reply | Coroutine[Any, Any, Reply]]]]
+    Mapping[bytes, tuple[int, Callable[[Client[Debugged], list[bytes]], Reply | Coroutine[Any, Any, Reply]]]]
 ] = {
     b"DIGEST": (0, _digest),
     b"ERROR": (1, _error),

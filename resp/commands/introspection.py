@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.commands.registry import SPECS
 from engine.errors import SYNTAX, CommandError
@@ -11,10 +11,8 @@ from engine.values.glob import matcher
 from engine.values.replies import Map, Reply, Set, Status
 from resp.catalog.arguments import Argument, KeyRange, arguments
 from resp.catalog.descriptions import Entry, catalog
-from resp.catalog.server_registry import find_subcommand, server_command
-
-if TYPE_CHECKING:
-    from resp.clients.session import Session
+from resp.catalog.server_registry import find_subcommand
+from resp.commands.handlers import server_command
 
 _FLAGS: Final = ("loading", "stale")
 _CATEGORIES: Final = ("slow", "connection")
@@ -48,7 +46,7 @@ def _find(name: bytes) -> Entry | None:
     categories=_CATEGORIES,
     immediate=True,
 )
-def command_(session: Session, args: list[bytes]) -> Reply:
+def command_(client: object, args: list[bytes]) -> Reply:
     """Return details of every command."""
     if args:
         find_subcommand(b"COMMAND", args)
@@ -64,7 +62,7 @@ def command_(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_count(session: Session, args: list[bytes]) -> Reply:
+def command_count(client: object, args: list[bytes]) -> Reply:
     """Return the number of commands."""
     return len(_catalog())
 
@@ -79,10 +77,10 @@ def command_count(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_info(session: Session, args: list[bytes]) -> Reply:
+def command_info(client: object, args: list[bytes]) -> Reply:
     """Return details of these commands, or of all."""
     if not args:
-        return command_(session, args)
+        return [_described(entry) for entry in _catalog().values()]
     found = [_find(name) for name in args]
     return [None if entry is None else _described(entry) for entry in found]
 
@@ -97,7 +95,7 @@ def command_info(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_docs(session: Session, args: list[bytes]) -> Reply:
+def command_docs(client: object, args: list[bytes]) -> Reply:
     """Return summary, group, first version and arguments of these commands, or of all."""
     found = [_find(name) for name in args] if args else list(_catalog().values())
     return Map([(entry.name.encode(), _documented(entry)) for entry in found if entry is not None])
@@ -113,7 +111,7 @@ def command_docs(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_list(session: Session, args: list[bytes]) -> Reply:
+def command_list(client: object, args: list[bytes]) -> Reply:
     """Return the names of all commands and subcommands, or of those that match a filter."""
     whole = [each for entry in _catalog().values() for each in (entry, *entry.subcommands)]
     if not args:
@@ -142,7 +140,7 @@ def command_list(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_getkeys(session: Session, args: list[bytes]) -> Reply:
+def command_getkeys(client: object, args: list[bytes]) -> Reply:
     """Return the keys of a command."""
     return [key for key, _ in _keys_in(args)]
 
@@ -157,7 +155,7 @@ def command_getkeys(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def command_getkeysandflags(session: Session, args: list[bytes]) -> Reply:
+def command_getkeysandflags(client: object, args: list[bytes]) -> Reply:
     """Return the keys of a command, with its access to each."""
     found = _keys_in(args)
     return [[key, _statuses(_flags_in_use(args, flags))] for key, flags in found]

@@ -2,57 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.replies import Map, Reply
 from resp.catalog.plans import Plan
-from resp.catalog.server_registry import CONTAINERS, server_command
+from resp.catalog.server_registry import CONTAINERS
+from resp.commands.handlers import Client, server_command
 from resp.statistics.latency import graph, histogram
 from resp.wire.server_replies import Verbatim
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
-    from resp.clients.shared import Shared
+    from resp.catalog.plans import Plans
+    from resp.statistics.latency import Latency
+    from resp.statistics.slowlog import SlowLog
 
 _FLAGS: Final = ("admin", "noscript", "loading", "stale")
 _CATEGORIES: Final = ("admin", "slow", "dangerous")
 
 
+class SlowMoments(Protocol):
+    """The slow commands of a server, and the moments at which it stood still."""
+
+    latency: Latency
+    slowlog: SlowLog
+    plans: Plans
+
+
 @server_command("LATENCY LATEST", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True)
-def latency_latest(session: Session, args: list[bytes]) -> Reply:
+def latency_latest(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return for each kind of event: name, Unix time and ms of the newest sample, the longest, their sum and count."""
     return [
         [name.encode(), *series.samples[-1], series.max_ms, series.sum_ms, series.count]
-        for name, series in session.server.latency.events.items()
+        for name, series in client.server.latency.events.items()
     ]
 
 
 @server_command(
     "LATENCY HISTORY event", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True
 )
-def latency_history(session: Session, args: list[bytes]) -> Reply:
+def latency_history(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return the samples of one kind of event as Unix time and ms, oldest first."""
-    series = session.server.latency.events.get(_text(args[0]))
+    series = client.server.latency.events.get(_text(args[0]))
     return [] if series is None else [list(sample) for sample in series.samples]
 
 
 @server_command(
     "LATENCY GRAPH event", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True
 )
-def latency_graph(session: Session, args: list[bytes]) -> Reply:
+def latency_graph(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return a chart of the samples of one kind of event, in characters."""
     event = _text(args[0])
-    series = session.server.latency.events.get(event)
+    series = client.server.latency.events.get(event)
     if series is None:
         raise CommandError(f"ERR No samples available for event '{event}'")
     return Verbatim(graph(event, series).encode(errors="surrogateescape"))
 
 
 @server_command("LATENCY DOCTOR", group="server", since="2.8.13", flags=_FLAGS, categories=_CATEGORIES, container=True)
-def latency_doctor(session: Session, args: list[bytes]) -> Reply:
+def latency_doctor(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return the samples in words."""
-    return Verbatim(session.server.latency.report().encode())
+    return Verbatim(client.server.latency.report().encode())
 
 
 @server_command(
@@ -64,9 +74,9 @@ def latency_doctor(session: Session, args: list[bytes]) -> Reply:
     categories=_CATEGORIES,
     container=True,
 )
-def latency_reset(session: Session, args: list[bytes]) -> Reply:
+def latency_reset(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Delete the samples of these kinds of event, or all. Returns how many kinds had any."""
-    return session.server.latency.reset([_text(name) for name in args])
+    return client.server.latency.reset([_text(name) for name in args])
 
 
 @server_command(
@@ -78,13 +88,13 @@ def latency_reset(session: Session, args: list[bytes]) -> Reply:
     categories=_CATEGORIES,
     container=True,
 )
-def latency_histogram(session: Session, args: list[bytes]) -> Reply:
+def latency_histogram(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return for each command that ran, or for those named, how many calls took at most so many µs."""
-    plans = _named_plans(session.server, args) if args else list(session.server.plans.by_name.values())
+    plans = _named_plans(client.server, args) if args else list(client.server.plans.by_name.values())
     return Map([(plan.shown.encode(), _calls(plan)) for plan in plans if plan.buckets])
 
 
-def _named_plans(server: Shared[Session], names: list[bytes]) -> list[Plan]:
+def _named_plans(server: SlowMoments, names: list[bytes]) -> list[Plan]:
     """The commands of these names; of a container, its subcommands. Unknown names are passed over."""
     plans = server.plans.by_name
     found: list[Plan] = []

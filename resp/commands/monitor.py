@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
+from resp.messages.monitor import Monitor
 from resp.wire.server_replies import NO_REPLY
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.messages.monitor import Monitors
+
+
+class Monitored(Protocol):
+    """The part of a server that MONITOR changes."""
+
+    monitors: Monitors
+
+    def refresh(self) -> None:
+        """Find out anew which commands may take the short way."""
+        ...
+
+
+class MonitoringClient(Monitor, Client[Monitored], Protocol):
+    """A client that may send MONITOR.
+
+    Attributes:
+        in_exec: whether an EXEC of it runs.
+    """
+
+    in_exec: bool
 
 
 @server_command(
@@ -21,15 +42,15 @@ if TYPE_CHECKING:
     flags=("admin", "noscript", "loading", "stale"),
     categories=("admin", "slow", "dangerous"),
 )
-def monitor(session: Session, args: list[bytes]) -> Reply:
+def monitor(client: MonitoringClient, args: list[bytes]) -> Reply:
     """Show this client every command that any client sends, until RESET or the end of the connection.
 
     Who may not read every key sees the names of the commands alone.
     """
-    if session.in_exec:
+    if client.in_exec:
         raise CommandError("ERR MONITOR isn't allowed for DENY BLOCKING client")
-    if session.monitoring:
+    if client.monitoring:
         return NO_REPLY
-    session.server.monitors.add(session)
-    session.server.refresh()
+    client.server.monitors.add(client)
+    client.server.refresh()
     return OK

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.glob import matcher
 from engine.values.replies import Reply
-from resp.catalog.server_registry import server_command
-from resp.messages.pubsub import Listeners
+from resp.commands.handlers import Client, server_command
+from resp.messages.pubsub import Listeners, Subscriber
 from resp.wire.server_replies import Push
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.cluster.bus import Bus
+    from resp.cluster.topology import ClusterMap
+    from resp.messages.pubsub import PubSub
 
 _LISTEN: Final = ("pubsub", "noscript", "loading", "stale")
 _PUBLISH: Final = ("pubsub", "loading", "stale", "fast")
 _LOOK: Final = ("pubsub", "loading", "stale")
 _SLOW: Final = ("pubsub", "slow")
 _FAST: Final = ("pubsub", "fast")
+
+
+class Messages(Protocol):
+    """The subscriptions of a server's clients, and the way to other workers."""
+
+    pubsub: PubSub
+    bus: Bus
+    clustered: bool
+    cluster: ClusterMap
+
+
+class ListeningClient(Subscriber, Client[Messages], Protocol):
+    """A client that may listen.
+
+    Attributes:
+        in_exec: whether an EXEC of it runs.
+    """
+
+    in_exec: bool
+
+    def answer(self, reply: Reply) -> None:
+        """Send it a reply to the command at hand."""
+        ...
+
+    def refresh(self) -> None:
+        """Find out anew whether its commands may take the short way."""
+        ...
+
 
 _listening = partial(server_command, group="pubsub", flags=_LISTEN, categories=_SLOW)
 
@@ -35,15 +65,15 @@ def _first_argument(args: list[bytes]) -> list[bytes]:
 
 
 @_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)")
-def subscribe(session: Session, args: list[bytes]) -> Reply:
+def subscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to channels."""
-    return _join(session, session.server.pubsub.channels, args)
+    return _join(client, client.server.pubsub.channels, args)
 
 
 @_listening("PSUBSCRIBE pattern [pattern ...]", since="2.0.0", complexity="O(patterns named)")
-def psubscribe(session: Session, args: list[bytes]) -> Reply:
+def psubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to every channel whose name matches one of the patterns."""
-    return _join(session, session.server.pubsub.patterns, args)
+    return _join(client, client.server.pubsub.patterns, args)
 
 
 @_listening(
@@ -52,29 +82,29 @@ def psubscribe(session: Session, args: list[bytes]) -> Reply:
     complexity="O(channels named)",
     keys=_all_arguments,
 )
-def ssubscribe(session: Session, args: list[bytes]) -> Reply:
+def ssubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to shard channels, which belong to slots as keys do."""
-    if session.in_exec:
+    if client.in_exec:
         raise CommandError("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
-    return _join(session, session.server.pubsub.shard_channels, args)
+    return _join(client, client.server.pubsub.shard_channels, args)
 
 
 @_listening("UNSUBSCRIBE [channel ...]", since="2.0.0", complexity="O(channels named)")
-def unsubscribe(session: Session, args: list[bytes]) -> Reply:
+def unsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to channels; to all of them when none is named."""
-    return _leave(session, session.server.pubsub.channels, args)
+    return _leave(client, client.server.pubsub.channels, args)
 
 
 @_listening("PUNSUBSCRIBE [pattern ...]", since="2.0.0", complexity="O(patterns named)")
-def punsubscribe(session: Session, args: list[bytes]) -> Reply:
+def punsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to patterns; to all of them when none is named."""
-    return _leave(session, session.server.pubsub.patterns, args)
+    return _leave(client, client.server.pubsub.patterns, args)
 
 
 @_listening("SUNSUBSCRIBE [shardchannel ...]", since="7.0.0", complexity="O(channels named)", keys=_all_arguments)
-def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
+def sunsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to shard channels; to all of them when none is named."""
-    return _leave(session, session.server.pubsub.shard_channels, args)
+    return _leave(client, client.server.pubsub.shard_channels, args)
 
 
 @server_command(
@@ -85,9 +115,9 @@ def sunsubscribe(session: Session, args: list[bytes]) -> Reply:
     flags=_PUBLISH,
     categories=_FAST,
 )
-def publish(session: Session, args: list[bytes]) -> Reply:
+def publish(client: Client[Messages], args: list[bytes]) -> Reply:
     """Send a message to a channel's subscribers on all workers. Returns how many this worker has."""
-    server = session.server
+    server = client.server
     if server.clustered and (unknown := server.cluster.unknown):
         raise CommandError(
             f"ERR PUBLISH would not reach every worker: partition {unknown[0]} is not in SLOTLOG_REDIS__PEERS"
@@ -105,9 +135,9 @@ def publish(session: Session, args: list[bytes]) -> Reply:
     categories=_FAST,
     keys=_first_argument,
 )
-def spublish(session: Session, args: list[bytes]) -> Reply:
+def spublish(client: Client[Messages], args: list[bytes]) -> Reply:
     """Send a message to the subscribers of a shard channel. Returns how many there are."""
-    return session.server.pubsub.publish_to_shard(args[0], args[1])
+    return client.server.pubsub.publish_to_shard(args[0], args[1])
 
 
 @server_command(
@@ -119,15 +149,15 @@ def spublish(session: Session, args: list[bytes]) -> Reply:
     categories=_SLOW,
     container=True,
 )
-def pubsub_channels(session: Session, args: list[bytes]) -> Reply:
+def pubsub_channels(client: Client[Messages], args: list[bytes]) -> Reply:
     """Return the channels with subscribers, or those that match a pattern."""
-    return _names(session.server.pubsub.channels, args, "CHANNELS")
+    return _names(client.server.pubsub.channels, args, "CHANNELS")
 
 
 @server_command("PUBSUB NUMPAT", group="pubsub", since="2.8.0", flags=_LOOK, categories=_SLOW, container=True)
-def pubsub_numpat(session: Session, args: list[bytes]) -> Reply:
+def pubsub_numpat(client: Client[Messages], args: list[bytes]) -> Reply:
     """Return the number of patterns with subscribers."""
-    return len(session.server.pubsub.patterns.by_name)
+    return len(client.server.pubsub.patterns.by_name)
 
 
 @server_command(
@@ -139,9 +169,9 @@ def pubsub_numpat(session: Session, args: list[bytes]) -> Reply:
     categories=_SLOW,
     container=True,
 )
-def pubsub_numsub(session: Session, args: list[bytes]) -> Reply:
+def pubsub_numsub(client: Client[Messages], args: list[bytes]) -> Reply:
     """Return the number of subscribers of each channel; patterns are not counted."""
-    return _counts(session.server.pubsub.channels, args)
+    return _counts(client.server.pubsub.channels, args)
 
 
 @server_command(
@@ -153,9 +183,9 @@ def pubsub_numsub(session: Session, args: list[bytes]) -> Reply:
     categories=_SLOW,
     container=True,
 )
-def pubsub_shardchannels(session: Session, args: list[bytes]) -> Reply:
+def pubsub_shardchannels(client: Client[Messages], args: list[bytes]) -> Reply:
     """Return the shard channels with subscribers, or those that match a pattern."""
-    return _names(session.server.pubsub.shard_channels, args, "SHARDCHANNELS")
+    return _names(client.server.pubsub.shard_channels, args, "SHARDCHANNELS")
 
 
 @server_command(
@@ -167,26 +197,26 @@ def pubsub_shardchannels(session: Session, args: list[bytes]) -> Reply:
     categories=_SLOW,
     container=True,
 )
-def pubsub_shardnumsub(session: Session, args: list[bytes]) -> Reply:
+def pubsub_shardnumsub(client: Client[Messages], args: list[bytes]) -> Reply:
     """Return the number of subscribers of each shard channel."""
-    return _counts(session.server.pubsub.shard_channels, args)
+    return _counts(client.server.pubsub.shard_channels, args)
 
 
-def _join(session: Session, listeners: Listeners, names: list[bytes]) -> Reply:
-    return _told(session, [listeners.add(session, name) for name in names])
+def _join(client: ListeningClient, listeners: Listeners, names: list[bytes]) -> Reply:
+    return _told(client, [listeners.add(client, name) for name in names])
 
 
-def _leave(session: Session, listeners: Listeners, names: list[bytes]) -> Reply:
+def _leave(client: ListeningClient, listeners: Listeners, names: list[bytes]) -> Reply:
     if not names:
-        return _told(session, listeners.remove_all(session))
-    return _told(session, [listeners.remove(session, name) for name in names])
+        return _told(client, listeners.remove_all(client))
+    return _told(client, [listeners.remove(client, name) for name in names])
 
 
-def _told(session: Session, replies: list[Push]) -> Reply:
+def _told(client: ListeningClient, replies: list[Push]) -> Reply:
     """One command, several replies: all but the last go out by themselves."""
-    session.refresh()
+    client.refresh()
     for reply in replies[:-1]:
-        session.answer(reply)
+        client.answer(reply)
     return replies[-1]
 
 

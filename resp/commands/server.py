@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
 from resp.reports.info import info_text
 from resp.resources.memory import memory_use
 from resp.statistics.partitions import applied_offsets, key_counts
@@ -22,10 +22,36 @@ from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
+    from resp.clients.shared import Shared
+    from resp.host import Host
+    from resp.resources.heap import Heap
+    from resp.statistics.stats import Stats
+    from resp.writes.write_pipeline import WritePipeline
 
 _ADMIN: Final = ("admin", "slow", "dangerous")
 _SAVE_FLAGS: Final = ("admin", "noscript", "no_async_loading")
 _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE", b"FAILOVER", b"ABORT"})
+
+
+class Process(Protocol):
+    """The part of a server that these commands read and change."""
+
+    host: Host
+    heap: Heap
+    stats: Stats
+    pipelines: dict[int, WritePipeline]
+
+
+class WaitingClient(Protocol):
+    """A client that may wait for replicas.
+
+    Attributes:
+        in_exec: whether an EXEC of it runs; then it waits for nothing.
+        waited_seconds: how long the command at hand has done nothing but wait.
+    """
+
+    in_exec: bool
+    waited_seconds: float
 
 
 # ---------------------------------------------------------------------- INFO, TIME
@@ -39,15 +65,15 @@ _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE
     flags=("loading", "stale"),
     categories=("slow", "dangerous"),
 )
-def info(session: Session, args: list[bytes]) -> Reply:
+def info(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
     """Return facts and statistics: the named sections, `all` of them, or the `default` ones."""
-    return Verbatim(info_text(session.server, args).encode())
+    return Verbatim(info_text(client.server, args).encode())
 
 
 @server_command(
     "TIME", group="server", since="2.6.0", flags=("loading", "stale", "fast"), categories=("fast",), immediate=True
 )
-def time_(session: Session, args: list[bytes]) -> Reply:
+def time_(client: object, args: list[bytes]) -> Reply:
     """Return the wall clock: Unix time in seconds, and the microseconds of the current one."""
     seconds, microseconds = divmod(now_us(), 1_000_000)
     return [b"%d" % seconds, b"%d" % microseconds]
@@ -61,10 +87,10 @@ def time_(session: Session, args: list[bytes]) -> Reply:
     categories=("read", "fast"),
     immediate=True,
 )
-def lolwut(session: Session, args: list[bytes]) -> Reply:
+def lolwut(client: Client[Process], args: list[bytes]) -> Reply:
     """Draw a slot and a log, and show slotlog's version."""
     drawing = "  ___________\n (_|_|_|_|_|_)  every ring is an event\n"
-    return Verbatim(f"{drawing}\nslotlog ver. {session.server.host.version}\n".encode())
+    return Verbatim(f"{drawing}\nslotlog ver. {client.server.host.version}\n".encode())
 
 
 # ---------------------------------------------------------------------- persistence
@@ -77,32 +103,32 @@ def lolwut(session: Session, args: list[bytes]) -> Reply:
     flags=("loading", "stale", "fast"),
     categories=("admin", "fast", "dangerous"),
 )
-def lastsave(session: Session, args: list[bytes]) -> Reply:
+def lastsave(client: object, args: list[bytes]) -> Reply:
     """Return the current Unix time in seconds: every acknowledged write is in the log."""
     return now_ms() // 1000
 
 
 @server_command("SAVE", group="server", since="1.0.0", flags=(*_SAVE_FLAGS, "no_multi"), categories=_ADMIN)
-def save(session: Session, args: list[bytes]) -> Reply:
+def save(client: Client[Process], args: list[bytes]) -> Reply:
     """Reset the count of changes since the last save: every acknowledged write is in the log."""
-    session.server.stats.changes_since_save = 0
+    client.server.stats.changes_since_save = 0
     return OK
 
 
 @server_command("BGSAVE [SCHEDULE|CANCEL]", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
-def bgsave(session: Session, args: list[bytes]) -> Reply:
+def bgsave(client: Client[Process], args: list[bytes]) -> Reply:
     """Reset the count of changes since the last save: every acknowledged write is in the log."""
     word = args[0].upper() if len(args) == 1 else b""
     if word == b"CANCEL":
         raise CommandError("ERR Background save is currently not in progress or scheduled")
     if args and word != b"SCHEDULE":
         raise CommandError(SYNTAX)
-    session.server.stats.changes_since_save = 0
+    client.server.stats.changes_since_save = 0
     return Status(b"Background saving started")
 
 
 @server_command("BGREWRITEAOF", group="server", since="1.0.0", flags=_SAVE_FLAGS, categories=_ADMIN)
-def bgrewriteaof(session: Session, args: list[bytes]) -> Reply:
+def bgrewriteaof(client: object, args: list[bytes]) -> Reply:
     """Do nothing: the log is never rewritten."""
     return Status(b"Background append only file rewriting started")
 
@@ -114,14 +140,14 @@ def bgrewriteaof(session: Session, args: list[bytes]) -> Reply:
     flags=("admin", "noscript", "loading", "stale", "no_multi", "allow_busy"),
     categories=_ADMIN,
 )
-def shutdown(session: Session, args: list[bytes]) -> Reply:
+def shutdown(client: Client[Process], args: list[bytes]) -> Reply:
     """Stop the process cleanly, as SIGTERM does. The options make no difference; none of them loses a write."""
     words = [arg.upper() for arg in args]
     if not _SHUTDOWN_WORDS.issuperset(words) or {b"SAVE", b"NOSAVE"}.issubset(words):
         raise CommandError(SYNTAX)
     if b"ABORT" in words:
         raise CommandError("ERR No shutdown in progress." if len(words) == 1 else SYNTAX)
-    session.server.host.stop()
+    client.server.host.stop()
     return NO_REPLY
 
 
@@ -135,9 +161,9 @@ def shutdown(session: Session, args: list[bytes]) -> Reply:
     flags=("noscript", "loading", "stale", "fast"),
     categories=("admin", "fast", "dangerous"),
 )
-def role(session: Session, args: list[bytes]) -> Reply:
+def role(client: Client[Process], args: list[bytes]) -> Reply:
     """Return `master`, without replicas. The offset counts the applied offsets of all partitions."""
-    return [b"master", applied_offsets(session.server.pipelines), []]
+    return [b"master", applied_offsets(client.server.pipelines), []]
 
 
 @server_command(
@@ -147,15 +173,15 @@ def role(session: Session, args: list[bytes]) -> Reply:
     flags=("blocking",),
     categories=("slow", "blocking", "connection"),
 )
-async def wait(session: Session, args: list[bytes]) -> Reply:
+async def wait(client: WaitingClient, args: list[bytes]) -> Reply:
     """Return 0, as there are no replicas. Asked for more, it waits for the whole timeout.
 
     A timeout of 0 would mean for ever, and no replica will ever come: it answers at once. So it does inside EXEC.
     """
     replicas = _integer(args[0])
     timeout_ms = _timeout_ms(args[1])
-    if replicas > 0 and not session.in_exec:
-        await _wait(session, timeout_ms)
+    if replicas > 0 and not client.in_exec:
+        await _wait(client, timeout_ms)
     return 0
 
 
@@ -166,7 +192,7 @@ async def wait(session: Session, args: list[bytes]) -> Reply:
     flags=("blocking",),
     categories=("slow", "blocking", "connection"),
 )
-async def waitaof(session: Session, args: list[bytes]) -> Reply:
+async def waitaof(client: WaitingClient, args: list[bytes]) -> Reply:
     """Return where the connection's writes are durable: 1 log, 0 replicas. See WAIT for the timeout."""
     local = _integer(args[0])
     if not 0 <= local <= 1:
@@ -175,8 +201,8 @@ async def waitaof(session: Session, args: list[bytes]) -> Reply:
     if replicas is None or replicas < 0:
         raise CommandError("ERR value is out of range, must be positive")
     timeout_ms = _timeout_ms(args[2])
-    if replicas > 0 and not session.in_exec:
-        await _wait(session, timeout_ms)
+    if replicas > 0 and not client.in_exec:
+        await _wait(client, timeout_ms)
     return [1, 0]
 
 
@@ -184,7 +210,7 @@ async def waitaof(session: Session, args: list[bytes]) -> Reply:
 
 
 @server_command("MEMORY DOCTOR", group="server", since="4.0.0", categories=("slow",), immediate=True, container=True)
-def memory_doctor(session: Session, args: list[bytes]) -> Reply:
+def memory_doctor(client: object, args: list[bytes]) -> Reply:
     """Return advice on the process' memory."""
     use = memory_use()
     text = (
@@ -203,24 +229,24 @@ def memory_doctor(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     container=True,
 )
-def memory_malloc_stats(session: Session, args: list[bytes]) -> Reply:
+def memory_malloc_stats(client: object, args: list[bytes]) -> Reply:
     """Return a line that says that the allocator has no statistics."""
     return b"Stats not supported for the current allocator"
 
 
 @server_command("MEMORY PURGE", group="server", since="4.0.0", flags=("loading",), categories=("slow",), container=True)
-def memory_purge(session: Session, args: list[bytes]) -> Reply:
+def memory_purge(client: Client[Process], args: list[bytes]) -> Reply:
     """Collect garbage, and give free memory back to the kernel."""
     gc.collect()
-    session.server.heap.give_back()
+    client.server.heap.give_back()
     return OK
 
 
 @server_command("MEMORY STATS", group="server", since="4.0.0", categories=("slow",), container=True)
-def memory_stats(session: Session, args: list[bytes]) -> Reply:
+def memory_stats(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
     """Return the process' memory in bytes. A key counts as one metadata record, expired ones included."""
     use = memory_use()
-    keys = sum(key_counts(session.server.pipelines).values())
+    keys = sum(key_counts(client.server.pipelines).values())
     used = max(0, use.rss_bytes - use.startup_bytes)
     return Map(
         [
@@ -229,7 +255,7 @@ def memory_stats(session: Session, args: list[bytes]) -> Reply:
             (b"startup.allocated", use.startup_bytes),
             (b"replication.backlog", 0),
             (b"clients.slaves", 0),
-            (b"clients.normal", sum(client.output_bytes for client in session.server.sessions.values())),
+            (b"clients.normal", sum(client.output_bytes for client in client.server.sessions.values())),
             (b"overhead.total", use.startup_bytes),
             (b"keys.count", keys),
             (b"keys.bytes-per-key", used // keys if keys else 0),
@@ -243,11 +269,11 @@ def memory_stats(session: Session, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- pieces
 
 
-async def _wait(session: Session, timeout_ms: int) -> None:
+async def _wait(client: WaitingClient, timeout_ms: int) -> None:
     """Let the time go by; it does not count as the command's own."""
     began = perf_counter()
     await asyncio.sleep(timeout_ms / 1000)
-    session.waited_seconds += perf_counter() - began
+    client.waited_seconds += perf_counter() - began
 
 
 def _integer(arg: bytes) -> int:

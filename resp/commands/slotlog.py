@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.commands.registry import keys_of
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
 from resp.catalog.plans import Kind
-from resp.catalog.server_registry import server_command
 from resp.clients.pending_reply import PendingReply
+from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from slotlog.errors import LogMismatchError, LogUnavailableError
@@ -21,8 +21,28 @@ from slotlog.shared.limits import ID_BYTES_MAX
 if TYPE_CHECKING:
     from resp.clients.session import Session
     from resp.writes.write_pipeline import WritePipeline
+    from slotlog.log import Log
 
 _FIRST_OF_COMMAND: Final = 1
+
+
+class LogState(Protocol):
+    """A server's log, and how far it is applied."""
+
+    log: Log
+    pipelines: dict[int, WritePipeline]
+
+
+class LogClient(Client[LogState], Protocol):
+    """A client that asks where its writes are.
+
+    Attributes:
+        last_position: partition and offset of its last write.
+        in_exec: whether an EXEC of it runs; then it waits for nothing.
+    """
+
+    last_position: tuple[int, int] | None
+    in_exec: bool
 
 
 @server_command(
@@ -33,9 +53,9 @@ _FIRST_OF_COMMAND: Final = 1
     categories=("fast", "connection"),
     container=True,
 )
-def position(session: Session, args: list[bytes]) -> Reply:
+def position(client: LogClient, args: list[bytes]) -> Reply:
     """Return partition and offset of this connection's last write; nil if there was none."""
-    return NIL_ARRAY if session.last_position is None else list(session.last_position)
+    return NIL_ARRAY if client.last_position is None else list(client.last_position)
 
 
 @server_command(
@@ -46,16 +66,16 @@ def position(session: Session, args: list[bytes]) -> Reply:
     categories=("slow", "connection", "blocking"),
     container=True,
 )
-async def waitfor(session: Session, args: list[bytes]) -> Reply:
+async def waitfor(client: LogClient, args: list[bytes]) -> Reply:
     """Wait until this worker has applied that offset. Returns 1, or 0 at the timeout; a timeout of 0 waits for ever."""
     numbers = [parse_int(arg) for arg in args]
     if any(number is None or number < 0 for number in numbers):
         raise CommandError("ERR value is not an integer or out of range")
     partition, offset, timeout_ms = (number or 0 for number in numbers)
-    pipeline = session.server.pipelines.get(partition)
+    pipeline = client.server.pipelines.get(partition)
     if pipeline is None:
         raise CommandError(f"ERR partition {partition} is not applied by this worker")
-    if session.in_exec:  # which waits for nothing
+    if client.in_exec:  # which waits for nothing
         committed = pipeline.owned.committed
         return int(committed is not None and committed.next_offset > offset)
     try:
@@ -74,16 +94,16 @@ async def waitfor(session: Session, args: list[bytes]) -> Reply:
     categories=("slow", "admin"),
     container=True,
 )
-async def status(session: Session, args: list[bytes]) -> Reply:
+async def status(client: LogClient, args: list[bytes]) -> Reply:
     """Return for each partition of this worker: condition, next offset, clock, and lag."""
-    return [await _status_of(session, pipeline) for pipeline in session.server.pipelines.values()]
+    return [await _status_of(client, pipeline) for pipeline in client.server.pipelines.values()]
 
 
-async def _status_of(session: Session, pipeline: WritePipeline) -> Reply:
+async def _status_of(client: LogClient, pipeline: WritePipeline) -> Reply:
     committed = pipeline.owned.committed
     next_offset = committed.next_offset if committed is not None else 0
     try:
-        lag: int | None = max(0, await session.server.log.end_offset(pipeline.partition) - next_offset)
+        lag: int | None = max(0, await client.server.log.end_offset(pipeline.partition) - next_offset)
     except (LogUnavailableError, LogMismatchError):  # then nobody knows
         lag = None
     return Map(

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
-from resp.catalog.server_registry import server_command
+from resp.commands.handlers import Client, server_command
+from resp.commands.latency import SlowMoments
 from resp.messages.monitor import sees_values, without_values
 
 if TYPE_CHECKING:
-    from resp.clients.session import Session
+    from resp.acl import User
 
 _FLAGS: Final = ("admin", "loading", "stale")
 _CATEGORIES: Final = ("admin", "slow", "dangerous")
 _COUNT: Final = 10
+
+
+class LookingClient(Client[SlowMoments], Protocol):
+    """A client that may look at slow commands.
+
+    Attributes:
+        user: who is logged in.
+    """
+
+    user: User
 
 
 @server_command(
@@ -27,7 +38,7 @@ _COUNT: Final = 10
     categories=_CATEGORIES,
     container=True,
 )
-def slowlog_get(session: Session, args: list[bytes]) -> Reply:
+def slowlog_get(client: LookingClient, args: list[bytes]) -> Reply:
     """Return the newest slow commands: 10, or `count`, or all for -1.
 
     Each is number, Unix time, µs, name and arguments, client's address and name. Who may not read every key sees no
@@ -38,8 +49,8 @@ def slowlog_get(session: Session, args: list[bytes]) -> Reply:
     count = parse_int(args[0]) if args else _COUNT
     if count is None or count < -1:
         raise CommandError("ERR count should be greater than or equal to -1")
-    log = session.server.slowlog
-    shown = (lambda command: command) if sees_values(session) else without_values
+    log = client.server.slowlog
+    shown = (lambda command: command) if sees_values(client.user) else without_values
     return [
         [entry.number, entry.time_s, entry.microseconds, shown(entry.command), entry.address, entry.client_name]
         for entry in log.newest(len(log) if count < 0 else count)
@@ -47,13 +58,13 @@ def slowlog_get(session: Session, args: list[bytes]) -> Reply:
 
 
 @server_command("SLOWLOG LEN", group="server", since="2.2.12", flags=_FLAGS, categories=_CATEGORIES, container=True)
-def slowlog_len(session: Session, args: list[bytes]) -> Reply:
+def slowlog_len(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Return the number of slow commands in the log."""
-    return len(session.server.slowlog)
+    return len(client.server.slowlog)
 
 
 @server_command("SLOWLOG RESET", group="server", since="2.2.12", flags=_FLAGS, categories=_CATEGORIES, container=True)
-def slowlog_reset(session: Session, args: list[bytes]) -> Reply:
+def slowlog_reset(client: Client[SlowMoments], args: list[bytes]) -> Reply:
     """Clear the log of slow commands."""
-    session.server.slowlog.clear()
+    client.server.slowlog.clear()
     return OK

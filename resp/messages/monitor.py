@@ -90,7 +90,7 @@ class Monitors:
         whole = Status(prefix + b" ".join(map(quoted, redacted(command))))
         name_only = Status(prefix + b" ".join(map(quoted, without_values(command))))
         for monitor in list(self._sessions):
-            monitor.send(whole if sees_values(monitor) else name_only)
+            monitor.send(whole if sees_values(monitor.user) else name_only)
 
     def feed_all(self, session: Monitor, db: int, steps: Iterable[Step], command: list[bytes]) -> None:
         """Show everybody the commands of a transaction that has run, and then what has made it run."""
@@ -128,9 +128,8 @@ def allowed_while_monitoring(plan: Plan) -> bool:
     return plan.name not in _PUBLISHING and _ON_KEYS.isdisjoint(plan.server.flags)
 
 
-def sees_values(session: Monitor) -> bool:
-    """Whether the client's user may read every key of every database, and so see what others send."""
-    user = session.user
+def sees_values(user: User) -> bool:
+    """Whether the user may read every key of every database, and so see what others send."""
     return user.unrestricted or (user.root.all_keys and user.root.databases is None)
 
 

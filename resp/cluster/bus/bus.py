@@ -31,7 +31,7 @@ _CLOSE_SECONDS: Final = 1.0
 logger = structlog.get_logger(__name__)
 
 
-class Worker(Protocol):
+class OwnWorker(Protocol):
     """The worker whose links these are.
 
     Attributes:
@@ -63,7 +63,7 @@ class Bus:
         answered: questions of other workers that were answered.
     """
 
-    def __init__(self, server: Worker) -> None:
+    def __init__(self, server: OwnWorker) -> None:
         self.links: dict[str, Link] = {}
         self.received = self.answered = 0
         self._server = server
