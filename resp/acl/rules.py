@@ -15,15 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from resp.acl.access import READ_WRITE
 from resp.acl.selector import Selector
 from resp.catalog.categories import CATEGORIES, is_command
 from resp.catalog.server_registry import CONTAINERS
-
-if TYPE_CHECKING:
-    from resp.acl.users import User
 
 UNKNOWN: Final = "Unknown command or category name in ACL"
 _SYNTAX: Final = "Syntax error"
@@ -93,7 +90,21 @@ class UnmatchedError(ValueError):
 # ---------------------------------------------------------------------- users
 
 
-def apply_to_user(user: User, rule: bytes) -> None:
+class RuledUser(Protocol):
+    """The part of a user that rules change. `resp.acl.users.User` says what each attribute means."""
+
+    enabled: bool
+    nopass: bool
+    password_hashes: dict[bytes, None]
+    root: Selector
+    selectors: list[Selector]
+
+    def reset(self) -> None:
+        """Make it a new user."""
+        ...
+
+
+def apply_to_user(user: RuledUser, rule: bytes) -> None:
     """Change `user` as the rule says.
 
     Raises:
@@ -117,32 +128,32 @@ def _parse_selector(rules: bytes) -> Selector:
     return selector
 
 
-def _enable(user: User) -> None:
+def _enable(user: RuledUser) -> None:
     user.enabled = True
 
 
-def _disable(user: User) -> None:
+def _disable(user: RuledUser) -> None:
     user.enabled = False
 
 
-def _without_password(user: User) -> None:
+def _without_password(user: RuledUser) -> None:
     user.nopass = True
     user.password_hashes.clear()
 
 
-def _reset_passwords(user: User) -> None:
+def _reset_passwords(user: RuledUser) -> None:
     user.nopass = False
     user.password_hashes.clear()
 
 
-def _add_hash(user: User, hashed: bytes) -> None:
+def _add_hash(user: RuledUser, hashed: bytes) -> None:
     if _HASH.fullmatch(hashed) is None:
         raise RuleError(_NOT_A_HASH)
     user.password_hashes[hashed] = None
     user.nopass = False
 
 
-def _remove_hash(user: User, hashed: bytes) -> None:
+def _remove_hash(user: RuledUser, hashed: bytes) -> None:
     if _HASH.fullmatch(hashed) is None:
         raise RuleError(_NOT_A_HASH)
     if hashed not in user.password_hashes:
@@ -150,14 +161,14 @@ def _remove_hash(user: User, hashed: bytes) -> None:
     del user.password_hashes[hashed]
 
 
-_PASSWORD_RULES: Final[dict[bytes, Callable[[User, bytes], None]]] = {
+_PASSWORD_RULES: Final[dict[bytes, Callable[[RuledUser, bytes], None]]] = {
     b">": lambda user, password: _add_hash(user, password_hash(password)),
     b"<": lambda user, password: _remove_hash(user, password_hash(password)),
     b"#": _add_hash,
     b"!": _remove_hash,
 }
 
-_USER_WORDS: Final[dict[bytes, Callable[[User], None]]] = {
+_USER_WORDS: Final[dict[bytes, Callable[[RuledUser], None]]] = {
     b"on": _enable,
     b"off": _disable,
     b"nopass": _without_password,
