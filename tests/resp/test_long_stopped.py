@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +13,30 @@ import pytest
 from ingest.applying.slices import Slices
 from tests.real.oracle import ErrorReply
 from tests.resp.clients.test_long_commands import Steps
-from tests.resp.harness import PATIENCE_SECONDS, serving, until
+from tests.resp.harness import PATIENCE_SECONDS, Live, serving, until
 from tests.resp.pausing import PausingStore
+from tests.wire.client import Client
 
 STOPPING: Final = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
 READ: Final = ["SMEMBERS", "a"]
 
 
-@pytest.mark.parametrize("commands", [[READ], [READ] * 3, [["SORT_RO", "a"], READ]])
-async def test_reads_end_at_once(tmp_path: Path, commands: list[list[str]]) -> None:
-    """A suspended read is not evaluated to its end, and those behind it do not begin: their clients may ask again."""
+@asynccontextmanager
+async def pausing(directory: Path) -> AsyncIterator[tuple[Live, Client, Steps]]:
+    """A server that suspends each command on the set `a` of ten members while its steps are on, and a client."""
     steps = Steps()
     slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+    async with serving(directory, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
         client = await live.client()
         await client.call("SADD", "a", *range(10))
         steps.on = True
+        yield live, client, steps
+
+
+@pytest.mark.parametrize("commands", [[READ], [READ] * 3, [["SORT_RO", "a"], READ]])
+async def test_reads_end_at_once(tmp_path: Path, commands: list[list[str]]) -> None:
+    """A suspended read is not evaluated to its end, and those behind it do not begin: their clients may ask again."""
+    async with pausing(tmp_path) as (live, client, steps):
         client.send(*commands)
         await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
@@ -40,12 +49,7 @@ async def test_reads_end_at_once(tmp_path: Path, commands: list[list[str]]) -> N
 
 async def test_a_transaction_of_reads(tmp_path: Path) -> None:
     """Of an EXEC that only reads no further command runs."""
-    steps = Steps()
-    slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
-        client = await live.client()
-        await client.call("SADD", "a", *range(10))
-        steps.on = True
+    async with pausing(tmp_path) as (live, client, steps):
         client.send(["MULTI"], READ, READ, ["EXEC"])
         await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
@@ -55,12 +59,7 @@ async def test_a_transaction_of_reads(tmp_path: Path) -> None:
 
 async def test_a_read_behind_a_write(tmp_path: Path) -> None:
     """A read that waits for a suspended write is not evaluated any more; the write's outcome is not known."""
-    steps = Steps()
-    slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
-        client = await live.client()
-        await client.call("SADD", "a", *range(10))
-        steps.on = True
+    async with pausing(tmp_path) as (live, client, steps):
         client.send(["SUNIONSTORE", "d", "a"], READ)
         await until(lambda: live.server.pipelines[0].is_held)
         await live.server.close()
@@ -72,12 +71,7 @@ async def test_a_read_behind_a_write(tmp_path: Path) -> None:
 
 async def test_reads_that_end_soon(tmp_path: Path) -> None:
     """Before it closes connections, a server waits for reads that are suspended: they are answered."""
-    steps = Steps()
-    slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
-        client = await live.client()
-        await client.call("SADD", "a", *range(10))
-        steps.on = True
+    async with pausing(tmp_path) as (live, client, steps):
         client.send(READ)
         await until(lambda: live.server.pipelines[0].is_held)
         draining = asyncio.create_task(live.server.drain())

@@ -5,6 +5,7 @@ Their cost is linear: a union takes all members of all sources, an intersection 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -37,6 +38,9 @@ class _Options(NamedTuple):
     with_scores: bool
 
 
+_Combine = Callable[[list[Key | None], _Options], Scores]
+
+
 @command(
     "ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM|MIN|MAX>] [WITHSCORES]",
     group="sorted-set",
@@ -56,9 +60,7 @@ def zunion(tx: Transaction, args: list[bytes]) -> Reply:
     3) "b"
     4) "12"
     """
-    keys, words = _find(tx, args, "zunion")
-    options = _parse_options(words, len(keys), may_show_scores=True)
-    return _shown(_union(keys, options), options)
+    return _combined(tx, args, "zunion", _union)
 
 
 @command(
@@ -78,9 +80,7 @@ def zinter(tx: Transaction, args: list[bytes]) -> Reply:
     1) "b"
     2) "16"
     """
-    keys, words = _find(tx, args, "zinter")
-    options = _parse_options(words, len(keys), may_show_scores=True)
-    return _shown(_intersection(keys, options), options)
+    return _combined(tx, args, "zinter", _intersection)
 
 
 @command(
@@ -128,8 +128,7 @@ def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     3) "b"
     4) "10"
     """
-    keys, words = _find(tx, args[1:], "zunionstore")
-    return zset_algebra.store(tx, args[0], _union(keys, _parse_options(words, len(keys), may_show_scores=False)))
+    return _store_combined(tx, args, "zunionstore", _union)
 
 
 @command(
@@ -152,9 +151,7 @@ def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     1) "b"
     2) "3"
     """
-    keys, words = _find(tx, args[1:], "zinterstore")
-    options = _parse_options(words, len(keys), may_show_scores=False)
-    return zset_algebra.store(tx, args[0], _intersection(keys, options))
+    return _store_combined(tx, args, "zinterstore", _intersection)
 
 
 @command(
@@ -202,6 +199,17 @@ def zintercard(tx: Transaction, args: list[bytes]) -> Reply:
     if len(present) < len(keys):
         return 0
     return sum(1 for _ in islice(set_algebra.in_all(present), limit or None))
+
+
+def _combined(tx: Transaction, args: list[bytes], name: str, combine: _Combine) -> Reply:
+    keys, words = _find(tx, args, name)
+    options = _parse_options(words, len(keys), may_show_scores=True)
+    return _shown(combine(keys, options), options)
+
+
+def _store_combined(tx: Transaction, args: list[bytes], name: str, combine: _Combine) -> int:
+    keys, words = _find(tx, args[1:], name)
+    return zset_algebra.store(tx, args[0], combine(keys, _parse_options(words, len(keys), may_show_scores=False)))
 
 
 def _find(tx: Transaction, args: list[bytes], name: str) -> tuple[list[Key | None], list[bytes]]:

@@ -11,6 +11,8 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from ingest.applying.owned_partition import OwnedPartition
+from ops.serving.service import Service
 from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
@@ -44,6 +46,16 @@ def event(*words: str, time_ms: int | None = None) -> Entry:
 async def verb(*words: object) -> Any:
     """What a verb says, in JSON."""
     return json.loads(await asyncio.to_thread(succeed, "clock", *words, "--json"))
+
+
+async def accept_ahead(service: Service, data: Path, ahead_ms: int, monkeypatch: pytest.MonkeyPatch) -> OwnedPartition:
+    """Append a record with this time and accept it: the partition's clock has moved there on return."""
+    await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
+    owned = service.consumer.partitions[0]
+    await until(lambda: owned.holds_record)
+    await verb("accept", "0", "--data", data)
+    await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
+    return owned
 
 
 async def test_a_record_from_the_future_is_held_until_it_is_set_right(
@@ -98,11 +110,7 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
         await client.call("SET", "lock", "mine", "EX", 1000)
         await client.call("SET", "stays", "here")
         ahead_ms = WALL.now_ms() + YEARS_MS
-        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        owned = it.service.consumer.partitions[0]
-        await until(lambda: owned.holds_record)
-        await verb("accept", "0", "--data", data)
-        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
+        owned = await accept_ahead(it.service, data, ahead_ms, monkeypatch)
         await it.until("/readyz", 200)
         _, warned = await it.get("/readyz")
         (warning,) = warned["log"]["warnings"]
@@ -142,11 +150,7 @@ async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
         await it.until("/readyz", 200)
         client = Client(it)
         ahead_ms = WALL.now_ms() + YEARS_MS
-        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        owned = it.service.consumer.partitions[0]
-        await until(lambda: owned.holds_record)
-        await verb("accept", "0", "--data", data)
-        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
+        owned = await accept_ahead(it.service, data, ahead_ms, monkeypatch)
         with monkeypatch.context() as broker:
             broker.setattr("ops.state.log_time.EmbeddedLog", type(None))  # a broker gives its own time
             broker.setattr("slotlog.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
@@ -176,11 +180,7 @@ async def test_what_follows_a_clock_that_is_set_back_is_judged_by_the_new_one(
     async with served(tmp_path) as it:
         await it.until("/readyz", 200)
         ahead_ms = WALL.now_ms() + YEARS_MS
-        await append(data, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
-        owned = it.service.consumer.partitions[0]
-        await until(lambda: owned.holds_record)
-        await verb("accept", "0", "--data", data)
-        await until(lambda: owned.worker.is_open and owned.worker.machine.clock_ms == ahead_ms)
+        owned = await accept_ahead(it.service, data, ahead_ms, monkeypatch)
         right_ms = WALL.now_ms()
         setting = event("SETCLOCK", str(ahead_ms), str(right_ms), time_ms=ahead_ms)
         await append(data, setting, event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)

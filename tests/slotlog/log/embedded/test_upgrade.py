@@ -152,19 +152,24 @@ async def test_wrong_settings_upgrade_nothing(old: Path) -> None:
     assert before == old.read_bytes()
 
 
+async def assert_two_damaged(old: Path) -> None:
+    """The upgraded log names records 2 of partition 0 and 1 of partition 1 as damaged, and gives those after them."""
+    log = await opened(old)
+    for partition, offset, left in ((0, 2, 3), (1, 1, 2)):
+        with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
+            await read(log.reader({partition: offset}), 1)
+        assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
+    await log.close()
+
+
 async def test_holes_and_rows_of_no_record(old: Path) -> None:
     """What was missing or no record in the old file is named as damage in the new one; the rest can be read."""
     with closing(sqlite3.connect(old)) as connection:
         connection.execute("DELETE FROM records WHERE position = ?", ((1 << 48) | 1,))
         connection.execute("UPDATE records SET time_ms = 'soon' WHERE position = 2")
         connection.commit()
-    log = await opened(old)
 
-    for partition, offset, left in ((0, 2, 3), (1, 1, 2)):
-        with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
-            await read(log.reader({partition: offset}), 1)
-        assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
-    await log.close()
+    await assert_two_damaged(old)
 
 
 async def test_damage_of_format_2_stays(tmp_path: Path) -> None:
@@ -174,13 +179,8 @@ async def test_damage_of_format_2_stays(tmp_path: Path) -> None:
         connection.execute("UPDATE records SET value = x'00' WHERE position = 2")
         connection.execute("UPDATE records SET seal = NULL WHERE position = ?", ((1 << 48) | 1,))
         connection.commit()
-    log = await opened(old)
 
-    for partition, offset, left in ((0, 2, 3), (1, 1, 2)):
-        with pytest.raises(LogRecordError, match=f"the record at offset {offset} "):
-            await read(log.reader({partition: offset}), 1)
-        assert left == (await read(log.reader({partition: left}), 1))[partition][0][0]
-    await log.close()
+    await assert_two_damaged(old)
 
 
 async def test_damaged_end_of_format_2_stays(tmp_path: Path) -> None:
