@@ -1,21 +1,25 @@
-"""The command registry: a command is one decorated function, and everything else derives from its usage line.
+"""The command registry: a command is one decorated function, and everything else derives from what its decorator says.
 
-    @command("LPOP key [count]", group="list", since="1.0.0", write=True)
+    @command("LPOP key [count]", group="list", since="1.0.0", complexity="O(count)", write=True, fast=True,
+             access="RW access delete", large_reply=True, notifies="lpop")
     def lpop(tx, args): ...
 
-Arity, key positions, `COMMAND`, the docs table, the metrics label and the differential test's strategy all come from
-`Spec`. `engine.commands.usage` has the notation of usage lines. An argument called `key`, `newkey`, `source` or
-`destination` is a key; `numkeys` says how many keys follow it. Words in `[…]` count for nothing but "more arguments may
-follow", but for the key of an option: `SORT key [LIMIT offset count] [STORE destination]`.
+Arity, key positions, COMMAND and its kin, ACL categories and key permissions, keyspace events, the docs table, the
+metrics label and the differential test's strategy all come from `Spec`. `engine.commands.usage` has the notation of
+usage lines. An argument called `key`, `newkey`, `source` or `destination` is a key; `numkeys` says how many keys follow
+it. Words in `[…]` count for nothing but "more arguments may follow", but for the key of an option:
+`SORT key [LIMIT offset count] [STORE destination]`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal, Required, TypedDict, Unpack
 
 from engine.batch.transaction import Transaction
+from engine.commands.key_access import READ, WRITE, Access, parse_access
+from engine.commands.keyspace_events import Rule, rule_of
 from engine.commands.usage import arity, key_options, key_places, parse
 from engine.values.replies import Reply
 from slotlog.shared.errors import EventError, unknown_command
@@ -23,6 +27,10 @@ from slotlog.shared.signature import Signature
 
 Handler = Callable[[Transaction, list[bytes]], Reply]
 Patterns = Callable[[list[bytes]], list[tuple[str, bytes]]]
+AccessBy = Callable[[list[bytes]], Access]
+Of = Literal["redis", "slotlog"]
+
+_BY_DEFAULT: Final = {True: WRITE, False: READ}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,8 @@ class Spec(Signature):
     Attributes:
         handler: takes the transaction and the arguments after the name; returns the reply or raises CommandError before
             it changed anything.
+        of: `redis`: Redis has it too, and replies are compared with its; `slotlog`: it is slotlog's own.
+        since: the release that brought it, of Redis or of slotlog.
         complexity: as it is implemented here, such as `O(log n)`; what its letters mean stands in the usage line or the
             summary.
         write: it may change the state; else it is a read, which `query` may run.
@@ -42,6 +52,16 @@ class Spec(Signature):
         sessional: as an event of its own it needs a session.
         standalone: a topic of several partitions refuses it.
         guarded: `engine.apply.machine` must look at where it stands, whatever the topic.
+        internal: slotlog itself appends it, and no client may send it.
+        fast: Redis counts it among the commands that take constant or logarithmic time.
+        grows: it may need more memory, so it is refused when there is none left.
+        like_write: Redis lets it wait wherever writes have to, though it changes nothing.
+        large_reply: it writes, and its reply may be large. (SET with GET is left to what is noticed later.)
+        access: what is done to the keys, for each place in the usage line where keys stand.
+        access_by: the same from the arguments, where they decide; None: they do not.
+        categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
+        tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
+        rule: the keyspace events that it has; None: none.
     """
 
     handler: Handler
@@ -49,13 +69,37 @@ class Spec(Signature):
     group: str
     since: str
     complexity: str
-    write: bool
-    patterns: Patterns | None
-    by_wall: bool
-    alone: bool
-    sessional: bool
-    standalone: bool
-    guarded: bool
+    access: tuple[Access, ...]
+    rule: Rule | None
+    of: Of = "redis"
+    write: bool = False
+    fast: bool = False
+    grows: bool = False
+    access_by: AccessBy | None = None
+    categories: tuple[str, ...] | None = None
+    tips: tuple[str, ...] = ()
+    like_write: bool = False
+    large_reply: bool = False
+    patterns: Patterns | None = None
+    by_wall: bool = False
+    alone: bool = True
+    sessional: bool = False
+    standalone: bool = False
+    internal: bool = False
+    guarded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guarded", self.physical or self.sessional or not self.alone)
+
+    @property
+    def release(self) -> str:
+        """The release that brought it, as documents show it: `7.0.0` of Redis, `slotlog 1`."""
+        return release_of(self.of, self.since)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether it may change what a key holds: a write that is not about a session, or about the partition."""
+        return self.write and self.alone and not self.sessional and not self.internal
 
     @property
     def summary(self) -> str:
@@ -67,41 +111,67 @@ SPECS: Final[dict[bytes, Spec]] = {}
 """Every command by its upper-case name. Filled by importing `engine.commands`."""
 
 
+class Facts(TypedDict, total=False):
+    """Attributes of `Spec` that a command's decorator may give beside its usage line."""
+
+    group: Required[str]
+    since: Required[str]
+    complexity: Required[str]
+    of: Of
+    write: bool
+    fast: bool
+    grows: bool
+    access_by: AccessBy
+    categories: tuple[str, ...]
+    tips: tuple[str, ...]
+    like_write: bool
+    large_reply: bool
+    patterns: Patterns
+    by_wall: bool
+    physical: bool
+    transactional: bool
+    alone: bool
+    sessional: bool
+    standalone: bool
+    internal: bool
+
+
 def command(
     usage: str,
     *,
-    group: str,
-    since: str,
-    complexity: str,
-    write: bool = False,
-    patterns: Patterns | None = None,
-    by_wall: bool = False,
-    physical: bool = False,
-    transactional: bool = True,
-    alone: bool = True,
-    sessional: bool = False,
-    standalone: bool = False,
     container: bool = False,
+    access: str = "",
+    notifies: str | Rule | None = None,
+    **facts: Unpack[Facts],
 ) -> Callable[[Handler], Handler]:
     """Register the decorated function under the usage line's first word.
 
-    With `container` the name is the first two: `OBJECT ENCODING key` is `OBJECT|ENCODING`, and its arguments follow
-    the second one.
+    Args:
+        usage: see `engine.commands.usage`.
+        container: the name is the first two words: `OBJECT ENCODING key` is `OBJECT|ENCODING`, and its arguments follow
+            the second one.
+        access: what is done to the keys, see `engine.commands.key_access`; empty: a write is "RW update", a read
+            "RO access".
+        notifies: the keyspace event, or the rule that makes several; each write has to say it, and "" is for none.
+        facts: see `Spec`.
+
+    Raises:
+        ValueError: a write does not say which event it has, a word is not in the notation, or the name is taken.
     """
+    name, *words = (usage.replace(" ", "|", 1) if container else usage).split(" ", maxsplit=1)
+    line = parse(words[0] if words else "")
+    least, most = arity(line)
+    places, options = key_places(line), key_options(line)
+    write = facts.get("write", False)
+    if write is (notifies is None):
+        message = f"{name}: a write says which keyspace event it has (`notifies`), and no read does"
+        raise ValueError(message)
 
     def register(handler: Handler) -> Handler:
-        name, *words = (usage.replace(" ", "|", 1) if container else usage).split(" ", maxsplit=1)
-        line = parse(words[0] if words else "")
-        least, most = arity(line)
-        places, options = key_places(line), key_options(line)
         spec = Spec(
             name=name.encode(),
             handler=handler,
             usage=usage,
-            group=group,
-            since=since,
-            complexity=complexity,
-            write=write,
             arguments_min=least,
             arguments_max=most,
             first_key=places.first_key,
@@ -110,14 +180,9 @@ def command(
             keys_end=places.keys_end,
             key_count=places.key_count,
             options=options,
-            patterns=patterns,
-            by_wall=by_wall,
-            physical=physical,
-            transactional=transactional,
-            alone=alone,
-            sessional=sessional,
-            standalone=standalone,
-            guarded=physical or sessional or not alone,
+            access=parse_access(access or _BY_DEFAULT[write]),
+            rule=rule_of(notifies or "", facts["group"]),
+            **facts,
         )
         if spec.name in SPECS:
             message = f"{name} is registered twice"
@@ -126,6 +191,11 @@ def command(
         return handler
 
     return register
+
+
+def release_of(of: Of, since: str) -> str:
+    """`Spec.release` of a command."""
+    return since if of == "redis" else f"slotlog {since}"
 
 
 def find(name: bytes) -> Spec:

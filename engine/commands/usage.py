@@ -13,7 +13,7 @@
     Argument("key"), Optional(((Literal("NX"),), (Literal("XX"),))), Optional(((Literal("CH"),),)), Argument("score"),
     Argument("member"), Optional(((Argument("score"), Argument("member")),), repeats=True)
 
-What the notation does not have is an error. This module imports nothing of the engine.
+What the notation does not have is an error.
 """
 
 from __future__ import annotations

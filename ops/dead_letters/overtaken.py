@@ -19,7 +19,6 @@ from slotlog.shared.errors import EventError
 
 _FETCH_WAIT_MS: Final = 500
 _FETCH_RECORDS_MAX: Final = 5000
-_TOUCH_NOTHING: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK"})
 
 Place: TypeAlias = tuple[int, int]
 """(partition, offset)."""
@@ -64,7 +63,8 @@ def keys_touched(record: Record) -> frozenset[Key]:
         for command, *rest in commands:
             keys = keys_of(command, rest)
             touched.update((db, key) for key in keys)
-            if not keys and find(command).write and command.upper() not in _TOUCH_NOTHING:
+            spec = find(command)
+            if not keys and spec.write and not spec.internal:
                 touched.add(None)
     except EventError:
         return frozenset()

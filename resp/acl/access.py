@@ -7,72 +7,28 @@ that pattern allows. Source: the key specifications of `COMMAND INFO`, valkey-se
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final
 
-from engine.commands.registry import SPECS
+from engine.commands.key_access import Access
+from engine.commands.registry import SPECS, Spec
 from engine.values.numbers import parse_int
-from resp.catalog.server_registry import SERVER_SPECS
+from resp.catalog.server_registry import SERVER_SPECS, Channels
 
 READ: Final = "R"
 WRITE: Final = "W"
 READ_WRITE: Final = "RW"
-NEITHER: Final = ""
 
-_NEITHER: Final = frozenset(
-    b"""
-    EXISTS HEXISTS HLEN HSTRLEN LLEN MEMORY|USAGE OBJECT|ENCODING OBJECT|FREQ OBJECT|IDLETIME OBJECT|REFCOUNT SCARD
-    SISMEMBER STRLEN TOUCH TYPE WATCH XLEN ZCARD
-    SLOTLOG|ONCE
-    """.split()
-)
-"""The last one has another command in it, which is looked at by itself."""
-
-_ONLY_WRITE: Final = frozenset(
-    b"""
-    APPEND DEL DELIFEQ EXPIRE EXPIREAT GEOADD HDEL HEXPIRE HEXPIREAT HMSET HPERSIST HPEXPIRE HPEXPIREAT HSET HSETEX
-    HSETNX LINSERT LPUSH LPUSHX LREM LSET LTRIM MSET MSETEX MSETNX PERSIST PEXPIRE PEXPIREAT PFADD PSETEX RESTORE RPUSH
-    RPUSHX SADD SETEX SETNX SETRANGE SREM UNLINK XACK XADD XAUTOCLAIM XCLAIM XDEL XGROUP|CREATE XGROUP|CREATECONSUMER
-    XGROUP|DELCONSUMER XGROUP|DESTROY XGROUP|SETID XSETID XTRIM ZADD ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK
-    ZREMRANGEBYSCORE
-    """.split()
-)
-
-_FIRST_AND_OTHERS: Final = {
-    **dict.fromkeys(
-        b"""
-        BITOP GEOSEARCHSTORE SDIFFSTORE SINTERSTORE SUNIONSTORE ZDIFFSTORE ZINTERSTORE ZRANGESTORE ZUNIONSTORE
-        """.split(),
-        (WRITE, READ),
-    ),
-    **dict.fromkeys(b"BLMOVE BRPOPLPUSH LMOVE RENAME RENAMENX RPOPLPUSH SMOVE".split(), (READ_WRITE, WRITE)),
-    **dict.fromkeys(b"COPY SORT GEORADIUS GEORADIUSBYMEMBER".split(), (READ, WRITE)),
-    b"PFMERGE": (READ_WRITE, READ),
-    b"XREADGROUP": (READ, READ),
-}
-"""Commands whose first key is touched in another way than the others."""
-
-_PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"SLOTLOG|PEER-PUBLISH"})
-_SUBSCRIBING: Final = frozenset({b"SUBSCRIBE", b"SSUBSCRIBE"})
-_ON_SHARDS: Final = frozenset({b"SPUBLISH", b"SSUBSCRIBE", b"SUNSUBSCRIBE"})
-"""Their channels belong to slots, as keys do, and are no keys."""
+_CHANGING: Final = frozenset({"insert", "update", "delete"})
 
 _ALL_DATABASES: Final = frozenset({b"FLUSHALL"})
 _WITHOUT_DATABASE: Final = frozenset({b"SELECT", b"SWAPDB"})
 
 
-class Channels(NamedTuple):
-    """Channels, or patterns of them, that a command names."""
-
-    names: list[bytes]
-    are_patterns: bool
-
-
 def keys_touched(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
     """The keys of a command with what it does to each, in the order of its arguments."""
-    server = SERVER_SPECS.get(name)
-    find_keys = SPECS[name].keys if server is None else server.keys
-    keys = [] if find_keys is None or name in _ON_SHARDS else find_keys(args)
+    spec = SERVER_SPECS.get(name) or SPECS[name]
+    keys = [] if spec.keys is None or is_on_shards(name) else spec.keys(args)
     if not keys:
         return []
     first, others = key_access(name, args)
@@ -81,28 +37,28 @@ def keys_touched(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
 
 def key_access(name: bytes, args: list[bytes]) -> tuple[str, str]:
     """What a command does to its first key and to the others."""
-    if name in _BY_ARGUMENTS:
-        access = _BY_ARGUMENTS[name](args)
-    elif name in _FIRST_AND_OTHERS:
-        return _FIRST_AND_OTHERS[name]
-    elif name in _NEITHER:
-        access = NEITHER
-    elif name in _ONLY_WRITE:
-        access = WRITE
-    else:
-        access = READ_WRITE if is_write(name) else READ
-    return access, access
+    spec = SERVER_SPECS.get(name) or SPECS[name]
+    if isinstance(spec, Spec) and spec.access_by is not None:
+        access = _letters(spec.access_by(args))
+        return access, access
+    return _letters(spec.access[0]), _letters(spec.access[-1])
+
+
+@cache
+def _letters(access: Access) -> str:
+    return (READ if "access" in access else "") + ("" if _CHANGING.isdisjoint(access) else WRITE)
+
+
+def is_on_shards(name: bytes) -> bool:
+    """Whether a command names shard channels, which belong to slots as keys do and are no keys."""
+    server = SERVER_SPECS.get(name)
+    return server is not None and ("not_key",) in server.access
 
 
 def channels_touched(name: bytes, args: list[bytes]) -> Channels | None:
     """The channels that a command publishes to or subscribes to; None for all other commands."""
-    if name in _PUBLISHING:
-        return Channels(args[:1], are_patterns=False)
-    if name in _SUBSCRIBING:
-        return Channels(args, are_patterns=False)
-    if name == b"PSUBSCRIBE":
-        return Channels(args, are_patterns=True)
-    return None
+    server = SERVER_SPECS.get(name)
+    return None if server is None or server.channels is None else server.channels(args)
 
 
 def needs_all_databases(name: bytes) -> bool:
@@ -112,7 +68,7 @@ def needs_all_databases(name: bytes) -> bool:
 
 def uses_current_database(name: bytes) -> bool:
     """Whether a command looks at the database that its client has selected."""
-    if name in _WITHOUT_DATABASE or name in _ALL_DATABASES or name in _ON_SHARDS:
+    if name in _WITHOUT_DATABASE or name in _ALL_DATABASES or is_on_shards(name):
         return False
     server = SERVER_SPECS.get(name)
     if server is None:
@@ -143,17 +99,3 @@ def is_write(name: bytes) -> bool:
     """Whether a command may change the state."""
     server = SERVER_SPECS.get(name)
     return "write" in server.flags if server is not None else SPECS[name].write
-
-
-def _set_access(args: list[bytes]) -> str:
-    """SET also reads when it answers the old value; what IFEQ tells of it counts for nothing, as in valkey."""
-    return READ_WRITE if any(arg.upper() == b"GET" for arg in args[2:]) else WRITE
-
-
-def _bitfield_access(args: list[bytes]) -> str:
-    """BITFIELD writes unless all that it is asked for is GET."""
-    words = {arg.upper() for arg in args[1:]}
-    return READ_WRITE if b"SET" in words or b"INCRBY" in words else READ
-
-
-_BY_ARGUMENTS: Final[dict[bytes, Callable[[list[bytes]], str]]] = {b"SET": _set_access, b"BITFIELD": _bitfield_access}

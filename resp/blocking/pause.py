@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from resp.catalog.multi_queue import Queue
     from resp.catalog.plans import Plan
 
-_LIKE_WRITES: Final = frozenset({b"PUBLISH", b"SPUBLISH", b"PFCOUNT"})
-"""Redis holds them with the writes: it may have to tell its replicas of them."""
-
 _NEVER_HELD: Final = b"SLOTLOG|PEER-"  # what no client of this worker sends
 
 
@@ -94,4 +91,5 @@ class Pause:
 
 
 def _writes(plan: Plan) -> bool:
-    return plan.write or plan.name in _LIKE_WRITES
+    some = plan.spec or plan.server
+    return plan.write or (some is not None and some.like_write)

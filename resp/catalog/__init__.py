@@ -1,1 +1,1 @@
-"""Facts about every command: usage, keys, categories, keyspace events."""
+"""Usage, keys and categories of every command, known before it runs."""

@@ -7,77 +7,12 @@ cluster clients and ACL categories go by. Tests hold every entry against the ora
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from engine.commands.key_access import Access
 from engine.commands.registry import SPECS, Spec
 from resp.catalog.arguments import KeyRange, key_ranges, legacy_range
 from resp.catalog.categories import CATEGORIES, categories_of
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
-
-_OWN_GROUP: Final = "slotlog"
-"""TICK, RULES and SETCLOCK are events of the engine that no client sends."""
-
-_GROWS: Final = (
-    "append bitfield bitop copy decr decrby geoadd georadius georadiusbymember geosearchstore getset hincrby "
-    "hincrbyfloat hmset hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lpush lpushx lset mset msetex msetnx "
-    "pfadd pfmerge psetex restore rpoplpush rpush rpushx sadd sdiffstore set setbit setex setnx setrange sinterstore "
-    "sort sunionstore xadd zadd zdiffstore zincrby zinterstore zrangestore zunionstore"
-)
-DENY_OOM: Final = frozenset(_GROWS.split())
-"""Commands that may need more memory, which Redis refuses when it has none left."""
-
-_STORES: Final = (
-    "bitop geosearchstore sdiffstore sinterstore sunionstore zdiffstore zinterstore zrangestore zunionstore"
-)
-_MOVES: Final = "blmove brpoplpush lmove rpoplpush smove"
-_KEY_FLAGS: Final[dict[str, tuple[str, ...]]] = {
-    _STORES: ("OW update", "RO access"),
-    _MOVES: ("RW access delete", "RW insert"),
-    "rename": ("RW access delete", "OW update"),
-    "renamenx": ("RW access delete", "OW insert"),
-    "copy": ("RO access", "OW update"),
-    "pfmerge": ("RW access insert", "RO access"),
-    "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime object|refcount scard "
-    "sismember strlen touch type watch zcard xlen": ("RO",),
-    "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin": (
-        "RW access delete",
-    ),
-    "decr decrby getex getset hgetex hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby": (
-        "RW access update",
-    ),
-    "bitfield set": ("RW access update variable_flags",),
-    "msetnx setnx": ("OW insert",),
-    "hdel lrem ltrim srem zrem zremrangebylex zremrangebyrank zremrangebyscore xdel xtrim": ("RW delete",),
-    "mset msetex psetex restore setex": ("OW update",),
-    "append hsetex hsetnx linsert lpush lpushx pfadd rpush rpushx sadd": ("RW insert",),
-    "pfcount": ("RW access",),
-    "del delifeq unlink": ("RM delete",),
-    "spublish ssubscribe sunsubscribe": ("not_key",),
-    "georadius georadiusbymember": ("RO access", "OW update variable_flags"),
-    "sort": ("RO access", "RO access", "OW update"),
-}
-"""What is done to the keys of each range, by commands. Else a read accesses them, and a write updates them."""
-
-_FLAGS_OF_KEYS: Final = {name: flags for names, flags in _KEY_FLAGS.items() for name in names.split()}
-
-_ALL_SHARDS: Final = ("request_policy:all_shards",)
-_SPLIT: Final = "request_policy:multi_shard"
-_TIPS: Final[dict[str, tuple[str, ...]]] = {
-    "keys": _ALL_SHARDS,
-    "dbsize": (*_ALL_SHARDS, "response_policy:agg_sum"),
-    "flushall": (*_ALL_SHARDS, "response_policy:all_succeeded"),
-    "flushdb": (*_ALL_SHARDS, "response_policy:all_succeeded"),
-    "randomkey": (*_ALL_SHARDS, "response_policy:special"),
-    "scan": ("request_policy:special", "response_policy:special"),
-    "info": (*_ALL_SHARDS, "response_policy:special"),
-    "ping": (*_ALL_SHARDS, "response_policy:all_succeeded"),
-    "wait": (*_ALL_SHARDS, "response_policy:agg_min"),
-    "waitaof": (*_ALL_SHARDS, "response_policy:agg_min"),
-    "mget": (_SPLIT,),
-    **dict.fromkeys(("mset", "msetex"), (_SPLIT, "response_policy:all_succeeded")),
-    **dict.fromkeys(("del", "exists", "touch", "unlink"), (_SPLIT, "response_policy:agg_sum")),
-}
-"""How a cluster client may send it to many nodes; Redis has further tips, which say nothing about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +36,7 @@ class Entry:
     complexity: str
     summary: str
     tips: tuple[str, ...] = ()
-    keys: tuple[tuple[KeyRange, tuple[str, ...]], ...] = ()
+    keys: tuple[tuple[KeyRange, Access], ...] = ()
     subcommands: tuple[Entry, ...] = ()
 
     @property
@@ -121,9 +56,7 @@ class Entry:
 
 def catalog() -> dict[str, Entry]:
     """Every command that a client may send, by name; subcommands stand in their containers alone."""
-    entries = [
-        _of_engine(spec) for name, spec in SPECS.items() if spec.group != _OWN_GROUP and name not in SERVER_SPECS
-    ]
+    entries = [_of_engine(spec) for name, spec in SPECS.items() if not spec.internal and name not in SERVER_SPECS]
     entries += [_of_server(spec) for spec in SERVER_SPECS.values()]
     subcommands: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -144,9 +77,9 @@ def _of_engine(spec: Spec) -> Entry:
     name = spec.name.decode().lower()
     categories = _categories(name)
     flags = ["write" if spec.write else "readonly"]
-    flags += ["denyoom"] if name in DENY_OOM else []
-    flags += ["fast"] if "fast" in categories else []
-    keys = _keys(name, spec.usage, write=spec.write)
+    flags += ["denyoom"] if spec.grows else []
+    flags += ["fast"] if spec.fast else []
+    keys = _keys(name, spec)
     if not all(each.fixed for each, _ in keys):
         flags.append("movablekeys")
     return Entry(
@@ -156,19 +89,16 @@ def _of_engine(spec: Spec) -> Entry:
         tuple(flags),
         categories,
         spec.group,
-        spec.since,
+        spec.release,
         spec.complexity,
         spec.summary,
-        _TIPS.get(name, ()),
+        spec.tips,
         keys,
     )
 
 
 def _of_server(spec: ServerSpec) -> Entry:
     name = spec.shown_name
-    has_keys = spec.keys is not None or name in _FLAGS_OF_KEYS
-    keys = _keys(name, spec.usage, write="write" in spec.flags) if has_keys else ()
-    tips = _TIPS.get(name, ())
     return Entry(
         name,
         spec.usage,
@@ -176,11 +106,11 @@ def _of_server(spec: ServerSpec) -> Entry:
         spec.flags,
         spec.categories,
         spec.group,
-        spec.since,
+        spec.release,
         spec.complexity,
         spec.summary,
-        tips,
-        keys,
+        spec.tips,
+        _keys(name, spec) if spec.access else (),
     )
 
 
@@ -212,10 +142,8 @@ def _arity(name: str, spec: Spec | ServerSpec) -> int:
     return least if spec.arguments_min == spec.arguments_max else -least
 
 
-def _keys(name: str, usage: str, *, write: bool) -> tuple[tuple[KeyRange, tuple[str, ...]], ...]:
-    flags = _FLAGS_OF_KEYS.get(name, ("RW update" if write else "RO access",))
-    ranges = key_ranges(usage, 1 + name.count("|"))
-    spec = SPECS.get(name.upper().encode())
-    if spec is not None and spec.patterns is not None:  # Redis too gives up here: a pattern may look like an option
+def _keys(name: str, spec: Spec | ServerSpec) -> tuple[tuple[KeyRange, Access], ...]:
+    ranges = key_ranges(spec.usage, 1 + name.count("|"))
+    if isinstance(spec, Spec) and spec.patterns is not None:  # Redis gives up, too: a pattern may be like an option
         ranges = [ranges[0], KeyRange(0, known=False), *(KeyRange(0, known=False) for _ in ranges[1:])]
-    return tuple((each, tuple(flags[min(at, len(flags) - 1)].split())) for at, each in enumerate(ranges))
+    return tuple((each, spec.access[min(at, len(spec.access) - 1)]) for at, each in enumerate(ranges))

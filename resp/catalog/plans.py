@@ -10,23 +10,10 @@ from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, ServerSpec
 from slotlog.events import event_head
 
 _SPELLINGS_MAX: Final = 4096
-_NOT_FOR_CLIENTS: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT"})
-"""Events of the server's own; clients' WATCH, UNWATCH and SELECT are commands of the server."""
-
 _DIGITS_MAX: Final = 64  # of microseconds: more than any command can take
 _FEW: Final = 64
 _SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)", "O(members)", "O(√n)"), _FEW)
 """By complexity of a read: with how many words it needs no fiber (ingest/applying/slices.py), which would take 2 µs."""
-
-
-_RETURNING_DATA: Final = frozenset(
-    (
-        *(b"GETSET", b"GETDEL", b"GETEX", b"HGETEX", b"HGETDEL", b"GEORADIUS", b"GEORADIUSBYMEMBER", b"SORT"),
-        *(b"LPOP", b"RPOP", b"LMPOP", b"LMOVE", b"RPOPLPUSH", b"SPOP", b"ZPOPMIN", b"ZPOPMAX", b"ZMPOP"),
-        *(b"EXEC", b"SLOTLOG|ONCE"),
-    )
-)
-"""Of the commands that write, those whose replies may be large. (SET with GET is left to what is noticed later.)"""
 
 
 class Kind(IntEnum):
@@ -82,12 +69,12 @@ class Plan:
         self.name = name
         self.shown = name.decode().lower()
         self.kind = kind
-        self.returns_data = kind is Kind.READ or name in _RETURNING_DATA
         self.event_head = event_head(name) if kind is Kind.WRITE else b""
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
         self.spec = spec
         self.server = server
         some = spec or server
+        self.returns_data = kind is Kind.READ or (some is not None and some.large_reply)
         self.arguments_min = some.arguments_min if some else 0
         self.arguments_max = some.arguments_max if some else 1 << 30
         self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
@@ -126,7 +113,7 @@ class Plans:
     def __init__(self) -> None:
         self.by_name: dict[bytes, Plan] = {}
         for name, spec in SPECS.items():
-            if name not in _NOT_FOR_CLIENTS:
+            if not spec.internal and name not in SERVER_SPECS:
                 self.by_name[name] = Plan(name, Kind.WRITE if spec.write else Kind.READ, spec)
         for name, server in SERVER_SPECS.items():
             self.by_name[name] = Plan(name, Kind.SERVER, server=server)

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from engine.commands.key_access import Access
+from engine.commands.registry import Of, release_of
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
 Handler = Callable[[Any, list[bytes]], Reply | Coroutine[Any, Any, Reply]]
 """Takes the client and the arguments. What it may touch of the client, `resp.commands` says and checks."""
 
+
+class Channels(NamedTuple):
+    """Channels, or patterns of them, that a command names."""
+
+    names: list[bytes]
+    are_patterns: bool = False
+
+
+FindKeys = Callable[[list[bytes]], list[bytes]]
+FindChannels = Callable[[list[bytes]], Channels]
 AsEvent = Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]
 """Arguments -> a command of the engine, and what makes its reply that of the server's command."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """One command of the server.
 
@@ -29,7 +41,12 @@ class ServerSpec:
         immediate: needs nothing of its connection's earlier commands: answered in order, but run before they are done.
         queued: inside MULTI it is queued as a command on data is; False: it runs at once (EXEC, DISCARD, …).
         container: it is a subcommand.
+        of, since, tips, large_reply, like_write: as `engine.commands.registry.Spec` has them.
         keys: the keys among its arguments; None: it has none.
+        access: what is done to the keys, for each place in the usage line where keys stand; empty: it has none.
+        channels: the channels among its arguments; None: it has none.
+        while_subscribed: a RESP2 client that listens to something may send it.
+        shown_late: MONITOR shows it behind what it does.
         as_event: inside MULTI it stands in the event as another command (BLPOP as LMPOP), whose reply is shaped; None:
             it runs on the server.
     """
@@ -37,23 +54,36 @@ class ServerSpec:
     name: bytes
     handler: Handler
     usage: str
-    group: str
-    since: str
-    complexity: str
     arguments_min: int
     arguments_max: int
-    flags: tuple[str, ...]
-    categories: tuple[str, ...]
-    immediate: bool
-    queued: bool
     container: bool
-    keys: Callable[[list[bytes]], list[bytes]] | None = None
+    access: tuple[Access, ...]
+    group: str
+    since: str
+    of: Of = "redis"
+    complexity: str = "O(1)"
+    flags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    tips: tuple[str, ...] = ()
+    immediate: bool = False
+    queued: bool = True
+    large_reply: bool = False
+    like_write: bool = False
+    while_subscribed: bool = False
+    shown_late: bool = False
+    channels: FindChannels | None = None
+    keys: FindKeys | None = None
     as_event: AsEvent | None = None
 
     @property
     def summary(self) -> str:
         """The first paragraph of the handler's docstring."""
         return (self.handler.__doc__ or "").strip().split("\n\n", maxsplit=1)[0].strip()
+
+    @property
+    def release(self) -> str:
+        """The release that brought it, as documents show it: `7.0.0` of Redis, `slotlog 1`."""
+        return release_of(self.of, self.since)
 
     @property
     def shown_name(self) -> str:

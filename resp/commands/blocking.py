@@ -109,6 +109,7 @@ _list_popper = partial(
     complexity="O(keys)",
     flags=_FLAGS,
     categories=("write", "list", "slow", "blocking"),
+    access="RW access delete",
     keys=_all_but_last,
 )
 
@@ -157,6 +158,7 @@ _list_mover = partial(
     group="list",
     flags=(*_FLAGS, "denyoom"),
     categories=("write", "list", "slow", "blocking"),
+    access="RW access delete, RW insert",
     keys=_first_two,
 )
 
@@ -202,6 +204,7 @@ def _wait_many(
     complexity="O(keys + elements taken)",
     flags=("write", "blocking", "movablekeys"),
     categories=("write", "list", "slow", "blocking"),
+    access="RW access delete",
     keys=_counted,
     as_event=partial(_many_event, b"LMPOP"),
 )
@@ -217,6 +220,7 @@ def blmpop(session: Session, args: list[bytes]) -> Reply:
     complexity="O(keys + members taken)",
     flags=("write", "blocking", "movablekeys"),
     categories=("write", "sortedset", "slow", "blocking"),
+    access="RW access delete",
     keys=_counted,
     as_event=partial(_many_event, b"ZMPOP"),
 )
@@ -261,6 +265,7 @@ _zset_popper = partial(
     complexity="O(keys)",
     flags=(*_FLAGS, "fast"),
     categories=("write", "sortedset", "fast", "blocking"),
+    access="RW access delete",
     keys=_all_but_last,
 )
 

@@ -51,7 +51,14 @@ class ConnectedClient(Client[Cluster], Protocol):
 
 
 @server_command(
-    "PING [message]", group="connection", since="1.0.0", flags=("fast",), categories=_CONNECTION, immediate=True
+    "PING [message]",
+    group="connection",
+    since="1.0.0",
+    flags=("fast",),
+    categories=_CONNECTION,
+    immediate=True,
+    while_subscribed=True,
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
 )
 def ping(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Return PONG, or the message."""
@@ -82,6 +89,7 @@ def echo(client: object, args: list[bytes]) -> Reply:
     flags=("allow_busy", "noscript", "loading", "stale", "fast", "no_auth"),
     categories=_CONNECTION,
     queued=False,
+    while_subscribed=True,
 )
 def quit_(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Return OK and close the connection."""
@@ -97,6 +105,8 @@ def quit_(client: ConnectedClient, args: list[bytes]) -> Reply:
     flags=("noscript", "loading", "stale", "fast", "no_auth", "allow_busy"),
     categories=_CONNECTION,
     queued=False,
+    while_subscribed=True,
+    shown_late=True,
 )
 def reset(session: Session, args: list[bytes]) -> Reply:
     """Reset the connection to its initial state."""
@@ -124,6 +134,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     categories=_CONNECTION,
     immediate=True,
     as_event=lambda args: ([b"SELECT", *args], lambda reply: reply),
+    shown_late=True,
 )
 def select(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Select another logical database; standalone only."""

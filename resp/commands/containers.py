@@ -39,7 +39,7 @@ def add_help() -> None:
     for name in sorted(specs):
         container, separator, _ = name.partition(b"|")
         if separator and container + b"|HELP" not in SERVER_SPECS:
-            _register(container, specs[name].group, specs[name].since)
+            _register(container, specs[name])
 
 
 def _answer(container: bytes, client: object, args: list[bytes]) -> Reply:
@@ -47,13 +47,14 @@ def _answer(container: bytes, client: object, args: list[bytes]) -> Reply:
     return help_of(container)
 
 
-def _register(container: bytes, group: str, since: str) -> None:
+def _register(container: bytes, like: Spec | ServerSpec) -> None:
     handler = partial(_answer, container)
     handler.__doc__ = _answer.__doc__
     server_command(
         f"{container.decode()} HELP",
-        group=group,
-        since=since,
+        group=like.group,
+        since=like.since,
+        of=like.of,
         flags=("loading", "stale"),
         categories=_CATEGORIES.get(container, ("slow",)),
         immediate=True,

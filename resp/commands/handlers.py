@@ -15,11 +15,13 @@ wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack
 
+from engine.commands.key_access import parse_access
+from engine.commands.registry import Of
 from engine.commands.usage import arity, parse
 from engine.values.replies import Reply
-from resp.catalog.server_registry import AsEvent, ServerSpec, register
+from resp.catalog.server_registry import AsEvent, FindChannels, FindKeys, ServerSpec, register
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
@@ -39,46 +41,61 @@ class Client(Protocol[ServerT_co]):
         ...
 
 
+class Facts(TypedDict, total=False):
+    """Attributes of `ServerSpec` that a command's decorator may give beside its usage line."""
+
+    group: Required[str]
+    since: Required[str]
+    of: Of
+    complexity: str
+    flags: tuple[str, ...]
+    categories: tuple[str, ...]
+    tips: tuple[str, ...]
+    immediate: bool
+    queued: bool
+    large_reply: bool
+    like_write: bool
+    while_subscribed: bool
+    shown_late: bool
+    channels: FindChannels
+    keys: FindKeys
+    as_event: AsEvent
+
+
 def server_command(
-    usage: str,
-    *,
-    group: str,
-    since: str,
-    complexity: str = "O(1)",
-    flags: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    immediate: bool = False,
-    queued: bool = True,
-    container: bool = False,
-    keys: Callable[[list[bytes]], list[bytes]] | None = None,
-    as_event: AsEvent | None = None,
+    usage: str, *, container: bool = False, access: str = "", **facts: Unpack[Facts]
 ) -> Callable[[Handler], Handler]:
-    """Register the decorated function under the usage line's first word, or first two of a container."""
+    """Register the decorated function under the usage line's first word, or first two of a container.
+
+    Args:
+        usage: see `engine.commands.usage`.
+        container: the first two words are the name.
+        access: what is done to the keys, see `engine.commands.key_access`; empty when it has none.
+        facts: see `ServerSpec`.
+
+    Raises:
+        ValueError: it has keys and does not say what is done to them, or the name is taken.
+    """
+    words = usage.split(" ", maxsplit=2 if container else 1)
+    name = "|".join(words[:2]) if container else words[0]
+    rest = words[2 if container else 1 :]
+    least, most = arity(parse(rest[0] if rest else ""))
+    if "keys" in facts and not access:
+        message = f"{name} has keys and does not say what is done to them (`access`)"
+        raise ValueError(message)
 
     def decorate(handler: Handler) -> Handler:
-        words = usage.split(" ", maxsplit=2 if container else 1)
-        name = "|".join(words[:2]) if container else words[0]
-        rest = words[2 if container else 1 :]
-        least, most = arity(parse(rest[0] if rest else ""))
-        register(
-            ServerSpec(
-                name=name.encode(),
-                handler=handler,
-                usage=usage,
-                group=group,
-                since=since,
-                complexity=complexity,
-                arguments_min=least,
-                arguments_max=most,
-                flags=flags,
-                categories=categories,
-                immediate=immediate,
-                queued=queued,
-                container=container,
-                keys=keys,
-                as_event=as_event,
-            )
+        spec = ServerSpec(
+            name=name.encode(),
+            handler=handler,
+            usage=usage,
+            arguments_min=least,
+            arguments_max=most,
+            container=container,
+            access=parse_access(access) if access else (),
+            **facts,
         )
+        register(spec)
         return handler
 
     return decorate

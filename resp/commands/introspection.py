@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from engine.commands.key_access import Access
 from engine.commands.registry import SPECS
 from engine.errors import SYNTAX, CommandError
 from engine.values.glob import matcher
@@ -17,7 +18,6 @@ from resp.commands.handlers import server_command
 _FLAGS: Final = ("loading", "stale")
 _CATEGORIES: Final = ("slow", "connection")
 _VARIABLE: Final = "variable_flags"
-_BITFIELD_WRITES: Final = frozenset({b"SET", b"INCRBY"})
 _NO_SUCH: Final = "ERR Invalid command specified"
 
 
@@ -161,19 +161,15 @@ def command_getkeysandflags(client: object, args: list[bytes]) -> Reply:
     return [[key, _statuses(_flags_in_use(args, flags))] for key, flags in found]
 
 
-def _flags_in_use(words: list[bytes], flags: tuple[str, ...]) -> tuple[str, ...]:
-    """What these words do to a key, where that depends on them: SET and BITFIELD."""
+def _flags_in_use(words: list[bytes], flags: Access) -> Access:
+    """What these words do to a key, where that depends on them."""
     if _VARIABLE not in flags:
         return flags
-    options = {word.upper() for word in words[2:]}
-    if words[0].upper() == b"BITFIELD":
-        return ("RO", "access") if options.isdisjoint(_BITFIELD_WRITES) else ("RW", "access", "update")
-    if words[0].upper() == b"SET" and b"GET" in {word.upper() for word in words[3:]}:
-        return ("RW", "access", "update")
-    return ("OW", "update")
+    access_by = SPECS[words[0].upper()].access_by
+    return tuple(flag for flag in flags if flag != _VARIABLE) if access_by is None else access_by(words[1:])
 
 
-def _keys_in(words: list[bytes]) -> list[tuple[bytes, tuple[str, ...]]]:
+def _keys_in(words: list[bytes]) -> list[tuple[bytes, Access]]:
     """The keys of a command with their flags.
 
     Raises:

@@ -65,6 +65,8 @@ def multi(session: Session, args: list[bytes]) -> Reply:
     categories=("slow", "transaction"),
     immediate=True,
     queued=False,
+    large_reply=True,
+    shown_late=True,
 )
 def exec_(session: Session, args: list[bytes]) -> Reply:
     """Run the queued commands as one event."""
@@ -102,6 +104,7 @@ def discard(session: Session, args: list[bytes]) -> Reply:
     categories=_CATEGORIES,
     immediate=True,
     queued=False,
+    access="RO",
     keys=lambda args: args,
 )
 def watch(session: Session, args: list[bytes]) -> Reply:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply, Status
+from resp.catalog.server_registry import Channels
 from resp.cluster.bus.wire import VERSION
 from resp.commands.handlers import Client, server_command
 
@@ -55,7 +56,8 @@ class Peer(Client[PeerServer], Protocol):
 _of_workers = partial(
     server_command,
     group="slotlog",
-    since="slotlog 1",
+    since="1",
+    of="slotlog",
     flags=("admin", "noscript", "loading", "stale", "fast", "no_multi"),
     categories=("admin", "dangerous", "fast"),
     immediate=True,
@@ -92,7 +94,7 @@ def peer_beat(client: Peer, args: list[bytes]) -> Reply:
     return Status(bus.beat().pack())
 
 
-@_of_workers("SLOTLOG PEER-PUBLISH channel message", complexity="as PUBLISH")
+@_of_workers("SLOTLOG PEER-PUBLISH channel message", complexity="as PUBLISH", channels=lambda args: Channels(args[:1]))
 def peer_publish(client: Peer, args: list[bytes]) -> Reply:
     """Send another worker's message to this worker's listeners of a channel, and say how many copies went out."""
     if not client.peer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from engine.errors import CommandError
 from engine.values.glob import matcher
 from engine.values.replies import Reply
+from resp.catalog.server_registry import Channels
 from resp.commands.handlers import Client, server_command
 from resp.messages.pubsub import Listeners, Subscriber
 from resp.wire.server_replies import Push
@@ -51,7 +52,7 @@ class ListeningClient(Subscriber, Client[Messages], Protocol):
         ...
 
 
-_listening = partial(server_command, group="pubsub", flags=_LISTEN, categories=_SLOW)
+_listening = partial(server_command, group="pubsub", flags=_LISTEN, categories=_SLOW, while_subscribed=True)
 
 
 def _all_arguments(args: list[bytes]) -> list[bytes]:
@@ -64,13 +65,22 @@ def _first_argument(args: list[bytes]) -> list[bytes]:
     return args[:1]
 
 
-@_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)")
+def _published_to(args: list[bytes]) -> Channels:
+    return Channels(args[:1])
+
+
+@_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)", channels=Channels)
 def subscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to channels."""
     return _join(client, client.server.pubsub.channels, args)
 
 
-@_listening("PSUBSCRIBE pattern [pattern ...]", since="2.0.0", complexity="O(patterns named)")
+@_listening(
+    "PSUBSCRIBE pattern [pattern ...]",
+    since="2.0.0",
+    complexity="O(patterns named)",
+    channels=partial(Channels, are_patterns=True),
+)
 def psubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to every channel whose name matches one of the patterns."""
     return _join(client, client.server.pubsub.patterns, args)
@@ -80,6 +90,8 @@ def psubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     "SSUBSCRIBE shardchannel [shardchannel ...]",
     since="7.0.0",
     complexity="O(channels named)",
+    access="not_key",
+    channels=Channels,
     keys=_all_arguments,
 )
 def ssubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
@@ -101,7 +113,13 @@ def punsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     return _leave(client, client.server.pubsub.patterns, args)
 
 
-@_listening("SUNSUBSCRIBE [shardchannel ...]", since="7.0.0", complexity="O(channels named)", keys=_all_arguments)
+@_listening(
+    "SUNSUBSCRIBE [shardchannel ...]",
+    since="7.0.0",
+    complexity="O(channels named)",
+    access="not_key",
+    keys=_all_arguments,
+)
 def sunsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to shard channels; to all of them when none is named."""
     return _leave(client, client.server.pubsub.shard_channels, args)
@@ -114,6 +132,8 @@ def sunsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     complexity="O(subscribers of the channel + patterns of all clients)",
     flags=_PUBLISH,
     categories=_FAST,
+    like_write=True,
+    channels=_published_to,
 )
 def publish(client: Client[Messages], args: list[bytes]) -> Reply:
     """Send a message to a channel's subscribers on all workers. Returns how many this worker has."""
@@ -133,6 +153,9 @@ def publish(client: Client[Messages], args: list[bytes]) -> Reply:
     complexity="O(subscribers of the channel)",
     flags=_PUBLISH,
     categories=_FAST,
+    like_write=True,
+    access="not_key",
+    channels=_published_to,
     keys=_first_argument,
 )
 def spublish(client: Client[Messages], args: list[bytes]) -> Reply:

@@ -64,6 +64,7 @@ class WaitingClient(Protocol):
     complexity="O(sections)",
     flags=("loading", "stale"),
     categories=("slow", "dangerous"),
+    tips=("request_policy:all_shards", "response_policy:special"),
 )
 def info(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
     """Return facts and statistics: the named sections, `all` of them, or the `default` ones."""
@@ -172,6 +173,7 @@ def role(client: Client[Process], args: list[bytes]) -> Reply:
     since="3.0.0",
     flags=("blocking",),
     categories=("slow", "blocking", "connection"),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
 )
 async def wait(client: WaitingClient, args: list[bytes]) -> Reply:
     """Return 0, as there are no replicas. Asked for more, it waits for the whole timeout.
@@ -191,6 +193,7 @@ async def wait(client: WaitingClient, args: list[bytes]) -> Reply:
     since="7.2.0",
     flags=("blocking",),
     categories=("slow", "blocking", "connection"),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
 )
 async def waitaof(client: WaitingClient, args: list[bytes]) -> Reply:
     """Return where the connection's writes are durable: 1 log, 0 replicas. See WAIT for the timeout."""

@@ -48,7 +48,8 @@ class LogClient(Client[LogState], Protocol):
 @server_command(
     "SLOTLOG POSITION",
     group="slotlog",
-    since="slotlog 1",
+    since="1",
+    of="slotlog",
     flags=("loading", "fast"),
     categories=("fast", "connection"),
     container=True,
@@ -61,7 +62,8 @@ def position(client: LogClient, args: list[bytes]) -> Reply:
 @server_command(
     "SLOTLOG WAITFOR partition offset timeout-ms",
     group="slotlog",
-    since="slotlog 1",
+    since="1",
+    of="slotlog",
     flags=("blocking", "loading"),
     categories=("slow", "connection", "blocking"),
     container=True,
@@ -89,7 +91,8 @@ async def waitfor(client: LogClient, args: list[bytes]) -> Reply:
 @server_command(
     "SLOTLOG STATUS",
     group="slotlog",
-    since="slotlog 1",
+    since="1",
+    of="slotlog",
     flags=("loading",),
     categories=("slow", "admin"),
     container=True,
@@ -129,12 +132,15 @@ def _keys_of_inner(args: list[bytes]) -> list[bytes]:
 @server_command(
     "SLOTLOG ONCE id command [arg ...]",
     group="slotlog",
-    since="slotlog 1",
+    since="1",
+    of="slotlog",
     complexity="depends on the command",
     flags=("write", "no_multi"),
     categories=("slow", "write"),
     immediate=True,
     container=True,
+    large_reply=True,
+    access="RO",  # the command in it is looked at by itself
     keys=_keys_of_inner,
 )
 def once(session: Session, args: list[bytes]) -> Reply:

@@ -30,8 +30,6 @@ HIDDEN: Final = b"(hidden)"
 NO_KEYS_WHILE_MONITORING: Final = "ERR Replica can't interact with the keyspace"
 """What a monitoring client is told that reads, writes or publishes: Redis counts it among the replicas."""
 
-_SHOWN_LATE: Final = frozenset({b"EXEC", b"RESET", b"SELECT"})
-_PUBLISHING: Final = frozenset({b"PUBLISH", b"SPUBLISH"})
 _ON_KEYS: Final = frozenset({"readonly", "write"})
 
 _UNSAFE: Final = re.compile(rb"[^ !#-\[\]-~]")
@@ -118,14 +116,14 @@ def is_shown_late(plan: Plan) -> bool:
 
     SELECT is shown in the database that it has chosen.
     """
-    return plan.name in _SHOWN_LATE
+    return plan.server is not None and plan.server.shown_late
 
 
 def allowed_while_monitoring(plan: Plan) -> bool:
     """Whether a monitoring client may send this command."""
     if plan.server is None:
         return plan.spec is None
-    return plan.name not in _PUBLISHING and _ON_KEYS.isdisjoint(plan.server.flags)
+    return not plan.server.like_write and _ON_KEYS.isdisjoint(plan.server.flags)
 
 
 def sees_values(user: User) -> bool:

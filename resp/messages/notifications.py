@@ -9,12 +9,16 @@ The other letters choose classes of events: g $ l s h z x e t d n, and A for all
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
-from engine.apply.records import Applied
+from engine.apply.records import Applied, Modified
 from engine.cleaning.sweep import Swept
-from resp.catalog.keyspace_events import EXPIRED, GENERIC, HASH, Event, events_of
+from engine.commands.keyspace_events import EXPIRED, GENERIC, HASH, Change, KeyspaceEvent
+from engine.commands.registry import SPECS
+from engine.model import NONE
 from resp.messages.pubsub import PubSub
 
 _CLASSES: Final = {letter: 1 << at for at, letter in enumerate("g$lshzxetdnmKE")}
@@ -55,7 +59,7 @@ class Notifications:
             for event in _events_of_expiry(swept):
                 self._tell(event)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: KeyspaceEvent) -> None:
         flags = self.flags
         if not flags & _CLASSES[event.letter]:
             return
@@ -65,13 +69,48 @@ class Notifications:
             self._pubsub.publish(b"__keyevent@%d__:%b" % (event.db, event.name), event.key)
 
 
-def _events_of_expiry(swept: Swept) -> Iterator[Event]:
+def events_of(applied: Applied) -> Iterator[KeyspaceEvent]:
+    """The events of what a batch modified, command by command.
+
+    Keys and fields of it that were due are gone before the command.
+    """
+    modified, gone = applied.modified, deque(_expired(applied))
+    at = 0
+    while at < len(modified):
+        offset, _, name, args, *_ = modified[at]
+        end = at + 1
+        while end < len(modified) and modified[end][0] == offset and modified[end][3] is args:
+            end += 1
+        while gone and gone[0][0] < end:
+            yield gone.popleft()[1]
+        rule = SPECS[name].rule
+        if rule is not None:
+            yield from rule(args, [_change(one) for one in modified[at:end]])
+        at = end
+
+
+def _expired(applied: Applied) -> list[tuple[int, KeyspaceEvent]]:
+    """What was due, with the place in `modified` before which it is told."""
+    events = [(place, KeyspaceEvent(EXPIRED, b"expired", db, key)) for place, db, key in applied.expired]
+    for place, db, key, dead in applied.expired_fields:
+        events.append((place, KeyspaceEvent(HASH, b"hexpired", db, key)))
+        if dead:
+            events.append((place, KeyspaceEvent(GENERIC, b"del", db, key)))
+    return sorted(events, key=itemgetter(0))
+
+
+def _change(modified: Modified) -> Change:
+    _, db, _, _, _, key, before, after, now_ms = modified
+    return Change(db, key, created=before == NONE, gone=after == NONE, now_ms=now_ms)
+
+
+def _events_of_expiry(swept: Swept) -> Iterator[KeyspaceEvent]:
     """The events of what has expired by itself. A hash that loses its last fields is deleted, as Redis sees it."""
     keys = dict.fromkeys(swept.keys)
     for db, key, _ in swept.fields:
-        yield Event(HASH, b"hexpired", db, key)
+        yield KeyspaceEvent(HASH, b"hexpired", db, key)
         if (db, key) in keys:
             del keys[db, key]
-            yield Event(GENERIC, b"del", db, key)
+            yield KeyspaceEvent(GENERIC, b"del", db, key)
     for db, key in keys:
-        yield Event(EXPIRED, b"expired", db, key)
+        yield KeyspaceEvent(EXPIRED, b"expired", db, key)

@@ -9,30 +9,18 @@ Replies and messages are pushes: arrays in RESP2. Their words: https://valkey.io
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from engine.values.glob import matcher
 from engine.values.replies import Reply
+from resp.catalog.server_registry import SERVER_SPECS
 from resp.wire.server_replies import Push
-
-_WHILE_SUBSCRIBED: Final = frozenset(
-    {
-        b"SUBSCRIBE",
-        b"PSUBSCRIBE",
-        b"SSUBSCRIBE",
-        b"UNSUBSCRIBE",
-        b"PUNSUBSCRIBE",
-        b"SUNSUBSCRIBE",
-        b"PING",
-        b"QUIT",
-        b"RESET",
-    }
-)
 
 
 def allowed_while_subscribed(name: bytes) -> bool:
     """Whether a RESP2 client that listens to something may send the command `name` (upper case)."""
-    return name in _WHILE_SUBSCRIBED
+    server = SERVER_SPECS.get(name)
+    return server is not None and server.while_subscribed
 
 
 def not_while_subscribed(shown_name: str) -> str:

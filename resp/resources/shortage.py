@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
-from resp.catalog.descriptions import DENY_OOM
 from resp.resources.memory import memory_use
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from resp.settings.config import Config
 
 OUT_OF_MEMORY: Final = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
-
-_END_A_QUEUE: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
 
 
 class Shortage:
@@ -54,7 +51,7 @@ class Shortage:
         """Whether the command cannot run: it may need more memory; what is to be queued takes some, whatever it is."""
         if not self.is_on:
             return False
-        if queue is None or plan.name in _END_A_QUEUE:
+        if queue is None or (plan.server is not None and not plan.server.queued):
             steps = queue.steps if queue is not None and plan.name == b"EXEC" else ()
             return any(map(_grows, (plan, *(step.plan for step in steps))))
         return True
@@ -63,4 +60,4 @@ class Shortage:
 def _grows(plan: Plan) -> bool:
     if plan.server is not None:
         return "denyoom" in plan.server.flags
-    return plan.shown in DENY_OOM
+    return plan.spec is not None and plan.spec.grows

@@ -25,9 +25,7 @@ _ERROR_CODES_MAX: Final = 128
 _TOO_MANY_ERROR_CODES: Final = "ERRORSTATS_OVERFLOW"
 
 
-_CHANGING: Final = frozenset(name for name, spec in SPECS.items() if spec.write) - {
-    *(b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT")
-}
+_CHANGING: Final = frozenset(name for name, spec in SPECS.items() if spec.changes_data)
 
 
 class Rate:

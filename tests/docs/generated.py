@@ -51,7 +51,7 @@ def commands() -> str:
             (
                 f"`{spec.usage}`",
                 _kind(spec),
-                spec.since.removeprefix("slotlog "),
+                spec.since,
                 spec.complexity,
                 " ".join(spec.summary.split()),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.batch.transaction import Transaction
+from engine.commands.key_access import Access
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import (
@@ -40,6 +41,12 @@ class _Step(NamedTuple):
     overflow: bytes
 
 
+def _access_of_bitfield(args: list[bytes]) -> Access:
+    """It writes unless all that it is asked for is GET."""
+    words = {arg.upper() for arg in args[1:]}
+    return ("RO", "access") if words.isdisjoint((b"SET", b"INCRBY")) else ("RW", "access", "update")
+
+
 @command(
     "BITFIELD key [GET encoding offset|OVERFLOW <WRAP|SAT|FAIL>|SET encoding offset value|"
     "INCRBY encoding offset increment ...]",
@@ -47,6 +54,10 @@ class _Step(NamedTuple):
     since="3.2.0",
     complexity="O(subcommands)",
     write=True,
+    grows=True,
+    access="RW access update variable_flags",
+    access_by=_access_of_bitfield,
+    notifies="setbit",
 )
 def bitfield(tx: Transaction, args: list[bytes]) -> Reply:
     """Read, set and increment integers: `i8` has 8 bits and a sign, `u8` has no sign; `#1` is the second of its width.
@@ -72,7 +83,9 @@ def bitfield(tx: Transaction, args: list[bytes]) -> Reply:
     return replies
 
 
-@command("BITFIELD_RO key [GET encoding offset ...]", group="bitmap", since="6.0.0", complexity="O(subcommands)")
+@command(
+    "BITFIELD_RO key [GET encoding offset ...]", group="bitmap", since="6.0.0", complexity="O(subcommands)", fast=True
+)
 def bitfield_ro(tx: Transaction, args: list[bytes]) -> Reply:
     """Read integers as BITFIELD does.
 

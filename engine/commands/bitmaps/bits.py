@@ -27,7 +27,16 @@ from engine.values.replies import Reply
 _BITS: Final = 8
 
 
-@command("SETBIT key offset value", group="bitmap", since="2.2.0", complexity="O(1)", write=True)
+@command(
+    "SETBIT key offset value",
+    group="bitmap",
+    since="2.2.0",
+    complexity="O(1)",
+    write=True,
+    grows=True,
+    access="RW access update",
+    notifies="setbit",
+)
 def setbit(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Set one bit; zero bytes fill the gap after the string's end. Returns the old bit.
 
@@ -52,7 +61,7 @@ def setbit(tx: Transaction, args: list[bytes]) -> Reply:
     return int(byte & mask != 0)
 
 
-@command("GETBIT key offset", group="bitmap", since="2.2.0", complexity="O(1)")
+@command("GETBIT key offset", group="bitmap", since="2.2.0", complexity="O(1)", fast=True)
 def getbit(tx: Transaction, args: list[bytes]) -> Reply:
     """Return one bit; 0 after the string's end.
 

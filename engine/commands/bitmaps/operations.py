@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import stored
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import BITOP_NOT_ONE_SOURCE, SYNTAX, CommandError
@@ -17,6 +19,9 @@ from engine.values.replies import Reply
     since="2.6.0",
     complexity="O(bytes of all sources that are not in a run of zeros); NOT: O(bytes)",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.STRING, b"set"),
 )
 def bitop(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Combine strings bit by bit; shorter ones are padded with zeros. Returns the length of the result.

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands.keyspace_events import replaced
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX, CommandError
@@ -27,6 +28,8 @@ _C_INT_MAX: Final = 2**31 - 1
     since="1.0.0",
     complexity="O(n): every record has the key's name in it",
     write=True,
+    access="RW access delete, OW update",
+    notifies=replaced(b"rename_from", b"rename_to"),
 )
 def rename(tx: Transaction, args: list[bytes]) -> Reply:
     """Rename a key, and replace the key that has the new name; the time to live is kept. O(elements).
@@ -53,6 +56,9 @@ def rename(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(n): every record has the key's name in it",
     write=True,
+    fast=True,
+    access="RW access delete, OW insert",
+    notifies=replaced(b"rename_from", b"rename_to"),
 )
 def renamenx(tx: Transaction, args: list[bytes]) -> Reply:
     """Rename a key if no key has the new name. Returns 1, or 0 when it was not renamed. O(elements).
@@ -85,6 +91,9 @@ def _source(tx: Transaction, name: bytes) -> Key:
     since="6.2.0",
     complexity="O(n)",
     write=True,
+    grows=True,
+    access="RO access, OW update",
+    notifies=replaced(b"", b"copy_to"),
 )
 def copy(tx: Transaction, args: list[bytes]) -> Reply:
     """Copy a key's content and time to live to another key. Returns 1, or 0 when that key exists.
@@ -116,6 +125,9 @@ def copy(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(n): every record has the database in it",
     write=True,
     standalone=True,
+    fast=True,
+    access="RW access update",
+    notifies=replaced(b"move_from", b"move_to"),
 )
 def move(tx: Transaction, args: list[bytes]) -> Reply:
     """Move a key to another database. Returns 1, or 0 when that database has a key of its name. O(elements).

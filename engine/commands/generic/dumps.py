@@ -6,9 +6,12 @@ slot is never between two owners.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import Change, KeyspaceEvent
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import (
@@ -57,12 +60,26 @@ def dump(tx: Transaction, args: list[bytes]) -> Reply:
         raise CommandError(STRING_TOO_LONG) from None
 
 
+def _restore_events(_args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceEvent]:
+    """The key is new even where it replaces another one; nothing but a removal is left of one that is due already."""
+    for change in changes:
+        if change.gone:
+            yield change.event(keyspace_events.GENERIC, b"del")
+        else:
+            yield change.event(keyspace_events.NEW, b"new")
+            yield change.event(keyspace_events.GENERIC, b"restore")
+
+
 @command(
     "RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
     group="generic",
     since="2.6.0",
     complexity="O(n) with n the bytes of the value; O(n log m) for a sorted set of m members",
     write=True,
+    grows=True,
+    access="OW update",
+    categories=("keyspace", "dangerous"),
+    notifies=_restore_events,
 )
 def restore(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Create a key from the reply of DUMP, from here or from Redis or Valkey; REPLACE replaces an existing key.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.batch.transaction import Transaction
 from engine.commands.expire_options import conditions_hold, parse_conditions, parse_expire_ms
+from engine.commands.keyspace_events import deleted, expire_set
 from engine.commands.registry import command
 from engine.model import TYPE_NAMES
 from engine.values.replies import Reply, Status
@@ -14,7 +15,16 @@ _NEVER = -1
 # ------------------------------------------------------------------ removal, existence, type
 
 
-@command("DEL key [key ...]", group="generic", since="1.0.0", complexity="O(keys), whatever their sizes", write=True)
+@command(
+    "DEL key [key ...]",
+    group="generic",
+    since="1.0.0",
+    complexity="O(keys), whatever their sizes",
+    write=True,
+    access="RM delete",
+    tips=("request_policy:multi_shard", "response_policy:agg_sum"),
+    notifies=deleted,
+)
 def del_(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete keys, each in O(1) whatever its type and size. Returns how many existed.
 
@@ -32,7 +42,17 @@ def del_(tx: Transaction, args: list[bytes]) -> Reply:
     return deleted
 
 
-@command("UNLINK key [key ...]", group="generic", since="4.0.0", complexity="O(keys), whatever their sizes", write=True)
+@command(
+    "UNLINK key [key ...]",
+    group="generic",
+    since="4.0.0",
+    complexity="O(keys), whatever their sizes",
+    write=True,
+    fast=True,
+    access="RM delete",
+    tips=("request_policy:multi_shard", "response_policy:agg_sum"),
+    notifies=deleted,
+)
 def unlink(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete keys, as DEL does. Returns how many existed.
 
@@ -44,7 +64,15 @@ def unlink(tx: Transaction, args: list[bytes]) -> Reply:
     return del_(tx, args)
 
 
-@command("EXISTS key [key ...]", group="generic", since="1.0.0", complexity="O(keys)")
+@command(
+    "EXISTS key [key ...]",
+    group="generic",
+    since="1.0.0",
+    complexity="O(keys)",
+    fast=True,
+    access="RO",
+    tips=("request_policy:multi_shard", "response_policy:agg_sum"),
+)
 def exists(tx: Transaction, args: list[bytes]) -> Reply:
     """Count the keys that exist; a key that is named twice counts twice.
 
@@ -56,7 +84,15 @@ def exists(tx: Transaction, args: list[bytes]) -> Reply:
     return sum(tx.find(name) is not None for name in args)
 
 
-@command("TOUCH key [key ...]", group="generic", since="3.2.1", complexity="O(keys)")
+@command(
+    "TOUCH key [key ...]",
+    group="generic",
+    since="3.2.1",
+    complexity="O(keys)",
+    fast=True,
+    access="RO",
+    tips=("request_policy:multi_shard", "response_policy:agg_sum"),
+)
 def touch(tx: Transaction, args: list[bytes]) -> Reply:
     """Count the keys that exist. Unlike Redis, it notes no access: nothing is evicted.
 
@@ -68,7 +104,7 @@ def touch(tx: Transaction, args: list[bytes]) -> Reply:
     return exists(tx, args)
 
 
-@command("TYPE key", group="generic", since="1.0.0", complexity="O(1)")
+@command("TYPE key", group="generic", since="1.0.0", complexity="O(1)", fast=True, access="RO")
 def type_(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the type of a key, `none` when it is absent.
 
@@ -86,7 +122,15 @@ def type_(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ a time to live
 
 
-@command("EXPIRE key seconds [NX|XX|GT|LT]", group="generic", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "EXPIRE key seconds [NX|XX|GT|LT]",
+    group="generic",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    notifies=expire_set,
+)
 def expire(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key's time to live in seconds; 0 or less deletes the key. Returns 1, or 0 when nothing changes.
 
@@ -109,7 +153,15 @@ def expire(tx: Transaction, args: list[bytes]) -> Reply:
     return _expire(tx, args, 1000, tx.now_ms, "expire")
 
 
-@command("PEXPIRE key milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True)
+@command(
+    "PEXPIRE key milliseconds [NX|XX|GT|LT]",
+    group="generic",
+    since="2.6.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    notifies=expire_set,
+)
 def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key's time to live in milliseconds; see EXPIRE.
 
@@ -123,7 +175,15 @@ def pexpire(tx: Transaction, args: list[bytes]) -> Reply:
     return _expire(tx, args, 1, tx.now_ms, "pexpire")
 
 
-@command("EXPIREAT key unix-time-seconds [NX|XX|GT|LT]", group="generic", since="1.2.0", complexity="O(1)", write=True)
+@command(
+    "EXPIREAT key unix-time-seconds [NX|XX|GT|LT]",
+    group="generic",
+    since="1.2.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    notifies=expire_set,
+)
 def expireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Set when a key expires, as Unix time in seconds; see EXPIRE.
 
@@ -138,7 +198,13 @@ def expireat(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command(
-    "PEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT]", group="generic", since="2.6.0", complexity="O(1)", write=True
+    "PEXPIREAT key unix-time-milliseconds [NX|XX|GT|LT]",
+    group="generic",
+    since="2.6.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    notifies=expire_set,
 )
 def pexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Set when a key expires, as Unix time in milliseconds; see EXPIRE.
@@ -167,7 +233,7 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
     return 1
 
 
-@command("PERSIST key", group="generic", since="2.2.0", complexity="O(1)", write=True)
+@command("PERSIST key", group="generic", since="2.2.0", complexity="O(1)", write=True, fast=True, notifies="persist")
 def persist(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove a key's time to live. Returns 1 when it had one, else 0.
 
@@ -190,7 +256,7 @@ def persist(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ what is left of it
 
 
-@command("TTL key", group="generic", since="1.0.0", complexity="O(1)", by_wall=True)
+@command("TTL key", group="generic", since="1.0.0", complexity="O(1)", by_wall=True, fast=True)
 def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     """Return a key's time to live in seconds, rounded; -1 when it has none, -2 when the key is absent.
 
@@ -209,7 +275,7 @@ def ttl(tx: Transaction, args: list[bytes]) -> Reply:
     return left_ms if left_ms < 0 else (left_ms + 500) // 1000
 
 
-@command("PTTL key", group="generic", since="2.6.0", complexity="O(1)", by_wall=True)
+@command("PTTL key", group="generic", since="2.6.0", complexity="O(1)", by_wall=True, fast=True)
 def pttl(tx: Transaction, args: list[bytes]) -> Reply:
     """Return a key's time to live in milliseconds; -1 when it has none, -2 when the key is absent.
 
@@ -226,7 +292,7 @@ def _left_ms(tx: Transaction, name: bytes) -> int:
     return expire_ms if expire_ms < 0 else expire_ms - tx.now_ms
 
 
-@command("EXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
+@command("EXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)", fast=True)
 def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """Return when a key expires, as Unix time in seconds, rounded; -1 for never, -2 when the key is absent.
 
@@ -241,7 +307,7 @@ def expiretime(tx: Transaction, args: list[bytes]) -> Reply:
     return expire_ms if expire_ms < 0 else (expire_ms + 500) // 1000
 
 
-@command("PEXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)")
+@command("PEXPIRETIME key", group="generic", since="7.0.0", complexity="O(1)", fast=True)
 def pexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """Return when a key expires, as Unix time in milliseconds; -1 for never, -2 when the key is absent.
 

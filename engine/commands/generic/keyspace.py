@@ -16,6 +16,8 @@ from engine.values.replies import Reply, bounded
     complexity="O(keys in the database)",
     by_wall=True,
     physical=True,
+    categories=("keyspace", "dangerous"),
+    tips=("request_policy:all_shards",),
 )
 def keys(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Return all keys that match a pattern. It reads every key; SCAN does so in pieces.
@@ -46,6 +48,7 @@ def keys(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(1): some 20 seeks, and the keys that are due on the way",
     by_wall=True,
     physical=True,
+    tips=("request_policy:all_shards", "response_policy:special"),
 )
 def randomkey(tx: Transaction, args: list[bytes]) -> Reply:
     """Return a random key, nil when there is none. Not all keys are equally likely (`engine/types/draws.py`).

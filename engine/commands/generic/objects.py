@@ -34,6 +34,7 @@ _NO_FREQUENCY: Final = (
     complexity="O(1); O(n) for a collection that may be small",
     physical=True,
     container=True,
+    access="RO",
 )
 def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the encoding that Redis would use; nil when the key is absent. See `engine/batch/object_encoding.py`.
@@ -51,7 +52,9 @@ def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
     return None if key is None else object_encoding(key, tx.knobs)
 
 
-@command("OBJECT FREQ key", group="generic", since="4.0.0", complexity="O(1)", physical=True, container=True)
+@command(
+    "OBJECT FREQ key", group="generic", since="4.0.0", complexity="O(1)", physical=True, container=True, access="RO"
+)
 def object_freq(tx: Transaction, args: list[bytes]) -> Reply:
     """Return an error, as Redis does without LFU eviction: accesses are not counted.
 
@@ -63,7 +66,9 @@ def object_freq(tx: Transaction, args: list[bytes]) -> Reply:
     raise CommandError(_NO_FREQUENCY)
 
 
-@command("OBJECT IDLETIME key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
+@command(
+    "OBJECT IDLETIME key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True, access="RO"
+)
 def object_idletime(tx: Transaction, args: list[bytes]) -> Reply:
     """Return 0, as accesses are not recorded; nil when the key is absent.
 
@@ -75,7 +80,9 @@ def object_idletime(tx: Transaction, args: list[bytes]) -> Reply:
     return None if tx.find(args[0]) is None else 0
 
 
-@command("OBJECT REFCOUNT key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True)
+@command(
+    "OBJECT REFCOUNT key", group="generic", since="2.2.3", complexity="O(1)", physical=True, container=True, access="RO"
+)
 def object_refcount(tx: Transaction, args: list[bytes]) -> Reply:
     """Return 1; nil when the key is absent.
 
@@ -94,6 +101,8 @@ def object_refcount(tx: Transaction, args: list[bytes]) -> Reply:
     complexity="O(samples)",
     physical=True,
     container=True,
+    access="RO",
+    categories=(),
 )
 def memory_usage(tx: Transaction, args: list[bytes]) -> Reply:
     """Return a key's size on disk in bytes, before compression; nil when the key is absent.

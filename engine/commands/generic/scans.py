@@ -57,6 +57,7 @@ class _Options(NamedTuple):
     complexity="O(COUNT) for a call",
     by_wall=True,
     physical=True,
+    tips=("request_policy:special", "response_policy:special"),
 )
 def scan(tx: Transaction, args: list[bytes]) -> Reply:
     """Return some keys and the cursor of the next call, which is 0 at the end.

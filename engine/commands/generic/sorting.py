@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import stored
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, WRONG_TYPE, CommandError
@@ -73,6 +75,11 @@ def patterns(args: list[bytes]) -> list[tuple[str, bytes]]:
     "sorted set that BY leaves in its order",
     write=True,
     patterns=patterns,
+    grows=True,
+    access="RO access, RO access, OW update",
+    categories=("set", "sortedset", "list", "dangerous"),
+    large_reply=True,
+    notifies=stored(keyspace_events.LIST, b"sortstore"),
 )
 def sort(tx: Transaction, args: list[bytes]) -> Reply:
     """Sort the elements of a list, set or sorted set as numbers, or with ALPHA by their bytes.
@@ -107,6 +114,7 @@ def sort(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.0.0",
     complexity="as SORT",
     patterns=patterns,
+    categories=("set", "sortedset", "list", "dangerous"),
 )
 def sort_ro(tx: Transaction, args: list[bytes]) -> Reply:
     """Sort as SORT does, without STORE.

@@ -28,6 +28,8 @@ _OPTIONS: Final = {b"NX": NX, b"XX": XX, b"CH": _CH}
     since="3.2.0",
     complexity="O(members)",
     write=True,
+    grows=True,
+    notifies="zadd",
 )
 def geoadd(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the positions of members. Returns how many are new; with CH, how many are new or have moved.

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
 from engine.commands.geo.positions import coordinates, parse_position
 from engine.commands.geo.search_options import (
     NOWHERE,
@@ -28,6 +29,7 @@ from engine.commands.geo.search_options import (
     read_member,
     read_options,
 )
+from engine.commands.keyspace_events import stored
 from engine.commands.registry import command
 from engine.errors import ANY_WITHOUT_COUNT, CommandError, not_storable, one_of
 from engine.model import ZSET
@@ -93,6 +95,9 @@ def geosearch(tx: Transaction, args: list[bytes]) -> Reply:
     since="6.2.0",
     complexity=_COST,
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.ZSET, b"geosearchstore"),
 )
 def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of GEOSEARCH with positions, or with distances (STOREDIST). Returns how many members.
@@ -114,6 +119,10 @@ def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
     since="3.2.0",
     complexity=_COST,
     write=True,
+    grows=True,
+    access="RO access, OW update variable_flags",
+    large_reply=True,
+    notifies=stored(keyspace_events.ZSET, b"georadiusstore"),
 )
 def georadius(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the members in a circle around a position; with STORE, store them and return their number.
@@ -149,6 +158,10 @@ def georadius_ro(tx: Transaction, args: list[bytes]) -> Reply:
     since="3.2.0",
     complexity=_COST,
     write=True,
+    grows=True,
+    access="RO access, OW update variable_flags",
+    large_reply=True,
+    notifies=stored(keyspace_events.ZSET, b"georadiusstore"),
 )
 def georadiusbymember(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the members in a circle around one of them; with STORE, store them and return their number.

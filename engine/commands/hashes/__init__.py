@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.commands.hashes import expiry, expiry_values, field_options, fields
+from engine.commands.hashes import expiry, expiry_values, field_options, fields, notifications
 
-__all__ = ["expiry", "expiry_values", "field_options", "fields"]
+__all__ = ["expiry", "expiry_values", "field_options", "fields", "notifications"]

@@ -16,6 +16,7 @@ from engine.commands.hashes.field_options import (
     parse_positive_expire_ms,
     split_at_fields,
 )
+from engine.commands.hashes.notifications import of_hexpire
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import FIELDS_MISSING, NUMFIELDS_NOT_POSITIVE, NUMFIELDS_TOO_SMALL, CommandError
@@ -33,6 +34,8 @@ _COMPLEXITY: Final = "O(fields)"
     since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    notifies=of_hexpire(1000, relative=True),
 )
 def hexpire(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the time to live of fields in seconds; 0 deletes them. Returns a code for each field.
@@ -63,6 +66,8 @@ def hexpire(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    notifies=of_hexpire(1, relative=True),
 )
 def hpexpire(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the time to live of fields in milliseconds; see HEXPIRE.
@@ -83,6 +88,8 @@ def hpexpire(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    notifies=of_hexpire(1000, relative=False),
 )
 def hexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Set when fields expire, as Unix time in seconds; see HEXPIRE.
@@ -103,6 +110,8 @@ def hexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.4.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    notifies=of_hexpire(1, relative=False),
 )
 def hpexpireat(tx: Transaction, args: list[bytes]) -> Reply:
     """Set when fields expire, as Unix time in milliseconds; see HEXPIRE.
@@ -133,7 +142,13 @@ def _expire(tx: Transaction, args: list[bytes], unit_ms: int, start_ms: int, nam
 
 
 @command(
-    "HPERSIST key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY, write=True
+    "HPERSIST key FIELDS numfields field [field ...]",
+    group="hash",
+    since="7.4.0",
+    complexity=_COMPLEXITY,
+    write=True,
+    fast=True,
+    notifies="hpersist",
 )
 def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove the time to live of fields. Returns for each 1; -1 when it had none, -2 when it is absent.
@@ -161,6 +176,7 @@ def hpersist(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.4.0",
     complexity=_COMPLEXITY,
     by_wall=True,
+    fast=True,
 )
 def httl(tx: Transaction, args: list[bytes]) -> Reply:
     """Return each field's time to live in seconds, rounded up; -1 when it has none, -2 when it is absent.
@@ -183,6 +199,7 @@ def httl(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.4.0",
     complexity=_COMPLEXITY,
     by_wall=True,
+    fast=True,
 )
 def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
     """Return each field's time to live in milliseconds; -1 when it has none, -2 when it is absent.
@@ -195,7 +212,9 @@ def hpttl(tx: Transaction, args: list[bytes]) -> Reply:
     return _shown(tx, args, 1, tx.now_ms)
 
 
-@command("HEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
+@command(
+    "HEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY, fast=True
+)
 def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """Return when each field expires, as Unix time in seconds, rounded up; -1 for never, -2 when it is absent.
 
@@ -208,7 +227,13 @@ def hexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     return _shown(tx, args, 1000, 0)
 
 
-@command("HPEXPIRETIME key FIELDS numfields field [field ...]", group="hash", since="7.4.0", complexity=_COMPLEXITY)
+@command(
+    "HPEXPIRETIME key FIELDS numfields field [field ...]",
+    group="hash",
+    since="7.4.0",
+    complexity=_COMPLEXITY,
+    fast=True,
+)
 def hpexpiretime(tx: Transaction, args: list[bytes]) -> Reply:
     """Return when each field expires, as Unix time in milliseconds; -1 for never, -2 when it is absent.
 

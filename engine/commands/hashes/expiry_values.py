@@ -15,6 +15,7 @@ from engine.commands.hashes.field_options import (
     plain_fields,
     split_behind_key,
 )
+from engine.commands.hashes.notifications import of_hgetex, of_hsetex
 from engine.commands.registry import command
 from engine.model import HASH
 from engine.types import hash_fields
@@ -30,6 +31,10 @@ _TIMES: Final = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-tim
     since="8.0.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies=of_hsetex,
 )
 def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set fields and their time to live. Returns 1, or 0 when a condition does not hold and nothing is set.
@@ -77,6 +82,10 @@ def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
     since="8.0.0",
     complexity=_COMPLEXITY,
     write=True,
+    fast=True,
+    access="RW access update",
+    large_reply=True,
+    notifies=of_hgetex,
 )
 def hgetex(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the values of fields, nil for an absent one, and set their time to live; PERSIST removes it.
@@ -108,7 +117,15 @@ def hgetex(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command(
-    "HGETDEL key FIELDS numfields field [field ...]", group="hash", since="8.0.0", complexity=_COMPLEXITY, write=True
+    "HGETDEL key FIELDS numfields field [field ...]",
+    group="hash",
+    since="8.0.0",
+    complexity=_COMPLEXITY,
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="hdel",
 )
 def hgetdel(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete fields and return their values, nil for an absent one.

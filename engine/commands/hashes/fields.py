@@ -35,7 +35,16 @@ from slotlog.shared.errors import wrong_arity
 # ------------------------------------------------------------------ writing
 
 
-@command("HSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
+@command(
+    "HSET key field value [field value ...]",
+    group="hash",
+    since="2.0.0",
+    complexity="O(fields)",
+    write=True,
+    fast=True,
+    grows=True,
+    notifies="hset",
+)
 def hset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set fields of a hash. Returns how many are new.
 
@@ -62,7 +71,16 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     return hash_fields.put(tx, name, tx.find_typed(name, HASH), args[1:])
 
 
-@command("HMSET key field value [field value ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
+@command(
+    "HMSET key field value [field value ...]",
+    group="hash",
+    since="2.0.0",
+    complexity="O(fields)",
+    write=True,
+    fast=True,
+    grows=True,
+    notifies="hset",
+)
 def hmset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set fields of a hash, as HSET does. Returns OK.
 
@@ -76,7 +94,17 @@ def hmset(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("HSETNX key field value", group="hash", since="2.0.0", complexity="O(1)", write=True)
+@command(
+    "HSETNX key field value",
+    group="hash",
+    since="2.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="hset",
+)
 def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a field if it is absent. Returns 1 when it was set, else 0.
 
@@ -95,7 +123,17 @@ def hsetnx(tx: Transaction, args: list[bytes]) -> Reply:
     return 1
 
 
-@command("HINCRBY key field increment", group="hash", since="2.0.0", complexity="O(1)", write=True)
+@command(
+    "HINCRBY key field increment",
+    group="hash",
+    since="2.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="hincrby",
+)
 def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the integer value of a field; an absent field counts as 0. Returns the sum.
 
@@ -124,7 +162,17 @@ def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     return number
 
 
-@command("HINCRBYFLOAT key field increment", group="hash", since="2.6.0", complexity="O(1)", write=True)
+@command(
+    "HINCRBYFLOAT key field increment",
+    group="hash",
+    since="2.6.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="hincrbyfloat",
+)
 def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the number in a field, with the precision of an 80-bit float; an absent field counts as 0.
 
@@ -154,7 +202,16 @@ def hincrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     return value
 
 
-@command("HDEL key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)", write=True)
+@command(
+    "HDEL key field [field ...]",
+    group="hash",
+    since="2.0.0",
+    complexity="O(fields)",
+    write=True,
+    fast=True,
+    access="RW delete",
+    notifies="hdel",
+)
 def hdel(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete fields. Returns how many existed.
 
@@ -170,7 +227,7 @@ def hdel(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ reading
 
 
-@command("HGET key field", group="hash", since="2.0.0", complexity="O(1)")
+@command("HGET key field", group="hash", since="2.0.0", complexity="O(1)", fast=True)
 def hget(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the value of a field, or nil.
 
@@ -187,7 +244,7 @@ def hget(tx: Transaction, args: list[bytes]) -> Reply:
     return key.data.get(args[1]) if key.times is None else hash_fields.get(tx, key, args[1])
 
 
-@command("HMGET key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)")
+@command("HMGET key field [field ...]", group="hash", since="2.0.0", complexity="O(fields)", fast=True)
 def hmget(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the values of fields, nil for an absent one.
 
@@ -246,7 +303,9 @@ def hvals(tx: Transaction, args: list[bytes]) -> Reply:
     return [] if key is None else bounded(value for _, value in hash_fields.items(tx, key))
 
 
-@command("HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are newly due")
+@command(
+    "HLEN key", group="hash", since="2.0.0", complexity="O(1), and O(fields) that are newly due", fast=True, access="RO"
+)
 def hlen(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the number of fields.
 
@@ -259,7 +318,7 @@ def hlen(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else field_expiry.size(tx, key)
 
 
-@command("HEXISTS key field", group="hash", since="2.0.0", complexity="O(1)")
+@command("HEXISTS key field", group="hash", since="2.0.0", complexity="O(1)", fast=True, access="RO")
 def hexists(tx: Transaction, args: list[bytes]) -> Reply:
     """Return 1 if the field exists, else 0.
 
@@ -273,7 +332,7 @@ def hexists(tx: Transaction, args: list[bytes]) -> Reply:
     return int(hash_fields.get(tx, tx.find_typed(args[0], HASH), args[1]) is not None)
 
 
-@command("HSTRLEN key field", group="hash", since="3.2.0", complexity="O(1)")
+@command("HSTRLEN key field", group="hash", since="3.2.0", complexity="O(1)", fast=True, access="RO")
 def hstrlen(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the length of a field's value in bytes; 0 when it is absent.
 

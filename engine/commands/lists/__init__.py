@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.commands.lists import ends, moves, values
+from engine.commands.lists import ends, moves, notifications, values
 
-__all__ = ["ends", "moves", "values"]
+__all__ = ["ends", "moves", "notifications", "values"]

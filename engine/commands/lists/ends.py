@@ -20,7 +20,17 @@ _INT32_HALF: Final = 1 << 31
 # ------------------------------------------------------------------ pushing and popping
 
 
-@command("LPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
+@command(
+    "LPUSH key element [element ...]",
+    group="list",
+    since="1.0.0",
+    complexity="O(elements)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="lpush",
+)
 def lpush(tx: Transaction, args: list[bytes]) -> Reply:
     """Insert elements at the head, one after the other. Returns the new length.
 
@@ -34,7 +44,17 @@ def lpush(tx: Transaction, args: list[bytes]) -> Reply:
     return lists.push_head(tx, name, tx.find_typed(name, LIST), args[1:])
 
 
-@command("RPUSH key element [element ...]", group="list", since="1.0.0", complexity="O(elements)", write=True)
+@command(
+    "RPUSH key element [element ...]",
+    group="list",
+    since="1.0.0",
+    complexity="O(elements)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="rpush",
+)
 def rpush(tx: Transaction, args: list[bytes]) -> Reply:
     """Append elements at the tail, one after the other. Returns the new length.
 
@@ -48,7 +68,17 @@ def rpush(tx: Transaction, args: list[bytes]) -> Reply:
     return lists.push_tail(tx, name, tx.find_typed(name, LIST), args[1:])
 
 
-@command("LPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
+@command(
+    "LPUSHX key element [element ...]",
+    group="list",
+    since="2.2.0",
+    complexity="O(elements)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="lpush",
+)
 def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
     """Insert elements at the head of a list that exists. Returns the new length, 0 when there is no list.
 
@@ -64,7 +94,17 @@ def lpushx(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else lists.push_head(tx, name, key, args[1:])
 
 
-@command("RPUSHX key element [element ...]", group="list", since="2.2.0", complexity="O(elements)", write=True)
+@command(
+    "RPUSHX key element [element ...]",
+    group="list",
+    since="2.2.0",
+    complexity="O(elements)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="rpush",
+)
 def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
     """Append elements at the tail of a list that exists. Returns the new length, 0 when there is no list.
 
@@ -80,7 +120,17 @@ def rpushx(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else lists.push_tail(tx, name, key, args[1:])
 
 
-@command("LPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
+@command(
+    "LPOP key [count]",
+    group="list",
+    since="1.0.0",
+    complexity="O(elements taken)",
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="lpop",
+)
 def lpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return the first element, or up to `count` elements; nil when there is no list.
 
@@ -95,7 +145,17 @@ def lpop(tx: Transaction, args: list[bytes]) -> Reply:
     return _pop(tx, args, "lpop", lists.pop_head)
 
 
-@command("RPOP key [count]", group="list", since="1.0.0", complexity="O(elements taken)", write=True)
+@command(
+    "RPOP key [count]",
+    group="list",
+    since="1.0.0",
+    complexity="O(elements taken)",
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="rpop",
+)
 def rpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return the last element, or up to `count`, the last one first; nil when there is no list.
 
@@ -128,7 +188,7 @@ def _pop(
 # ------------------------------------------------------------------ reading and changing by index
 
 
-@command("LLEN key", group="list", since="1.0.0", complexity="O(1)")
+@command("LLEN key", group="list", since="1.0.0", complexity="O(1)", fast=True, access="RO")
 def llen(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the length of a list, O(1).
 
@@ -161,7 +221,9 @@ def lindex(tx: Transaction, args: list[bytes]) -> Reply:
     return None if position is None else lists.element(key, position)
 
 
-@command("LSET key index element", group="list", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "LSET key index element", group="list", since="1.0.0", complexity="O(1)", write=True, grows=True, notifies="lset"
+)
 def lset(tx: Transaction, args: list[bytes]) -> Reply:
     """Replace the element at an index, from 0 at the head or -1 at the tail.
 
@@ -214,6 +276,8 @@ def lrange(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(elements removed); O(1) when none is left",
     write=True,
+    access="RW delete",
+    notifies="ltrim",
 )
 def ltrim(tx: Transaction, args: list[bytes]) -> Reply:
     """Keep the elements from one index to another, both included; negative ones count from the tail.

@@ -6,6 +6,9 @@ Source: https://valkey.io/commands/#list.
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import popped
+from engine.commands.lists.notifications import of_lmove, of_rpoplpush
 from engine.commands.multi_pop import LIST_ENDS, parse_end, parse_multi_pop
 from engine.commands.registry import command
 from engine.model import LIST
@@ -14,7 +17,15 @@ from engine.values.replies import NIL_ARRAY, Reply
 
 
 @command(
-    "LMOVE source destination <LEFT|RIGHT> <LEFT|RIGHT>", group="list", since="6.2.0", complexity="O(1)", write=True
+    "LMOVE source destination <LEFT|RIGHT> <LEFT|RIGHT>",
+    group="list",
+    since="6.2.0",
+    complexity="O(1)",
+    write=True,
+    grows=True,
+    access="RW access delete, RW insert",
+    large_reply=True,
+    notifies=of_lmove,
 )
 def lmove(tx: Transaction, args: list[bytes]) -> Reply:
     """Move an element from an end of one list to an end of another or the same. Returns it, or nil.
@@ -34,7 +45,17 @@ def lmove(tx: Transaction, args: list[bytes]) -> Reply:
     return _move(tx, args, from_head=parse_end(args[2], LIST_ENDS), to_head=parse_end(args[3], LIST_ENDS))
 
 
-@command("RPOPLPUSH source destination", group="list", since="1.2.0", complexity="O(1)", write=True)
+@command(
+    "RPOPLPUSH source destination",
+    group="list",
+    since="1.2.0",
+    complexity="O(1)",
+    write=True,
+    grows=True,
+    access="RW access delete, RW insert",
+    large_reply=True,
+    notifies=of_rpoplpush,
+)
 def rpoplpush(tx: Transaction, args: list[bytes]) -> Reply:
     """Move the last element of a list to the head of another or the same. Returns it, or nil.
 
@@ -54,6 +75,9 @@ def rpoplpush(tx: Transaction, args: list[bytes]) -> Reply:
     since="7.0.0",
     complexity="O(keys + elements taken)",
     write=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies=popped(keyspace_events.LIST, {b"LEFT": b"lpop", b"RIGHT": b"rpop"}),
 )
 def lmpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove up to `count` elements from the first list that exists. Returns its key and them, or nil.

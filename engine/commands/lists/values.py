@@ -34,6 +34,9 @@ class _Search(NamedTuple):
     since="2.2.0",
     complexity="O(n): it reads up to the pivot, and moves what is between that and the nearer end",
     write=True,
+    grows=True,
+    access="RW insert",
+    notifies="linsert",
 )
 def linsert(tx: Transaction, args: list[bytes]) -> Reply:
     """Insert an element before or after the first one that equals `pivot`. Returns the new length.
@@ -70,6 +73,8 @@ def linsert(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(n): it reads up to the last match, and moves all but the longest run that stays",
     write=True,
+    access="RW delete",
+    notifies="lrem",
 )
 def lrem(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete the first `count` equal elements; the last ones if negative, all for 0. Returns how many.

@@ -21,7 +21,16 @@ def _check_flush_mode(args: list[bytes]) -> None:
         raise CommandError(SYNTAX)
 
 
-@command("FLUSHALL [ASYNC|SYNC]", group="server", since="1.0.0", complexity="O(1): range deletes", write=True)
+@command(
+    "FLUSHALL [ASYNC|SYNC]",
+    group="server",
+    since="1.0.0",
+    complexity="O(1): range deletes",
+    write=True,
+    categories=("keyspace", "dangerous"),
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    notifies="",
+)
 def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete all keys of all databases.
 
@@ -43,6 +52,9 @@ def flushall(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(1): range deletes; O(keys with a time to live) while other databases hold keys",
     write=True,
+    categories=("keyspace", "dangerous"),
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    notifies="",
 )
 def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete all keys of the selected database.
@@ -59,7 +71,15 @@ def flushdb(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("DBSIZE", group="server", since="1.0.0", complexity="O(1)", physical=True)
+@command(
+    "DBSIZE",
+    group="server",
+    since="1.0.0",
+    complexity="O(1)",
+    physical=True,
+    fast=True,
+    tips=("request_policy:all_shards", "response_policy:agg_sum"),
+)
 def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the number of keys in the database, O(1). Expired keys count until they are cleaned up.
 
@@ -69,7 +89,17 @@ def dbsize(tx: Transaction, args: list[bytes]) -> Reply:
     return sum(count for (stored, _), count in tx.counts.items() if stored == tx.stored_db)
 
 
-@command("TICK", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
+@command(
+    "TICK",
+    group="slotlog",
+    since="1",
+    complexity="O(1)",
+    write=True,
+    transactional=False,
+    internal=True,
+    of="slotlog",
+    notifies="",
+)
 def tick(tx: Transaction, args: list[bytes]) -> Reply:
     """Change nothing: the record's time moves the partition's clock, so that keys of an idle partition expire.
 
@@ -79,7 +109,17 @@ def tick(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("RULES number", group="slotlog", since="slotlog 1", complexity="O(1)", write=True, transactional=False)
+@command(
+    "RULES number",
+    group="slotlog",
+    since="1",
+    complexity="O(1)",
+    write=True,
+    transactional=False,
+    internal=True,
+    of="slotlog",
+    notifies="",
+)
 def rules(tx: Transaction, args: list[bytes]) -> Reply:
     """Make the partition follow newer rules from this record on.
 
@@ -103,10 +143,13 @@ def rules(tx: Transaction, args: list[bytes]) -> Reply:
 @command(
     "SETCLOCK from-ms to-ms",
     group="slotlog",
-    since="slotlog 1",
+    since="1",
     complexity="O(1), and the removal of what is due",
     write=True,
     transactional=False,
+    internal=True,
+    of="slotlog",
+    notifies="",
 )
 def setclock(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the partition's clock back from `from-ms` to `to-ms`. Keys due at the old clock are deleted first.

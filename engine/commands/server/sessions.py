@@ -28,6 +28,8 @@ _C_INT_MAX: Final = 2**31 - 1
     write=True,
     transactional=False,
     sessional=True,
+    access="RO",
+    notifies="",
 )
 def watch(tx: Transaction, args: list[bytes]) -> Reply:
     """Watch keys for the session: its next EXEC does nothing and answers nil if one was modified or has expired.
@@ -42,7 +44,15 @@ def watch(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("UNWATCH", group="transactions", since="2.2.0", complexity="O(watched keys)", write=True, sessional=True)
+@command(
+    "UNWATCH",
+    group="transactions",
+    since="2.2.0",
+    complexity="O(watched keys)",
+    write=True,
+    sessional=True,
+    notifies="",
+)
 def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
     """End the session's watches. In a transaction it changes nothing: EXEC has ended them already.
 
@@ -54,7 +64,16 @@ def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("SELECT index", group="connection", since="1.0.0", complexity="O(1)", write=True, alone=False, standalone=True)
+@command(
+    "SELECT index",
+    group="connection",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    alone=False,
+    standalone=True,
+    notifies="",
+)
 def select(tx: Transaction, args: list[bytes]) -> Reply:
     """Run the transaction's further commands in that database. It is no event by itself: an event names its database.
 
@@ -74,7 +93,17 @@ def select(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("SWAPDB index1 index2", group="server", since="4.0.0", complexity="O(1)", write=True, standalone=True)
+@command(
+    "SWAPDB index1 index2",
+    group="server",
+    since="4.0.0",
+    complexity="O(1)",
+    write=True,
+    standalone=True,
+    fast=True,
+    categories=("keyspace", "dangerous"),
+    notifies="",
+)
 def swapdb(tx: Transaction, args: list[bytes]) -> Reply:
     """Swap two databases: the clients of each see the keys of the other. O(1).
 

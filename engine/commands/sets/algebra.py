@@ -10,6 +10,8 @@ from itertools import islice
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import Change, KeyspaceEvent, stored
 from engine.commands.options import parse_limit
 from engine.commands.registry import command
 from engine.errors import NUMKEYS_NOT_POSITIVE, TOO_MANY_KEYS, CommandError
@@ -21,7 +23,25 @@ from engine.values.replies import Reply, Set, bounded
 _Combine = Callable[[list[Key | None]], Iterator[bytes]]
 
 
-@command("SMOVE source destination member", group="set", since="1.0.0", complexity="O(1)", write=True)
+def _smove_events(args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceEvent]:
+    by_key = {change.key: change for change in changes}
+    source, destination = by_key.get(args[0]), by_key.get(args[1])
+    if source is not None:
+        yield from source.happened(keyspace_events.SET, b"srem")
+    if destination is not None:
+        yield from destination.happened(keyspace_events.SET, b"sadd")
+
+
+@command(
+    "SMOVE source destination member",
+    group="set",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    access="RW access delete, RW insert",
+    notifies=_smove_events,
+)
 def smove(tx: Transaction, args: list[bytes]) -> Reply:
     """Move a member from one set to another. Returns 1, or 0 when it was absent.
 
@@ -91,7 +111,14 @@ def sdiff(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command(
-    "SINTERSTORE destination key [key ...]", group="set", since="1.0.0", complexity="O(smallest set · sets)", write=True
+    "SINTERSTORE destination key [key ...]",
+    group="set",
+    since="1.0.0",
+    complexity="O(smallest set · sets)",
+    write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.SET, b"sinterstore"),
 )
 def sinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of SINTER; the destination is replaced. Returns how many members it has.
@@ -114,6 +141,9 @@ def sinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(m log m) for m members of all sets",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.SET, b"sunionstore"),
 )
 def sunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of SUNION; the destination is replaced. Returns how many members it has.
@@ -129,7 +159,14 @@ def sunionstore(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 @command(
-    "SDIFFSTORE destination key [key ...]", group="set", since="1.0.0", complexity="O(first set · sets)", write=True
+    "SDIFFSTORE destination key [key ...]",
+    group="set",
+    since="1.0.0",
+    complexity="O(first set · sets)",
+    write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.SET, b"sdiffstore"),
 )
 def sdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of SDIFF; the destination is replaced. Returns how many members it has.

@@ -14,7 +14,17 @@ from engine.values.numbers import parse_int
 from engine.values.replies import Reply, Set, bounded
 
 
-@command("SADD key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
+@command(
+    "SADD key member [member ...]",
+    group="set",
+    since="1.0.0",
+    complexity="O(members)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="sadd",
+)
 def sadd(tx: Transaction, args: list[bytes]) -> Reply:
     """Add members to a set. Returns how many are new.
 
@@ -27,7 +37,16 @@ def sadd(tx: Transaction, args: list[bytes]) -> Reply:
     return sets.add(tx, name, tx.find_typed(name, SET), args[1:])
 
 
-@command("SREM key member [member ...]", group="set", since="1.0.0", complexity="O(members)", write=True)
+@command(
+    "SREM key member [member ...]",
+    group="set",
+    since="1.0.0",
+    complexity="O(members)",
+    write=True,
+    fast=True,
+    access="RW delete",
+    notifies="srem",
+)
 def srem(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete members. Returns how many existed.
 
@@ -46,6 +65,10 @@ def srem(tx: Transaction, args: list[bytes]) -> Reply:
     since="1.0.0",
     complexity="O(count) descents of some 20 seeks each; O(n) when n is at most 256, or 256 times the count",
     write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="spop",
 )
 def spop(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return a random member, or up to `count` of them: the same ones at every replay.
@@ -75,7 +98,7 @@ def spop(tx: Transaction, args: list[bytes]) -> Reply:
     return Set() if key is None or count == 0 else Set(sets.pop(tx, key, count))
 
 
-@command("SCARD key", group="set", since="1.0.0", complexity="O(1)")
+@command("SCARD key", group="set", since="1.0.0", complexity="O(1)", fast=True, access="RO")
 def scard(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the number of members, O(1).
 
@@ -88,7 +111,7 @@ def scard(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else key.size
 
 
-@command("SISMEMBER key member", group="set", since="1.0.0", complexity="O(1)")
+@command("SISMEMBER key member", group="set", since="1.0.0", complexity="O(1)", fast=True, access="RO")
 def sismember(tx: Transaction, args: list[bytes]) -> Reply:
     """Return 1 if the member exists, else 0.
 
@@ -102,7 +125,7 @@ def sismember(tx: Transaction, args: list[bytes]) -> Reply:
     return int(sets.contains(tx.find_typed(args[0], SET), args[1]))
 
 
-@command("SMISMEMBER key member [member ...]", group="set", since="6.2.0", complexity="O(members)")
+@command("SMISMEMBER key member [member ...]", group="set", since="6.2.0", complexity="O(members)", fast=True)
 def smismember(tx: Transaction, args: list[bytes]) -> Reply:
     """Return for each member 1 if it exists, else 0.
 

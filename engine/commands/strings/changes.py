@@ -22,7 +22,17 @@ from engine.values.replies import Reply
 # ------------------------------------------------------------------ numbers
 
 
-@command("INCR key", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "INCR key",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="incrby",
+)
 def incr(tx: Transaction, args: list[bytes]) -> Reply:
     """Add 1 to the integer in a string; an absent key counts as 0. Returns the sum.
 
@@ -38,7 +48,17 @@ def incr(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], 1)
 
 
-@command("DECR key", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "DECR key",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="incrby",
+)
 def decr(tx: Transaction, args: list[bytes]) -> Reply:
     """Subtract 1 from the integer in a string; an absent key counts as 0. Returns the difference.
 
@@ -48,7 +68,17 @@ def decr(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], -1)
 
 
-@command("INCRBY key increment", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "INCRBY key increment",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="incrby",
+)
 def incrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the integer in a string; an absent key counts as 0. Returns the sum.
 
@@ -60,7 +90,17 @@ def incrby(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], _integer(args[1]))
 
 
-@command("DECRBY key decrement", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "DECRBY key decrement",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="incrby",
+)
 def decrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Subtract from the integer in a string; an absent key counts as 0. Returns the difference.
 
@@ -73,7 +113,17 @@ def decrby(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.increment(tx, args[0], -decrement)
 
 
-@command("INCRBYFLOAT key increment", group="string", since="2.6.0", complexity="O(1)", write=True)
+@command(
+    "INCRBYFLOAT key increment",
+    group="string",
+    since="2.6.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="incrbyfloat",
+)
 def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the number in a string, with the precision of an 80-bit float; an absent key counts as 0.
 
@@ -100,7 +150,17 @@ def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ parts of a value
 
 
-@command("APPEND key value", group="string", since="2.0.0", complexity="O(bytes appended)", write=True)
+@command(
+    "APPEND key value",
+    group="string",
+    since="2.0.0",
+    complexity="O(bytes appended)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="append",
+)
 def append(tx: Transaction, args: list[bytes]) -> Reply:
     """Append bytes to a string. Returns its new length.
 
@@ -118,7 +178,7 @@ def append(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.write_range(tx, name, key, length, tail)
 
 
-@command("STRLEN key", group="string", since="2.2.0", complexity="O(1)")
+@command("STRLEN key", group="string", since="2.2.0", complexity="O(1)", fast=True, access="RO")
 def strlen(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the length of a string in bytes, 0 for an absent key.
 
@@ -166,7 +226,15 @@ def substr(tx: Transaction, args: list[bytes]) -> Reply:
     return getrange(tx, args)
 
 
-@command("SETRANGE key offset value", group="string", since="2.2.0", complexity="O(bytes written)", write=True)
+@command(
+    "SETRANGE key offset value",
+    group="string",
+    since="2.2.0",
+    complexity="O(bytes written)",
+    write=True,
+    grows=True,
+    notifies="setrange",
+)
 def setrange(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Overwrite a string from `offset` on; zero bytes fill the gap after its end. Returns its new length.
 

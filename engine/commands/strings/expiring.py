@@ -7,6 +7,7 @@ from typing import Final
 from engine.batch.transaction import Transaction
 from engine.commands.expire_options import SET_OPTIONS, parse_string_options
 from engine.commands.registry import command
+from engine.commands.strings.notifications import of_msetex
 from engine.errors import NUMKEYS_INVALID, SYNTAX, CommandError
 from engine.types import strings
 from engine.values.numbers import parse_int
@@ -23,6 +24,10 @@ _NUMKEYS_MAX: Final = (1 << 31) - 1  # a C int
     since="8.4.0",
     complexity="O(keys)",
     write=True,
+    grows=True,
+    access="OW update",
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+    notifies=of_msetex,
 )
 def msetex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set several strings with one condition and time to live. Returns 1, or 0 when the condition does not hold.

@@ -14,7 +14,10 @@ from engine.commands.expire_options import (
     parse_positive_expire_ms,
     parse_string_options,
 )
+from engine.commands.key_access import Access
+from engine.commands.keyspace_events import deleted
 from engine.commands.registry import command
+from engine.commands.strings.notifications import of_getex, of_mset, of_set, of_setex
 from engine.errors import REPLY_TOO_LARGE, WRONG_TYPE, CommandError
 from engine.limits import REPLY_BYTES_MAX
 from engine.model import STRING
@@ -25,6 +28,11 @@ from slotlog.shared.errors import wrong_arity
 # ------------------------------------------------------------------ one value
 
 
+def _access_of_set(args: list[bytes]) -> Access:
+    """It also reads when it answers the old value; what IFEQ tells of it counts for nothing, as in valkey."""
+    return ("RW", "access", "update") if any(arg.upper() == b"GET" for arg in args[2:]) else ("OW", "update")
+
+
 @command(
     "SET key value [NX|XX|IFEQ comparison-value] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|"
     "PXAT unix-time-milliseconds|KEEPTTL]",
@@ -32,6 +40,10 @@ from slotlog.shared.errors import wrong_arity
     since="1.0.0",
     complexity="O(1)",
     write=True,
+    grows=True,
+    access="RW access update variable_flags",
+    access_by=_access_of_set,
+    notifies=of_set,
 )
 def set_(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string, whatever its type. If a condition does not hold, nothing changes and the reply is nil.
@@ -77,7 +89,17 @@ def _condition_holds(tx: Transaction, options: StringOptions, key: Key | None) -
     return options.condition != b"IFEQ" or (key is not None and strings.equals(tx, key, options.comparison))
 
 
-@command("SETNX key value", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "SETNX key value",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="OW insert",
+    notifies="set",
+)
 def setnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string if the key is absent. Returns 1 when it was set, else 0.
 
@@ -94,7 +116,16 @@ def setnx(tx: Transaction, args: list[bytes]) -> Reply:
     return 1
 
 
-@command("SETEX key seconds value", group="string", since="2.0.0", complexity="O(1)", write=True)
+@command(
+    "SETEX key seconds value",
+    group="string",
+    since="2.0.0",
+    complexity="O(1)",
+    write=True,
+    grows=True,
+    access="OW update",
+    notifies=of_setex,
+)
 def setex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string with a time to live in seconds.
 
@@ -109,7 +140,16 @@ def setex(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("PSETEX key milliseconds value", group="string", since="2.6.0", complexity="O(1)", write=True)
+@command(
+    "PSETEX key milliseconds value",
+    group="string",
+    since="2.6.0",
+    complexity="O(1)",
+    write=True,
+    grows=True,
+    access="OW update",
+    notifies=of_setex,
+)
 def psetex(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string with a time to live in milliseconds.
 
@@ -122,7 +162,7 @@ def psetex(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("GET key", group="string", since="1.0.0", complexity="O(1)")
+@command("GET key", group="string", since="1.0.0", complexity="O(1)", fast=True)
 def get(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the value of a string, or nil.
 
@@ -139,7 +179,18 @@ def get(tx: Transaction, args: list[bytes]) -> Reply:
     return strings.read(tx, key) if key.version else key.value
 
 
-@command("GETSET key value", group="string", since="1.0.0", complexity="O(1)", write=True)
+@command(
+    "GETSET key value",
+    group="string",
+    since="1.0.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    large_reply=True,
+    notifies="set",
+)
 def getset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set a key to a string without time to live. Returns the old string, or nil.
 
@@ -154,7 +205,17 @@ def getset(tx: Transaction, args: list[bytes]) -> Reply:
     return old
 
 
-@command("GETDEL key", group="string", since="6.2.0", complexity="O(1)", write=True)
+@command(
+    "GETDEL key",
+    group="string",
+    since="6.2.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies=deleted,
+)
 def getdel(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete a string. Returns its value, or nil.
 
@@ -173,7 +234,16 @@ def getdel(tx: Transaction, args: list[bytes]) -> Reply:
     return value
 
 
-@command("DELIFEQ key value", group="string", since="9.0.0", complexity="O(length)", write=True)
+@command(
+    "DELIFEQ key value",
+    group="string",
+    since="9.0.0",
+    complexity="O(length)",
+    write=True,
+    fast=True,
+    access="RM delete",
+    notifies=deleted,
+)
 def delifeq(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete a string if it has that value. Returns 1 when it was deleted, else 0.
 
@@ -197,6 +267,10 @@ def delifeq(tx: Transaction, args: list[bytes]) -> Reply:
     since="6.2.0",
     complexity="O(1)",
     write=True,
+    fast=True,
+    access="RW access update",
+    large_reply=True,
+    notifies=of_getex,
 )
 def getex(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the value of a string, or nil, and set its time to live; PERSIST removes it.
@@ -227,7 +301,14 @@ def getex(tx: Transaction, args: list[bytes]) -> Reply:
 # ------------------------------------------------------------------ several values
 
 
-@command("MGET key [key ...]", group="string", since="1.0.0", complexity="O(keys)")
+@command(
+    "MGET key [key ...]",
+    group="string",
+    since="1.0.0",
+    complexity="O(keys)",
+    fast=True,
+    tips=("request_policy:multi_shard",),
+)
 def mget(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the values of several strings; nil for a key that is absent or of another type.
 
@@ -252,7 +333,17 @@ def mget(tx: Transaction, args: list[bytes]) -> Reply:
     return values
 
 
-@command("MSET key value [key value ...]", group="string", since="1.0.1", complexity="O(keys)", write=True)
+@command(
+    "MSET key value [key value ...]",
+    group="string",
+    since="1.0.1",
+    complexity="O(keys)",
+    write=True,
+    grows=True,
+    access="OW update",
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+    notifies=of_mset,
+)
 def mset(tx: Transaction, args: list[bytes]) -> Reply:
     """Set several keys to strings.
 
@@ -268,7 +359,16 @@ def mset(tx: Transaction, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("MSETNX key value [key value ...]", group="string", since="1.0.1", complexity="O(keys)", write=True)
+@command(
+    "MSETNX key value [key value ...]",
+    group="string",
+    since="1.0.1",
+    complexity="O(keys)",
+    write=True,
+    grows=True,
+    access="OW insert",
+    notifies=of_mset,
+)
 def msetnx(tx: Transaction, args: list[bytes]) -> Reply:
     """Set several keys to strings if all are absent. Returns 1 when they were set, else 0.
 

@@ -22,6 +22,10 @@ from engine.values.replies import OK, Reply
     since="2.8.9",
     complexity="O(elements)",
     write=True,
+    fast=True,
+    grows=True,
+    access="RW insert",
+    notifies="pfadd",
 )
 def pfadd(tx: Transaction, args: list[bytes]) -> Reply:
     """Add elements. Returns 1 when the key is new or the estimate may have changed, else 0.
@@ -41,7 +45,14 @@ def pfadd(tx: Transaction, args: list[bytes]) -> Reply:
     return 1
 
 
-@command("PFCOUNT key [key ...]", group="hyperloglog", since="2.8.9", complexity="O(keys)")
+@command(
+    "PFCOUNT key [key ...]",
+    group="hyperloglog",
+    since="2.8.9",
+    complexity="O(keys)",
+    access="RW access",
+    like_write=True,
+)
 def pfcount(tx: Transaction, args: list[bytes]) -> Reply:
     """Estimate how many different elements were added to any of the keys.
 
@@ -67,6 +78,9 @@ def pfcount(tx: Transaction, args: list[bytes]) -> Reply:
     since="2.8.9",
     complexity="O(keys)",
     write=True,
+    grows=True,
+    access="RW access insert, RO access",
+    notifies="pfadd",
 )
 def pfmerge(tx: Transaction, args: list[bytes]) -> Reply:
     """Merge the keys into the destination, as if their elements were added to it.

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import stored
 from engine.commands.options import parse_limit, read_option
 from engine.commands.registry import command
 from engine.errors import (
@@ -112,6 +114,9 @@ def zdiff(tx: Transaction, args: list[bytes]) -> Reply:
     since="2.0.0",
     complexity="O(m log m) for m members of all sets",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.ZSET, b"zunionstore"),
 )
 def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of ZUNION; the destination is replaced. Returns how many members it has.
@@ -137,6 +142,9 @@ def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     since="2.0.0",
     complexity="O(smallest set · sets)",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.ZSET, b"zinterstore"),
 )
 def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of ZINTER; the destination is replaced. Returns how many members it has.
@@ -160,6 +168,9 @@ def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     since="6.2.0",
     complexity="O(first set · sets)",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.ZSET, b"zdiffstore"),
 )
 def zdiffstore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of ZDIFF; the destination is replaced. Returns how many members it has.

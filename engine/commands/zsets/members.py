@@ -6,9 +6,13 @@ Source: https://redis.io/docs/latest/commands/?group=sorted-set.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import Change, KeyspaceEvent, always, popped
 from engine.commands.multi_pop import parse_multi_pop
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -34,12 +38,20 @@ _GT_LT_NX: Final = "ERR GT, LT, and/or NX options at the same time are not compa
 _INCR_OF_MANY: Final = "ERR INCR option supports a single increment-element pair"
 
 
+def _zadd_events(args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceEvent]:
+    options = takewhile(_OPTIONS.__contains__, (word.upper() for word in args[1:]))
+    return always(keyspace_events.ZSET, b"zincr" if b"INCR" in options else b"zadd")(args, changes)
+
+
 @command(
     "ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...]",
     group="sorted-set",
     since="1.2.0",
     complexity="O(members given)",
     write=True,
+    fast=True,
+    grows=True,
+    notifies=_zadd_events,
 )
 def zadd(tx: Transaction, args: list[bytes]) -> Reply:
     """Set the scores of members. Returns how many members are new.
@@ -62,7 +74,17 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
     return _add(tx, args, 0)
 
 
-@command("ZINCRBY key increment member", group="sorted-set", since="1.2.0", complexity="O(1)", write=True)
+@command(
+    "ZINCRBY key increment member",
+    group="sorted-set",
+    since="1.2.0",
+    complexity="O(1)",
+    write=True,
+    fast=True,
+    grows=True,
+    access="RW access update",
+    notifies="zincr",
+)
 def zincrby(tx: Transaction, args: list[bytes]) -> Reply:
     """Add to the score of a member; an absent one counts as 0. Returns the new score.
 
@@ -114,7 +136,16 @@ def _check_options(options: int, scores: list[bytes], members: list[bytes]) -> N
         raise CommandError(_INCR_OF_MANY)
 
 
-@command("ZREM key member [member ...]", group="sorted-set", since="1.2.0", complexity="O(members given)", write=True)
+@command(
+    "ZREM key member [member ...]",
+    group="sorted-set",
+    since="1.2.0",
+    complexity="O(members given)",
+    write=True,
+    fast=True,
+    access="RW delete",
+    notifies="zrem",
+)
 def zrem(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete members. Returns how many existed.
 
@@ -127,7 +158,7 @@ def zrem(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else zsets.remove(tx, key, args[1:])
 
 
-@command("ZCARD key", group="sorted-set", since="1.2.0", complexity="O(1)")
+@command("ZCARD key", group="sorted-set", since="1.2.0", complexity="O(1)", fast=True, access="RO")
 def zcard(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the number of members.
 
@@ -140,7 +171,7 @@ def zcard(tx: Transaction, args: list[bytes]) -> Reply:
     return 0 if key is None else key.size
 
 
-@command("ZSCORE key member", group="sorted-set", since="1.2.0", complexity="O(1)")
+@command("ZSCORE key member", group="sorted-set", since="1.2.0", complexity="O(1)", fast=True)
 def zscore(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the score of a member, or nil.
 
@@ -155,7 +186,7 @@ def zscore(tx: Transaction, args: list[bytes]) -> Reply:
     return None if key is None else zsets.score_of(key, args[1])
 
 
-@command("ZMSCORE key member [member ...]", group="sorted-set", since="6.2.0", complexity="O(members given)")
+@command("ZMSCORE key member [member ...]", group="sorted-set", since="6.2.0", complexity="O(members given)", fast=True)
 def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the scores of several members, nil for an absent one.
 
@@ -170,7 +201,7 @@ def zmscore(tx: Transaction, args: list[bytes]) -> Reply:
     return [None if key is None else zsets.score_of(key, member) for member in args[1:]]
 
 
-@command("ZRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
+@command("ZRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)", fast=True)
 def zrank(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the rank of a member, from 0 at the lowest score; nil when it is absent.
 
@@ -185,7 +216,7 @@ def zrank(tx: Transaction, args: list[bytes]) -> Reply:
     return _rank(tx, args, "zrank", reverse=False)
 
 
-@command("ZREVRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)")
+@command("ZREVRANK key member [WITHSCORE]", group="sorted-set", since="2.0.0", complexity="O(√n)", fast=True)
 def zrevrank(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the rank of a member, from 0 at the highest score; nil when it is absent.
 
@@ -212,7 +243,17 @@ def _rank(tx: Transaction, args: list[bytes], name: str, *, reverse: bool) -> Re
     return list(found) if with_score else found[0]
 
 
-@command("ZPOPMIN key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
+@command(
+    "ZPOPMIN key [count]",
+    group="sorted-set",
+    since="5.0.0",
+    complexity="O(members taken)",
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="zpopmin",
+)
 def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return the member with the lowest score, or `count` members, with their scores.
 
@@ -230,7 +271,17 @@ def zpopmin(tx: Transaction, args: list[bytes]) -> Reply:
     return _pop(tx, args, highest=False)
 
 
-@command("ZPOPMAX key [count]", group="sorted-set", since="5.0.0", complexity="O(members taken)", write=True)
+@command(
+    "ZPOPMAX key [count]",
+    group="sorted-set",
+    since="5.0.0",
+    complexity="O(members taken)",
+    write=True,
+    fast=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies="zpopmax",
+)
 def zpopmax(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return the member with the highest score, or `count` members, with their scores.
 
@@ -265,6 +316,9 @@ def _pop(tx: Transaction, args: list[bytes], *, highest: bool) -> Reply:
     since="7.0.0",
     complexity="O(keys + members taken)",
     write=True,
+    access="RW access delete",
+    large_reply=True,
+    notifies=popped(keyspace_events.ZSET, {b"MIN": b"zpopmin", b"MAX": b"zpopmax"}),
 )
 def zmpop(tx: Transaction, args: list[bytes]) -> Reply:
     """Remove and return members with the lowest or highest scores, from the first sorted set that exists.

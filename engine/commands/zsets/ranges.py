@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import keyspace_events
+from engine.commands.keyspace_events import stored
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, NOT_AN_INTEGER, SYNTAX, CommandError
@@ -166,6 +168,9 @@ def zrevrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     since="6.2.0",
     complexity="O(√n + members stored)",
     write=True,
+    grows=True,
+    access="OW update, RO access",
+    notifies=stored(keyspace_events.ZSET, b"zrangestore"),
 )
 def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:
     """Store the result of ZRANGE; the destination is replaced. Returns how many members it has.
@@ -186,7 +191,7 @@ def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:
     return zsets.store(tx, args[0], ((score_key[:at], score_key[at:]) for score_key in found))
 
 
-@command("ZCOUNT key min max", group="sorted-set", since="2.0.0", complexity="O(√n)")
+@command("ZCOUNT key min max", group="sorted-set", since="2.0.0", complexity="O(√n)", fast=True)
 def zcount(tx: Transaction, args: list[bytes]) -> Reply:
     """Count the members in a range of scores.
 
@@ -205,6 +210,7 @@ def zcount(tx: Transaction, args: list[bytes]) -> Reply:
     group="sorted-set",
     since="2.8.9",
     complexity="O(√n) where all have one score, else O(n)",
+    fast=True,
 )
 def zlexcount(tx: Transaction, args: list[bytes]) -> Reply:
     """Count the members in a range of members in byte order, where all have the same score.

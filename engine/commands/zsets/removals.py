@@ -19,6 +19,8 @@ from engine.values.replies import Reply
     since="2.0.0",
     complexity="O(√n + members deleted)",
     write=True,
+    access="RW delete",
+    notifies="zremrangebyrank",
 )
 def zremrangebyrank(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete a range of members by rank, from the lowest score. Returns how many.
@@ -40,7 +42,15 @@ def zremrangebyrank(tx: Transaction, args: list[bytes]) -> Reply:
     return zsets.remove_found(tx, key, list(zsets.scan_ranks(tx, key, first, last)))
 
 
-@command("ZREMRANGEBYSCORE key min max", group="sorted-set", since="1.2.0", complexity="O(members deleted)", write=True)
+@command(
+    "ZREMRANGEBYSCORE key min max",
+    group="sorted-set",
+    since="1.2.0",
+    complexity="O(members deleted)",
+    write=True,
+    access="RW delete",
+    notifies="zremrangebyscore",
+)
 def zremrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete a range of members by score; a bound after `(` is excluded. Returns how many.
 
@@ -60,6 +70,8 @@ def zremrangebyscore(tx: Transaction, args: list[bytes]) -> Reply:
     since="2.8.9",
     complexity="O(members deleted) where all have one score, else O(n)",
     write=True,
+    access="RW delete",
+    notifies="zremrangebylex",
 )
 def zremrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete a range of members in byte order, where all have the same score. Returns how many.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import engine.commands  # noqa: F401 - fills the registry
+from engine.commands.key_access import parse_access
 from engine.commands.registry import SPECS, command, keys_of
 
 
@@ -87,3 +88,32 @@ def test_a_command_with_a_key_in_its_options_has_many() -> None:
 
     assert all(SPECS[name].many_keys for name in with_options)
     assert not with_options & {b"SET", b"GETEX", b"ZRANGE", b"COPY"}
+
+
+@pytest.mark.parametrize(("write", "notifies"), [(True, None), (False, "set")])
+def test_writes_say_their_keyspace_event(*, write: bool, notifies: str | None) -> None:
+    """A write that says nothing of it is refused where it is registered, and so is a read that has one."""
+    with pytest.raises(ValueError, match="EVENTFUL: a write says which keyspace event it has"):
+        command("EVENTFUL key", group="string", since="1", complexity="O(1)", write=write, notifies=notifies)
+
+    assert b"EVENTFUL" not in SPECS
+
+
+def test_a_name_is_taken_once() -> None:
+    """A second command of the same name is a mistake of ours."""
+    with pytest.raises(ValueError, match="GET is registered twice"):
+        command("GET key", group="string", since="1.0.0", complexity="O(1)")(lambda _tx, _args: None)
+
+
+@pytest.mark.parametrize("access", ["RX", "access", "RO acces", "RO,", "RO not_key"])
+def test_access_is_said_in_known_words(access: str) -> None:
+    """A slip in what is done to keys is noticed where the command is registered."""
+    with pytest.raises(ValueError, match="no access to keys"):
+        parse_access(access)
+
+
+def test_access_of_each_place() -> None:
+    """Places of keys are separated by commas; where nothing is said, it follows from whether the command writes."""
+    assert (("RW", "access", "delete"), ("RW", "insert")) == SPECS[b"LMOVE"].access
+    assert (("RW", "update"),) == SPECS[b"HSET"].access
+    assert (("RO", "access"),) == SPECS[b"GET"].access

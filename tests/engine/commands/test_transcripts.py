@@ -17,7 +17,7 @@ from tests.transcript import Step, parse, show, split
 
 SESSION = b"session".ljust(16)
 ALL = sorted(SPECS.values(), key=lambda spec: spec.name)
-OF_REDIS = [spec for spec in ALL if spec.group != "slotlog"]
+OF_REDIS = [spec for spec in ALL if spec.of == "redis"]
 
 
 def steps_of(spec: Spec) -> list[Step]:
