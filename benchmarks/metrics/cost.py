@@ -28,14 +28,13 @@ from benchmarks.applying.workloads import START_MS, Size, before, measured
 from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.resp.commands import RespSize, fill, measure
 from engine.apply.records import Applied
-from engine.store.rocks import RocksStore
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
 from ops.config import Settings
 from ops.logging import configure_logging
 from ops.metrics import Metrics, Watched
-from ops.state.directories import home_of, store_opener
+from ops.state.directories import home_of, shared_memory, store_opener
 from slotlog.distribution import REQUEST_SECONDS, Distribution
 from slotlog.events import encode
 from slotlog.log import LogRecord, open_log
@@ -136,10 +135,11 @@ async def _scrape(directory: Path, partitions: int) -> ScrapeResult:
     settings = Settings(data=directory, partitions=partitions)
     log = open_log(f"sqlite:///{directory / 'log'}", topic=settings.topic, partitions=partitions)
     metrics = Metrics()
-    opener = store_opener(settings, directory)
+    memory = shared_memory(settings)
+    opener = store_opener(settings, directory, memory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
     metrics.watch(
-        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, None, _ready)
+        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, memory, None, _ready)
     )
     await log.start()
     try:
@@ -147,7 +147,6 @@ async def _scrape(directory: Path, partitions: int) -> ScrapeResult:
             worker.open()
             records = _records(worker.partition, partitions)
             await worker.apply(records, 0, len(records))
-            assert isinstance(worker.store, RocksStore)
             worker.store.flush_all()
             metrics.lag(worker.partition, 0, 0.0)
         scrapes = [await _timed(metrics) for _ in range(_SCRAPES)]

@@ -39,6 +39,14 @@ def same_database(path: Path) -> Callable[[], bool]:
     return lambda: _identity(path) == identity
 
 
+def created_s(path: Path) -> float | None:
+    """When the database in this directory was made, in seconds since 1970; None where it is gone, or its disk is."""
+    try:
+        return (path / _IDENTITY).stat().st_mtime
+    except OSError:
+        return None
+
+
 def _make(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from engine.store.store import SHARED_CFS, Changes, Get
 
@@ -46,6 +46,38 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to release: the content stays for the next one that opens the partition."""
+
+    def sameness(self) -> Callable[[], bool]:
+        """It is always the same."""
+        return lambda: True
+
+    def flush_all(self) -> None:
+        """Nothing to do: there are no files."""
+
+    def compact(
+        self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
+    ) -> bool:
+        """Nothing to do: what is deleted takes no room."""
+        return True
+
+    def created_s(self) -> None:
+        """Nobody has noted it."""
+
+    def stored_bytes(self) -> int:
+        """No disk."""
+        return 0
+
+    def wal_bytes(self) -> int:
+        """No log."""
+        return 0
+
+    def properties(self) -> dict[str, dict[str, int]]:
+        """Nothing is counted."""
+        return {}
+
+    def number_of(self, name: str) -> int:
+        """Nothing is counted."""
+        return 0
 
     def _write_column_family(self, name: str, records: dict[bytes, bytes | None]) -> None:
         values, order = self._values[name], self._order[name]

@@ -34,7 +34,7 @@ from rocksdict import (
 
 from engine.errors import StoreBusyError
 from engine.store.compaction_pieces import pieces
-from engine.store.directory import prepare_directory
+from engine.store.directory import created_s, prepare_directory, same_database
 from engine.store.failures import damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
 from engine.store.read_only import open_while_written
@@ -114,15 +114,15 @@ class RocksStore:
         read_only: bool = False,
     ) -> None:
         self.path = path
-        self._memory = memory or SharedMemory()
+        memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
         prepare_directory(path, read_only=read_only)
-        families = {name: column_family_options(self._memory) for name in ("default", *names)}
+        families = {name: column_family_options(memory) for name in ("default", *names)}
         families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
         open_database = partial(
             Rdict,
             str(path),
-            database_options(self._memory),
+            database_options(memory),
             column_families=families,
         )
         try:
@@ -209,22 +209,10 @@ class RocksStore:
     def compact(
         self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
     ) -> bool:
-        """Give back the room of what was deleted of `start <= key < end`. In any thread; it lets go of the GIL.
+        """As `MaintainedStore` has it, in pieces of at most 64 MiB, or of one file; it lets go of the GIL.
 
-        In pieces of at most 64 MiB, or of one file; `close` breaks it off within one. At its end a write-ahead log that
-        is large beside what is stored goes too: what it still keeps was deleted, or is flushed with the rest.
-
-        Args:
-            column_family: where.
-            start: the first key.
-            end: the key behind the last.
-            go_on: asked after each piece, with the bytes of its files before; False ends it, as a limit of rate may.
-
-        Returns:
-            Whether it was done to its end: not when the store is closed, or `go_on` said no.
-
-        Raises:
-            Exception: RocksDB's own, such as a full disk; the state is unharmed.
+        `close` breaks it off within one. At its end a write-ahead log that is large beside what is stored goes too:
+        what it still keeps was deleted, or is flushed with the rest.
         """
         with self._own_family(column_family) as family:
             if family is None:
@@ -257,17 +245,16 @@ class RocksStore:
             for name, family in self._families.items()
         }
 
+    def stored_bytes(self) -> int:
+        """Bytes of SST files and write-ahead logs."""
+        return sum(self.disk_bytes().values()) + self.wal_bytes()
+
     def number_of(self, name: str) -> int:
         """One of RocksDB's numbers for the database as a whole, such as `num-running-compactions` (0.5 us).
 
         It is asked for the default column family: RocksDB counts `background-errors` there, whichever family they met.
         """
         return self._db.property_int_value(f"rocksdb.{name}") or 0
-
-    @property
-    def memory(self) -> SharedMemory:
-        """What it shares with the other partitions."""
-        return self._memory
 
     def wal_bytes(self) -> int:
         """Bytes of the write-ahead logs."""
@@ -276,6 +263,14 @@ class RocksStore:
             with suppress(FileNotFoundError):  # RocksDB has just removed it
                 size += log.stat().st_size
         return size
+
+    def sameness(self) -> Callable[[], bool]:
+        """By what RocksDB writes into a directory when it makes a database there, and never again."""
+        return same_database(self.path)
+
+    def created_s(self) -> float | None:
+        """Likewise."""
+        return created_s(self.path)
 
     def close(self) -> None:
         """Close every handle; iterators that scans still hold keep the lock until they are gone.

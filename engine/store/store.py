@@ -5,7 +5,7 @@ Both implementations pass the same contract tests (`tests/engine/store/test_stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from engine.errors import CorruptionError
@@ -89,4 +89,55 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release the store; it can be opened again afterwards."""
+        ...
+
+
+class MaintainedStore(Store, Protocol):
+    """A store with all that a running service does to it beside applying records. A machine needs none of it."""
+
+    def sameness(self) -> Callable[[], bool]:
+        """Return a check, for later and after `close`, that what would be opened is still this store."""
+        ...
+
+    def flush_all(self) -> None:
+        """Write to files what is only in memory and in the write-ahead log. In any thread."""
+        ...
+
+    def compact(
+        self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
+    ) -> bool:
+        """Give back the room of what was deleted of `start <= key < end`, in pieces. In any thread.
+
+        Args:
+            column_family: where.
+            start: the first key.
+            end: the key behind the last.
+            go_on: asked after each piece, with the bytes of its files before; False ends it, as a limit of rate may.
+
+        Returns:
+            Whether it was done to its end: not when the store is closed, or `go_on` said no.
+
+        Raises:
+            Exception: the store's own, such as a full disk; the state is unharmed.
+        """
+        ...
+
+    def created_s(self) -> float | None:
+        """When it was made, in seconds since 1970; None where that cannot be told."""
+        ...
+
+    def stored_bytes(self) -> int:
+        """Bytes on disk, the write-ahead log included."""
+        ...
+
+    def wal_bytes(self) -> int:
+        """Bytes of the write-ahead log."""
+        ...
+
+    def properties(self) -> Mapping[str, Mapping[str, int]]:
+        """What the store counts of each column family, by RocksDB's names; nothing where it counts nothing."""
+        ...
+
+    def number_of(self, name: str) -> int:
+        """One of RocksDB's numbers for the store as a whole, such as `num-running-compactions`; 0 where not known."""
         ...

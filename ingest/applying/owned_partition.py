@@ -189,4 +189,4 @@ class OwnedPartition:
 
         An opening would succeed, as it reads next to nothing, and the partition would run until the next read of it.
         """
-        self.is_still_damaged = self.worker.sameness()
+        self.is_still_damaged = self.worker.store.sameness()

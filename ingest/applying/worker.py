@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.cleaning.sweep import Swept
-from engine.store.directory import same_database
-from engine.store.rocks import RocksStore
-from engine.store.store import Store
+from engine.store.store import MaintainedStore
 from engine.tables.system import Home, Retimes, retime_changes
 from ingest.applying.commit_path import CommitPath, no_headers
 from ingest.applying.gate import Gate
@@ -39,7 +37,7 @@ _LOOP_SECONDS_MAX: Final = 0.005
 
 _TIME_OF: Final = itemgetter(1)
 
-OpenStore = Callable[[int], Store]
+OpenStore = Callable[[int], MaintainedStore]
 """Opens the store of a partition; raises CorruptionError, OSError."""
 
 TellSwept = Callable[[int, Swept], None]
@@ -97,7 +95,7 @@ class Worker:
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
-        self._store: Store | None = None
+        self._store: MaintainedStore | None = None
         self._machine: Machine | None = None
         self._path: CommitPath | None = None
 
@@ -110,7 +108,7 @@ class Worker:
         return self._machine
 
     @property
-    def store(self) -> Store:
+    def store(self) -> MaintainedStore:
         """The open store."""
         if self._store is None:
             message = f"partition {self.partition} is not open"
@@ -166,10 +164,6 @@ class Worker:
 
     def _swept(self, swept: Swept) -> None:
         self.tell_swept(self.partition, swept)
-
-    def sameness(self) -> Callable[[], bool]:
-        """Return a check, for later and after `close`, that the store is still the one that is open now."""
-        return same_database(self.store.path) if isinstance(self.store, RocksStore) else lambda: True
 
     async def check(self) -> None:
         """Hold the log against the committed position; LogMismatchError when they do not fit."""

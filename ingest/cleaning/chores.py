@@ -11,7 +11,7 @@ from typing import Final
 from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
-from engine.store.store import Store
+from engine.store.store import MaintainedStore
 
 _KEY_SECONDS: Final = 50e-6
 _RECORD_SECONDS: Final = 10e-6
@@ -93,7 +93,7 @@ class Job:
         "may_have_ranges", "not_before", "ranges_waiting", "reclaimer", "store", "sweeper", "windows",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, store: Store) -> None:
+    def __init__(self, machine: Machine, store: MaintainedStore) -> None:
         self.machine = machine
         self.store = store
         self.sweeper = Sweeper(machine, store)

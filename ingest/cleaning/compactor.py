@@ -11,7 +11,6 @@ from typing import Final
 
 import structlog
 
-from engine.store.rocks import RocksStore
 from engine.tables.compaction_notes import DeletedRange
 from ingest.applying.owned_partition import HasRoom, OwnedPartition
 from ingest.cleaning.chores import Job
@@ -95,9 +94,7 @@ class Compactor:
         """Whether it is done, and the store still the same."""
         owned = self._partitions[partition]
         try:
-            if isinstance(job.store, RocksStore) and not await asyncio.to_thread(
-                job.store.compact, *deleted, partial(self._go_on, owned)
-            ):
+            if not await asyncio.to_thread(job.store.compact, *deleted, partial(self._go_on, owned)):
                 return False
         except Exception as error:  # noqa: BLE001 - such as a full disk: the state is unharmed
             job.compact_at = monotonic() + _RETRY_SECONDS
@@ -109,7 +106,7 @@ class Compactor:
         """Whether a partition that waits for room has deleted all that it can, and has room to write that to files."""
         if not self._partitions[partition].waits_for_room:
             job.is_flushed = False
-        elif not job.is_flushed and not job.is_behind and isinstance(job.store, RocksStore):
+        elif not job.is_flushed and not job.is_behind:
             return self._has_room(job.store.wal_bytes())
         return False
 
@@ -119,7 +116,6 @@ class Compactor:
         Otherwise that stands in memory until more is written, which is what cannot be done.
         """
         job.is_flushed = True
-        assert isinstance(job.store, RocksStore)
         try:
             await asyncio.to_thread(job.store.flush_all)
         except Exception as error:  # noqa: BLE001 - as above

@@ -13,7 +13,7 @@ import structlog
 
 from engine.apply.records import Applied
 from engine.errors import CommandError
-from engine.store.rocks import RocksStore, SharedMemory
+from engine.store.rocks import SharedMemory
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
@@ -55,6 +55,7 @@ class Watched:
         settings: of the process.
         partitions: of the owned partitions.
         log: that is applied.
+        memory: that the partitions' stores share.
         server: for Redis clients; None when there is none.
         readiness: what `/readyz` answers.
         ownership: what is known of the partitions' owners; None where nobody looks.
@@ -64,6 +65,7 @@ class Watched:
     settings: Settings
     partitions: Mapping[int, OwnedPartition]
     log: Log
+    memory: SharedMemory
     server: Server | None
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
     ownership: Ownership | None = None
@@ -80,7 +82,6 @@ class Metrics:
     def __init__(self) -> None:
         self.counts: dict[int, PartitionCounts] = {}
         self._watched: Watched | None = None
-        self._memory: SharedMemory | None = None  # of the first store that was open; all share it
         self._rejections = RateLimitedLog()
         self._batch = Distribution(BATCH_RECORDS)
         self._seconds = Distribution(APPLY_SECONDS)
@@ -179,11 +180,9 @@ class Metrics:
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile
                 with suppress(CommandError), owned.reading():  # it is stopped then, and its condition tells
                     read_partition(readings, partition, worker)
-                if self._memory is None and isinstance(worker.store, RocksStore):
-                    self._memory = worker.store.memory
             await slices.pause()
-        if self._memory is not None:
-            read_memory(readings, self._memory, watched.settings)
+        if watched.memory.options is not None:
+            read_memory(readings, watched.memory, watched.settings)
             await slices.pause()
         if watched.ownership is not None:
             read_owners(readings, watched.ownership, watched.partitions)

@@ -11,7 +11,6 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Collection
-from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -19,8 +18,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from engine.commands.registry import SPECS
 from engine.model import TYPE_NAMES
-from engine.store.rocks import RocksStore, SharedMemory
-from engine.store.store import GRAVEYARD_CF
+from engine.store.rocks import SharedMemory
+from engine.store.store import GRAVEYARD_CF, MaintainedStore
 from engine.tables.expiry_index import due_entries
 from engine.tables.system import RULES
 from ingest.applying.ownership import Ownership
@@ -41,8 +40,6 @@ from slotlog.log import Log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _SECOND: Final = 1000
-_MADE_WITH_IT: Final = "IDENTITY"
-"""A file that RocksDB writes when it makes a directory, and never again."""
 _MICROSECONDS: Final = 1_000_000
 
 _BY_FAMILY: Final = {
@@ -143,20 +140,19 @@ def read_partition(readings: Readings, partition: int, worker: Worker) -> None:
     readings.add("clock_timestamp_seconds", machine.position.clock_ms / _SECOND, label)
     for (db, type_code), count in machine.key_counts.items():
         readings.add("keys", count, label, str(db), TYPE_NAMES[type_code])
-    if isinstance(store, RocksStore):
-        read_store(readings, label, store)
+    read_store(readings, label, store)
 
 
 def store_errors(worker: Worker) -> int:
     """Failed flushes and compactions of a partition's store since it was opened; 0 when it is not open."""
-    if worker.is_open and isinstance(worker.store, RocksStore):
-        return worker.store.number_of("background-errors")
-    return 0
+    return worker.store.number_of("background-errors") if worker.is_open else 0
 
 
-def read_store(readings: Readings, label: str, store: RocksStore) -> None:
+def read_store(readings: Readings, label: str, store: MaintainedStore) -> None:
     """The store of one partition."""
     properties = store.properties()
+    if not properties:  # a store in memory
+        return
     for name, word in _BY_FAMILY.items():
         readings.add_by(name, {family: values[word] for family, values in properties.items()}, label)
     for name, word in _SUMMED.items():
@@ -166,8 +162,7 @@ def read_store(readings: Readings, label: str, store: RocksStore) -> None:
     readings.add("level0_files", max([values["num-files-at-level0"] for values in properties.values()]), label)
     readings.add("graves", properties[GRAVEYARD_CF]["estimate-num-keys"], label)
     readings.add("wal_bytes", store.wal_bytes(), label)
-    with suppress(OSError):  # gone, or its disk is: the partition's condition tells
-        created = (store.path / _MADE_WITH_IT).stat().st_mtime
+    if (created := store.created_s()) is not None:  # else the partition's condition tells
         readings.add("state_created_timestamp_seconds", created, label)
 
 

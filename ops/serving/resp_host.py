@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.store.rocks import RocksStore
 from ops.config import Settings, parse_address
 from ops.serving.running import Running
 from ops.state.replay import Until, replay
@@ -66,10 +65,8 @@ class ServiceHost:
 
     def disk_bytes(self) -> int:
         """Of RocksDB's files and write-ahead logs."""
-        stores = [owned.worker.store for owned in self._service.consumer.partitions.values() if owned.worker.is_open]
-        return sum(
-            sum(store.disk_bytes().values()) + store.wal_bytes() for store in stores if isinstance(store, RocksStore)
-        )
+        workers = [owned.worker for owned in self._service.consumer.partitions.values()]
+        return sum(worker.store.stored_bytes() for worker in workers if worker.is_open)
 
     async def reload_and_compare(self) -> str:
         """Replay into a directory beside the state, compare the digests, and remove it."""

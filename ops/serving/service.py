@@ -37,6 +37,7 @@ from ops.state.directories import (
     home_of,
     partition_path,
     prepare_data,
+    shared_memory,
     store_opener,
 )
 from ops.tracing import Spans
@@ -78,6 +79,7 @@ class Service:
         self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
         self._spans = Spans(settings) if settings.tracing else None
         self._slices = Slices()
+        self._memory = shared_memory(settings)
         self._workers = self._make_workers()
         self._rocksdb_logs = RocksdbLogs({each: partition_path(settings.data, each) for each in settings.owned})
         guard = partial(free_space_guard, settings.data, settings.free_bytes_min)
@@ -143,9 +145,18 @@ class Service:
         reading = asyncio.create_task(self._rocksdb_logs.run())
         measuring = asyncio.create_task(self.metrics.run())
         try:
-            readiness = self._health.readiness
-            partitions, letters = self.consumer.partitions, self._dead_letters
-            self.metrics.watch(Watched(settings, partitions, self._log, self.resp, readiness, self.ownership, letters))
+            self.metrics.watch(
+                Watched(
+                    settings,
+                    self.consumer.partitions,
+                    self._log,
+                    self._memory,
+                    self.resp,
+                    self._health.readiness,
+                    self.ownership,
+                    self._dead_letters,
+                )
+            )
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
@@ -249,7 +260,7 @@ class Service:
 
     def _make_workers(self) -> dict[int, Worker]:
         settings = self.settings
-        open_store = store_opener(settings, settings.data)
+        open_store = store_opener(settings, settings.data, self._memory)
         return {
             partition: Worker(
                 home_of(settings, partition),

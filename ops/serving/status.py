@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any, Final
 
 from engine.errors import CorruptionError
-from engine.store.rocks import RocksStore
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.dead_letters.found import DeadLetterSearch, Summary
 from ops.config import parse_address
@@ -122,8 +121,8 @@ class Status:
             self._measured.rotate(-1)
             partition = self._measured[-1]
             worker = self._service.consumer.partitions[partition].worker
-            if worker.is_open and isinstance(worker.store, RocksStore):
-                self._bytes[partition] = sum(worker.store.disk_bytes().values()) + worker.store.wal_bytes()
+            if worker.is_open:
+                self._bytes[partition] = worker.store.stored_bytes()
 
     def _counts(self, partition: int, owned: OwnedPartition) -> dict[str, int | None]:
         worker, position = owned.worker, owned.committed

@@ -46,17 +46,25 @@ def state_directories(data: Path) -> list[int]:
     return sorted(int(path.name) for path in paths if not path.is_dir() or any(path.iterdir()))
 
 
-def store_opener(settings: Settings, data: Path, *, replaying: bool = False) -> Callable[[int], RocksStore]:
+def shared_memory(settings: Settings) -> SharedMemory:
+    """One cache and memtable budget, for all stores of a process."""
+    return SharedMemory(settings.cache_bytes, settings.memtable_bytes)
+
+
+def store_opener(
+    settings: Settings, data: Path, memory: SharedMemory | None = None, *, replaying: bool = False
+) -> Callable[[int], RocksStore]:
     """A function that opens the store of a partition; all of them share one cache and memtable budget.
 
     Args:
         settings: layout and memory.
         data: where the partitions' directories are.
+        memory: what they share; None: as the settings say, for them alone.
         replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
             ConfigError for that.
     """
     families = column_families(settings.layout)
-    memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
+    memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> RocksStore:
         store = RocksStore(partition_path(data, partition), families, memory, wal=not replaying)
@@ -116,8 +124,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
             + " (`slotlog replay` builds it from the log)"
         )
-    memory = SharedMemory(settings.cache_bytes, settings.memtable_bytes)
-    store = RocksStore(path, column_families(settings.layout), memory, read_only=True)
+    store = RocksStore(path, column_families(settings.layout), shared_memory(settings), read_only=True)
     _refuse_unfinished(store)
     try:
         yield store

@@ -14,8 +14,7 @@ import structlog
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.proof.digest import Digest
-from engine.store.rocks import RocksStore
-from engine.store.store import Changes, Store
+from engine.store.store import Changes, MaintainedStore
 from engine.tables.system import NO_SKIPS, Retimes, Skips, replaying_changes, retime_changes, skip_changes
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
@@ -241,9 +240,8 @@ async def _replay_to(
         consumer.close()
 
 
-def _finish(store: Store) -> None:
+def _finish(store: MaintainedStore) -> None:
     """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush."""
-    assert isinstance(store, RocksStore)
     store.flush_all()
     store.write(replaying_changes(begins=False))
     store.flush_all()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.proof.digest import Digest, combine, digest
 from engine.store.memory import MemoryStore
-from engine.store.store import Store
+from engine.store.store import MaintainedStore
 from ingest.applying.consumer import Consumer, Guard
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
@@ -35,7 +35,7 @@ FAMILIES: Final = column_families()
 PATIENCE_SECONDS: Final = 20.0
 _WAIT_MS_MAX: Final = 20
 
-MakeStore = Callable[[], Store]
+MakeStore = Callable[[], MaintainedStore]
 
 
 class PlayedLog(EmbeddedLog):
@@ -185,7 +185,9 @@ class Live:
         clients: all that were connected through `client`.
     """
 
-    def __init__(self, server: Server, log: PlayedLog, consumer: Consumer, stores: Mapping[int, Store]) -> None:
+    def __init__(
+        self, server: Server, log: PlayedLog, consumer: Consumer, stores: Mapping[int, MaintainedStore]
+    ) -> None:
         self.server = server
         self.log = log
         self.consumer = consumer
@@ -224,7 +226,7 @@ class Live:
         ends = {partition: await self.log.end_offset(partition) for partition in self.stores}
         for partition, end in ends.items():
             await until(lambda: self.server.pipelines[partition].machine.next_offset >= end)  # noqa: B023 - called at once
-        stores: dict[int, Store] = {partition: MemoryStore(FAMILIES) for partition in self.stores}
+        stores: dict[int, MaintainedStore] = {partition: MemoryStore(FAMILIES) for partition in self.stores}
         consumer = make_consumer(self.log, stores, NullObserver())
         await consumer.open()
         await consumer.run_to(ends)
@@ -249,7 +251,7 @@ class Live:
 
 def make_consumer(
     log: EmbeddedLog,
-    stores: Mapping[int, Store],
+    stores: Mapping[int, MaintainedStore],
     observer: Observer,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
@@ -292,7 +294,7 @@ async def serving(
     partitions: int = 1,
     own: Sequence[int] | None = None,
     port: int = 0,
-    stores: Mapping[int, Store] | None = None,
+    stores: Mapping[int, MaintainedStore] | None = None,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
     begin: asyncio.Event | None = None,

@@ -62,8 +62,8 @@ def everything(store: MemoryStore) -> Changes:
     return changes
 
 
-class DiskStore:
-    """The store of one process on one disk.
+class DiskStore(MemoryStore):
+    """The store of one process on one disk; it is in memory, but not as long as the process.
 
     Args:
         written: told of each batch that was written.
@@ -76,6 +76,7 @@ class DiskStore:
     def __init__(
         self, world: World, disk: Disk, written: Callable[[Changes], None], opportunity: Callable[[], None]
     ) -> None:
+        super().__init__(())
         world.alive(world.life)
         if world.roll("open failed", world.rates.store / 5):
             raise InjectedError("the store cannot be opened")

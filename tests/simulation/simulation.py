@@ -11,7 +11,7 @@ from typing import Final
 from unittest.mock import patch
 
 from engine.limits import DEDUP_WINDOW_MS
-from engine.store.store import SYSTEM_CF, Changes, Store
+from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import Home, skip_changes
 from engine.values.encoding import parse_u64
 from ingest.applying.consumer import Consumer
@@ -261,7 +261,7 @@ class Simulation:
         }
         return Consumer(log, workers, _Watch(world), self._guard, has_room=lambda _size: random.randrange(3) > 0)
 
-    def _open_store(self, partition: int) -> Store:
+    def _open_store(self, partition: int) -> DiskStore:
         written = partial(self._check_written, partition)
         return DiskStore(self.world, self.disks[partition], written, self._slices.opportunity)
 

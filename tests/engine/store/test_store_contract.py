@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
-from engine.store.store import SHARED_CFS, Changes, Store
+from engine.store.store import SHARED_CFS, Changes, MaintainedStore, Store
 from tests.engine.harness import family
 from tests.engine.store.families import FAMILIES
 
-Opener = Callable[[], Store]
+Opener = Callable[[], MaintainedStore]
 
 
 @pytest.fixture(params=["memory", "rocks"])
@@ -224,3 +224,20 @@ def test_memory_store_equals_rocksdb(
         assert keys(memory, start, end, reverse=reverse) == keys(rocks, start, end, reverse=reverse)
     finally:
         rocks.close()
+
+
+def test_what_a_service_asks(opener: Opener) -> None:
+    """A store that was opened again is the same one, and can be flushed, compacted and measured at any time."""
+    store = opener()
+    put(store, {b"a": b"1"})
+    same = store.sameness()
+    store.flush_all()
+    is_compacted = store.compact("data", b"", b"z")
+    store.close()
+    store = opener()
+
+    assert (True, True) == (same(), is_compacted)
+    assert 0 <= store.wal_bytes() <= store.stored_bytes()
+    assert 0 == store.number_of("background-errors")
+    assert store.properties().keys() in ({*SHARED_CFS, *FAMILIES}, set())
+    store.close()

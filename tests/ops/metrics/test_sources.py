@@ -26,7 +26,7 @@ from ops.metrics import CATALOG, Metrics, Watched
 from ops.metrics.readings import Slices
 from ops.metrics.stall import LoopStalls
 from ops.metrics.textfile import ReplayFile
-from ops.state.directories import home_of, store_opener
+from ops.state.directories import home_of, shared_memory, store_opener
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, write_lines
@@ -54,10 +54,11 @@ async def watching(directory: Path, partitions: int) -> AsyncIterator[tuple[Metr
     log = open_log(f"sqlite:///{directory / 'log'}", topic=settings.topic, partitions=partitions)
     await log.start()
     metrics = Metrics()
-    opener = store_opener(settings, directory)
+    memory = shared_memory(settings)
+    opener = store_opener(settings, directory, memory)
     workers = {each: Worker(home_of(settings, each), log, opener, None, metrics) for each in range(partitions)}
     metrics.watch(
-        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, None, _ready)
+        Watched(settings, {each: OwnedPartition(worker) for each, worker in workers.items()}, log, memory, None, _ready)
     )
     for worker in workers.values():
         worker.open()
