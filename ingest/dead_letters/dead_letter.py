@@ -64,6 +64,10 @@ class DeadLetters(Protocol):
         """The first letters, in the order of their positions (embedded) or of their arrival (Kafka)."""
         ...
 
+    async def offsets(self, partition: int) -> set[int] | None:
+        """The offsets of the letters of a partition that are kept; None where only reading them all would tell."""
+        ...
+
     async def watch(self, seconds: float) -> None:
         """Look every so many seconds whether letters are kept there for ever, until cancelled; see `concerns`."""
         ...

@@ -56,7 +56,7 @@ class EmbeddedDeadLetters:
         return [stored_letter(row) for row in rows]
 
     async def offsets(self, partition: int) -> set[int]:
-        """The offsets of all letters of a partition. Not part of `DeadLetters`."""
+        """Of all letters of a partition."""
         place = self._log.topic, partition
         rows = await self._log.write(
             lambda connection: connection.execute(

@@ -112,6 +112,9 @@ class KafkaDeadLetters:
         finally:
             await reader.close()
 
+    async def offsets(self, partition: int) -> None:
+        """Not known: they have a topic of their own."""
+
     async def watch(self, seconds: float) -> None:
         """Look at the topic's settings. Whatever they are, letters that can be stored are: they concern no state."""
         while True:

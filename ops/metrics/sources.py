@@ -37,7 +37,6 @@ from resp.cluster.topology import Health
 from resp.server import Server
 from slotlog.clock import WALL, now_ms
 from slotlog.log import Log
-from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _SECOND: Final = 1000
 _MICROSECONDS: Final = 1_000_000
@@ -189,7 +188,7 @@ def read_log(readings: Readings, log: Log, dead_letters: DeadLetters | None) -> 
     readings.add("topic_settings_wrong", len(log.concerns) + len(letters))
     if log.stored_bytes is not None:
         readings.add("log_disk_bytes", log.stored_bytes)
-    if isinstance(log, EmbeddedLog):
+    if log.scrubbed is not None:
         readings.add("log_scrubbed_bytes_total", log.scrubbed.bytes)
         readings.add("log_damages", log.scrubbed.damages)
         if log.scrubbed.ended_ms:

@@ -13,8 +13,7 @@ from typing import Final
 
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from slotlog.log import open_log
-from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log import embedded_path
 from slotlog.log.embedded.file import FORMAT, connect, read_identity, steadily_here
 from slotlog.log.embedded.mark import HeadMark
 from slotlog.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
@@ -41,15 +40,15 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
         ConfigError: it is Kafka, whose brokers check their own records, or one of an older format.
         LogMismatchError, LogUnavailableError: it cannot be opened.
     """
-    log = open_log(settings.log_url, topic=settings.topic, partitions=settings.partitions, create=False)
-    if not isinstance(log, EmbeddedLog):
+    path = embedded_path(settings.log_url)
+    if path is None:
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
-    HeadMark(log.path).refuse_behind()
-    with closing(connect(log.path)) as connection:
-        identity = steadily_here(lambda: read_identity(connection, log.path), log.path)
+    HeadMark(path).refuse_behind()
+    with closing(connect(path)) as connection:
+        identity = steadily_here(lambda: read_identity(connection, path), path)
         if identity.format != FORMAT:
             raise ConfigError(
-                f"{log.path} has format {identity.format}, and this version holds records against the checksums of "
+                f"{path} has format {identity.format}, and this version holds records against the checksums of "
                 f"format {FORMAT}. `slotlog serve` makes it one of that at its start; from then on damage shows"
             )
         results, found = [], 0

@@ -13,7 +13,6 @@ from ops.state.directories import reading
 from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, Log, open_log
-from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.limits import TIME_MS_MAX
 
 _FETCH_WAIT_MS: Final = 5000
@@ -110,12 +109,8 @@ async def set_back(settings: Settings, partition: int, to_ms: int | None = None)
                 " has applied them, and say it again"
             )
         args = [seen.clock_ms, to_ms]
-        entries = [Entry(partition, None, encode("SETCLOCK", args))] if seen.clock_ms > to_ms else []
-        if isinstance(log, EmbeddedLog):
-            timed = [entry._replace(time_ms=to_ms) for entry in entries]
-            positions = await log.set_time_back(partition, to_ms, timed)
-        else:
-            positions = await log.append(entries) if entries else []
+        entries = [Entry(partition, None, encode("SETCLOCK", args), to_ms)] if seen.clock_ms > to_ms else []
+        positions = await log.set_time_back(partition, to_ms, entries)
         end = await log.end_offset(partition)
     retimed = None
     if seen.held_ms:

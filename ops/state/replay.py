@@ -18,6 +18,7 @@ from engine.store.store import Changes, MaintainedStore
 from engine.tables.system import NO_SKIPS, Retimes, Skips, replaying_changes, retime_changes, skip_changes
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
+from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.progress import progress
@@ -122,7 +123,8 @@ async def replay(
         unapplied = Unapplied()
         await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody, unapplied)
         if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
-            await unapplied.compare(log, {partition: state.next_offset for partition, state in live.items()})
+            live_offsets = {partition: state.next_offset for partition, state in live.items()}
+            await unapplied.compare(open_dead_letters(log), live_offsets)
     finally:
         await log.close()
     return [

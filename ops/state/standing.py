@@ -19,7 +19,6 @@ from ops.config import ConfigError, Settings
 from ops.state.directories import partition_path
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log import Log, open_log
-from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 _ANSWER_SECONDS: Final = 5.0
 _LOCK: Final = "hhqqi4x"  # struct flock of Linux: type, whence, start, length, process
@@ -82,9 +81,7 @@ def log_ends(settings: Settings, partitions: Sequence[int]) -> Ends:
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
     )
     try:
-        # The embedded one is not started: that would upgrade an older file.
-        ends = log.ends(partitions) if isinstance(log, EmbeddedLog) else asyncio.run(_ask(log, partitions))
-        return Ends(ends, "")
+        return Ends(asyncio.run(_ask(log, partitions)), "")
     except TimeoutError:
         return Ends({}, f"{settings.log_url} has not answered within {_ANSWER_SECONDS:.0f} s")
     except (LogUnavailableError, LogMismatchError, OSError, SqliteError) as error:
@@ -141,7 +138,7 @@ def is_applied(path: Path) -> bool:
 async def _ask(log: Log, partitions: Sequence[int]) -> dict[int, int]:
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return {partition: await log.end_offset(partition) for partition in partitions}
+            return await log.ends(partitions)
     finally:
         async with asyncio.timeout(_ANSWER_SECONDS):
             await log.close()

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.apply.records import Applied
-from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
+from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import NullObserver
-from slotlog.log import Log
-from slotlog.log.embedded.embedded_log import EmbeddedLog
 
 
 @dataclass(slots=True)
@@ -48,16 +46,15 @@ class Unapplied(NullObserver):
         counts.skipped += applied.skipped
         self._dead[partition] += [offset for offset, _ in applied.dead_letters]
 
-    async def compare(self, log: Log, live_offsets: Mapping[int, int]) -> None:
+    async def compare(self, dead_letters: DeadLetters, live_offsets: Mapping[int, int]) -> None:
         """Note which dead letters were none before: below the live state's position, and not kept beside the log.
 
         Args:
-            log: with its dead letters, all of them. Of Kafka's nothing is noted: they have a topic of their own.
+            dead_letters: all that were ever stored. Nothing is noted where they do not tell their offsets.
             live_offsets: of each partition with a live state, what it has applied everything before.
         """
-        if not isinstance(log, EmbeddedLog):
-            return
         for partition, next_offset in live_offsets.items():
             if met := [offset for offset in self._dead[partition] if offset < next_offset]:
-                kept = await EmbeddedDeadLetters(log).offsets(partition)
-                self.counts[partition].newly_dead = tuple(offset for offset in met if offset not in kept)
+                kept = await dead_letters.offsets(partition)
+                if kept is not None:
+                    self.counts[partition].newly_dead = tuple(offset for offset in met if offset not in kept)

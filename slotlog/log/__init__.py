@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from slotlog.log.embedded.embedded_log import EmbeddedLog
     from slotlog.log.kafka.kafka_log import KafkaLog
 
-__all__ = ["Entry", "Headers", "HeadersOf", "KafkaSettings", "Log", "LogRecord", "Reader", "RecordPosition", "open_log"]
+__all__ = [
+    "Entry",
+    "Headers",
+    "HeadersOf",
+    "KafkaSettings",
+    "Log",
+    "LogRecord",
+    "Reader",
+    "RecordPosition",
+    "embedded_path",
+    "open_log",
+]
 
 
 def open_log(
@@ -31,13 +42,19 @@ def open_log(
         ValueError: a URL that is neither.
     """
     # Each is imported when it is wanted: aiokafka alone takes 0.1 s, which every `slotlog query` would pay.
-    scheme, separator, rest = url.partition("://")
-    if scheme == "sqlite" and separator and len(rest) > 1 and rest[0] == "/":
+    if (path := embedded_path(url)) is not None:
         from slotlog.log.embedded.embedded_log import EmbeddedLog  # noqa: PLC0415
 
-        return EmbeddedLog(Path(rest[1:]), topic=topic, partitions=partitions, create=create)
+        return EmbeddedLog(path, topic=topic, partitions=partitions, create=create)
+    scheme, separator, rest = url.partition("://")
     if scheme == "kafka" and separator and rest:
         from slotlog.log.kafka.kafka_log import KafkaLog  # noqa: PLC0415
 
         return KafkaLog(rest, topic=topic, partitions=partitions, settings=kafka or KafkaSettings(), create=create)
     raise ValueError(f"a log is sqlite:///FILE or kafka://HOST:PORT[,HOST:PORT...], not {scheme + separator!r}…")
+
+
+def embedded_path(url: str) -> Path | None:
+    """The file of the embedded log at `url`; None where it is no embedded one."""
+    scheme, separator, rest = url.partition("://")
+    return Path(rest[1:]) if scheme == "sqlite" and separator and len(rest) > 1 and rest[0] == "/" else None

@@ -8,6 +8,7 @@ not go back; those of Kafka may, by the difference of two brokers' clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from slotlog.errors import RecordTooLargeError
@@ -51,6 +52,21 @@ class RecordPosition(NamedTuple):
     partition: int
     offset: int
     time_ms: int
+
+
+@dataclass(slots=True)
+class Scrubbed:
+    """The counts of a scrub, since the start.
+
+    Attributes:
+        bytes: read, of records.
+        damages: found in the last whole round, or more by now.
+        ended_ms: wall time at the end of that round; 0 before the first.
+    """
+
+    bytes: int = 0
+    damages: int = 0
+    ended_ms: int = 0
 
 
 class Reader(Protocol):
@@ -133,6 +149,11 @@ class Log(Protocol):
         """What the last `check` found wrong that would refuse a start and has harmed nothing yet, and what to do."""
         ...
 
+    @property
+    def scrubbed(self) -> Scrubbed | None:
+        """What has been scrubbed of it; None where nobody here has to, as Kafka's brokers do it."""
+        ...
+
     async def start(self) -> None:
         """Open it; create it if it is not there (unless told not to); check its settings.
 
@@ -178,6 +199,10 @@ class Log(Protocol):
         """The offset after the last one that can be read now (Kafka: the last stable offset)."""
         ...
 
+    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """`end_offset` of each partition, also of a log that was not started; nothing of it is changed."""
+        ...
+
     async def high_watermark(self, partition: int) -> int:
         """The offset after the last one that is written.
 
@@ -187,6 +212,16 @@ class Log(Protocol):
 
     async def offset_at(self, partition: int, time_ms: int) -> int | None:
         """The first offset whose record's time is at `time_ms` or later; None if there is none."""
+        ...
+
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
+        """Append `entries` of one partition as if no record before them were later than `to_ms`.
+
+        Where the log gives the times itself, as Kafka's brokers do, they are those of the brokers.
+
+        Raises:
+            As `append`.
+        """
         ...
 
     def fingerprint(self, partition: int, last: LogRecord) -> bytes:

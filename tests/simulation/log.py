@@ -126,6 +126,18 @@ class SimulatedLog:
             raise
 
     @property
+    def scrubbed(self) -> None:
+        """Nobody has to."""
+
+    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """As `end_offset` has them."""
+        return {partition: await self.end_offset(partition) for partition in partitions}
+
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
+        """Times come with the entries."""
+        return await self.append(entries)
+
+    @property
     def stored_bytes(self) -> int | None:
         """Nobody knows."""
         return None
@@ -244,6 +256,10 @@ class SimulatedDeadLetters:
     async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
         """By position."""
         return [letter for _, letter in sorted(self._kept.items())][:letters_max]
+
+    async def offsets(self, partition: int) -> set[int]:
+        """Of those that are kept."""
+        return {offset for of, offset in self._kept if of == partition}
 
     async def watch(self, seconds: float) -> None:
         """It has no settings."""

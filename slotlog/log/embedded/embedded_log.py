@@ -27,19 +27,17 @@ from slotlog.log.embedded.file import (
     in_thread,
     patiently,
     steadily,
-    steadily_here,
     translated,
 )
 from slotlog.log.embedded.heads import head_of, link_at, record_at, set_head
 from slotlog.log.embedded.mark import HeadMark
 from slotlog.log.embedded.open_files import Files
 from slotlog.log.embedded.reader import EmbeddedReader
-from slotlog.log.embedded.scan import Scrubbed
 from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
-from slotlog.log.log import Entry, LogRecord, RecordPosition, check_entries
+from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
 from slotlog.wording import counted
 
 _TRIM_ROWS: Final = 10_000
@@ -283,15 +281,15 @@ class EmbeddedLog:
         """The next append's offset."""
         return (await self._asked(partial(head_of, partition=partition))).next_offset
 
-    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
-        """The end of each partition, by a connection of its own: the log need not be started. Not part of `Log`."""
+    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """By a connection of its own: to start the log would upgrade an older file."""
 
-        def ask() -> dict[int, int]:
+        async def ask() -> dict[int, int]:
             with contextlib.closing(local_file.connect(self._path)) as connection:
                 self._check_settings(local_file.read_identity(connection, self._path))
                 return {partition: head_of(connection, partition).next_offset for partition in partitions}
 
-        return steadily_here(ask, self._path)
+        return await steadily(ask, self._path)
 
     async def high_watermark(self, partition: int) -> int:
         """The end: there are no transactions."""
@@ -302,7 +300,7 @@ class EmbeddedLog:
         return await self._asked(partial(first_at, partition=partition, time_ms=time_ms))
 
     async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
-        """Append `entries` of one partition as if no record before them were later than `to_ms`. Not part of `Log`."""
+        """By what the file says of its last record's time, in the same transaction."""
 
         def work(connection: sqlite3.Connection) -> list[RecordPosition]:
             set_time_back(connection, partition, to_ms)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from slotlog.errors import LogDamagedError
@@ -62,21 +61,6 @@ class Damage(NamedTuple):
         if self.records > 1:
             places = f"offsets {self.offset} to {self.offset + self.records - 1}"
         return f"partition {self.partition}: {self.kind} at {places}: {self.message}"
-
-
-@dataclass(slots=True)
-class Scrubbed:
-    """The counts of a scrub, since the start.
-
-    Attributes:
-        bytes: read, of records.
-        damages: found in the last whole round, or more by now.
-        ended_ms: wall time at the end of that round; 0 before the first.
-    """
-
-    bytes: int = 0
-    damages: int = 0
-    ended_ms: int = 0
 
 
 class PartitionScan:

@@ -75,6 +75,7 @@ class KafkaLog:
         self._claims = KafkaClaims()
         self.append_counts = Appends()
         self.stored_bytes: int | None = None
+        self.scrubbed = None
         self.concerns: tuple[str, ...] = ()
 
     @property
@@ -144,6 +145,10 @@ class KafkaLog:
         end: int = ends[tp]
         return end
 
+    async def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """One after the other."""
+        return {partition: await self.end_offset(partition) for partition in partitions}
+
     async def high_watermark(self, partition: int) -> int:
         """From an empty fetch at the end."""
         tp = TopicPartition(self.topic, partition)
@@ -157,6 +162,10 @@ class KafkaLog:
         found = await self._ask(lambda consumer: consumer.offsets_for_times({tp: time_ms}))
         at = found[tp]
         return None if at is None else int(at.offset)
+
+    async def set_time_back(self, partition: int, to_ms: int, entries: Sequence[Entry]) -> list[RecordPosition]:
+        """As `append`."""
+        return await self.append(entries) if entries else []
 
     def fingerprint(self, partition: int, last: LogRecord) -> bytes:
         """The record's mark."""

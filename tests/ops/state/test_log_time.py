@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +16,8 @@ from ingest.applying.owned_partition import OwnedPartition
 from ops.serving.service import Service
 from slotlog.clock import WALL
 from slotlog.events import encode
-from slotlog.log import Entry, open_log
+from slotlog.log import Entry, RecordPosition, open_log
+from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.limits import TIME_MS_MAX
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
@@ -141,6 +143,13 @@ async def test_an_accepted_record_moves_the_clock_and_the_clock_can_be_set_back(
     assert partition["live_digest"] == partition["digest"]
 
 
+async def append_at_times_of_the_log(
+    log: EmbeddedLog, _partition: int, _to_ms: int, entries: Sequence[Entry]
+) -> list[RecordPosition]:
+    """As with Kafka, whose brokers give the times."""
+    return await log.append([entry._replace(time_ms=None) for entry in entries])
+
+
 async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +161,7 @@ async def test_what_sets_a_clock_back_may_be_dated_ahead_itself(
         ahead_ms = WALL.now_ms() + YEARS_MS
         owned = await accept_ahead(it.service, data, ahead_ms, monkeypatch)
         with monkeypatch.context() as broker:
-            broker.setattr("ops.state.log_time.EmbeddedLog", type(None))  # a broker gives its own time
+            broker.setattr(EmbeddedLog, "set_time_back", append_at_times_of_the_log)
             broker.setattr("slotlog.log.embedded.writer.stamp_ms", lambda: ahead_ms + 60_000)
             failed = await asyncio.to_thread(run, "clock", "set", 0, "--data", data)
             as_json = await asyncio.to_thread(run, "clock", "set", 0, "--data", data, "--json")

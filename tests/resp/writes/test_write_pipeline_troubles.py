@@ -96,6 +96,10 @@ class KeptDeadLetters:
         """All of them."""
         return self.kept
 
+    async def offsets(self, partition: int) -> set[int]:
+        """Of all of them."""
+        return {letter.offset for letter in self.kept if letter.partition == partition}
+
     async def watch(self, seconds: float) -> None:
         """It has no settings."""
 

@@ -226,6 +226,25 @@ async def test_close_twice(log: Log) -> None:
     await log.close()
 
 
+async def test_ends_of_a_log_that_is_not_started(log: Log) -> None:
+    """Whoever only wants to know how far a log goes need not start it."""
+    await append(log, b"a", b"b")
+    other = open_log(log.url, topic=log.topic, partitions=log.partitions, create=False)
+
+    assert {0: 2, 1: 0} == await other.ends([0, 1]) == await log.ends([0, 1])
+    await other.close()
+
+
+async def test_set_time_back(log: Log) -> None:
+    """What is appended with the time set back stands behind the records before it, and they stay as they were."""
+    await append(log, b"a")
+    (position,) = await log.set_time_back(0, 1, [Entry(0, None, b"b", 1)])
+
+    assert (0, 1) == position[:2]
+    assert [] == await log.set_time_back(0, 1, [])
+    assert [b"a", b"b"] == await read_values(log, 2)
+
+
 async def test_commit(log: Log) -> None:
     """A commit changes nothing that is read."""
     await append(log, b"a", b"b")
