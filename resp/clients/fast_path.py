@@ -22,6 +22,7 @@ from slotlog.shared.slots import slot
 if TYPE_CHECKING:
     from resp.clients.session import Session
 
+_READ: Final = Kind.READ
 _SHORT_SECONDS: Final = 0.0001
 """What takes no longer is not asked whether it was suspended: 0.01 us a read, and an error of no more than this."""
 
@@ -31,7 +32,7 @@ def take(session: Session, command: list[bytes]) -> bool:
     plan = session.server.plans.by_spelling.get(command[0])
     if plan is None:
         return False
-    if plan.kind is Kind.READ:
+    if plan.kind is _READ:
         return not session.pending_replies and read(session, plan, command)
     return plan.first_key >= 0 and write(session, plan, command)
 

