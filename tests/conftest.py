@@ -50,6 +50,15 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if of_another else None
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of forms that the layout does not hold."""
+    forms = layouts.layout_of().forms
+    others = [item for item in items if {form for mark in item.iter_markers("form") for form in mark.args} - forms]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
 @pytest.fixture(autouse=True)
 def _states_are_sound(request: pytest.FixtureRequest) -> Iterator[None]:
     """After each test: the states that it leaves behind are sound, unless it is marked as one that plants damage."""

@@ -11,6 +11,7 @@ from benchmarks.applying.trace import RecordingStore
 from benchmarks.applying.workloads import START_MS, Size
 from benchmarks.measure import Result, Seconds, Stopwatch
 from engine.apply.machine import Machine, Record
+from engine.layouts.layout import Kind
 from engine.layouts.neokv import NeoKV
 from engine.store.store import GRAVEYARD_CF
 
@@ -94,7 +95,7 @@ def pops(size: Size, directory: Path, name: bytes) -> Result:
             raise RuntimeError(f"{name!r} popped what was not next")
         tenth = max(1, len(times) // 10)
         passes = list(zip(times[-tenth:], times[:tenth], strict=True))
-        extra = {"read_per_popped": round(store.scanned[NeoKV.score_cf] / len(popped), 3)}
+        extra = {"read_per_popped": round(store.scanned[NeoKV.families[Kind.SCORES]] / len(popped), 3)}
     return Result(name.decode().lower(), _POPS_AT_ONCE, passes, extra)
 
 

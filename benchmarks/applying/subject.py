@@ -9,8 +9,8 @@ from typing import Final
 
 from benchmarks.measure import Seconds, Stopwatch
 from engine.apply.machine import Applied, Machine, Record
-from engine.layouts import LAYOUTS
 from engine.layouts.neokv import NeoKV
+from engine.layouts.records import column_families
 from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home
@@ -20,7 +20,7 @@ from ingest.reporting.observer import NullObserver, Observer
 from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
-COLUMN_FAMILIES: Final = NeoKV.column_families
+COLUMN_FAMILIES: Final = column_families(NeoKV)
 
 
 class Batches(NullObserver):
@@ -50,7 +50,7 @@ def open_store(path: Path) -> RocksStore:
 def state_digest(path: Path) -> Digest:
     """The digest of the state in `path`, which nobody has open."""
     with closing(open_store(path)) as store:
-        return digest(store, LAYOUTS[HOME.layout](0), Machine(store, HOME).clock_ms)
+        return digest(store, NeoKV(0), Machine(store, HOME).clock_ms)
 
 
 def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Seconds:

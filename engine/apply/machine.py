@@ -24,7 +24,8 @@ from engine.apply.set_back import retimed, set_back
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Spec, find
 from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, PartitionStoppedError
-from engine.layouts import LAYOUTS
+from engine.layouts import make_layout
+from engine.layouts.records import column_families
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
@@ -54,6 +55,7 @@ class Machine:
         verify: after each rejection prove that it changed nothing. Slow: for tests and the simulation.
 
     Attributes:
+        layout: of the partition, for all who read its store.
         is_held: left in the middle of a command or commit, which goes on later; all else raises MachineHeldError.
 
     Raises:
@@ -65,11 +67,12 @@ class Machine:
     ) -> None:
         self.home, self.position = home, open_position(store, home)
         self._store = store
-        self._layout = LAYOUTS[home.layout](home.partition)
+        self.layout = make_layout(home.layout, home.partition, home.partitions)
+        self._families = column_families(self.layout)
         self._clustered = home.partitions > 1
         self._tx = Transaction(
             store,
-            self._layout,
+            self.layout,
             home.partition,
             counts=dict(self.position.counts),
             last_version=self.position.last_version,
@@ -266,7 +269,7 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         changes = self._tx.changes()
-        self.has_changed = changes.has_any(self._layout.column_families)
+        self.has_changed = changes.has_any(self._families)
         position = Position(
             next_offset=self._next_offset,
             clock_ms=self._clock_ms,

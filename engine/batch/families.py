@@ -5,27 +5,33 @@ from __future__ import annotations
 from functools import partial
 
 from engine.batch.key import FieldTimes, Key, RankCounts, RankHolders, Records, Scan, Subkeys
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Form, Kind, Layout
+from engine.layouts.records import SUBKEY_KINDS
 from engine.model import ZSET, Times
 from engine.store.store import Get, Store
+
+_DATA, _SCORES, _RANKS, _TIMES = Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.TIMES
 
 
 class Families:
     """One partition's column families of subkeys, as functions bound once: the hot path makes one call."""
 
-    __slots__ = ("_data", "_layout", "_rank_holders", "_ranks", "_scores", "_times")
+    __slots__ = ("_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_times")
 
     def __init__(self, store: Store, layout: Layout) -> None:
-        self._layout = layout
-        self._data = _bound(store, layout.data_cf)
-        self._scores = _bound(store, layout.score_cf)
-        self._ranks = _bound(store, layout.rank_cf)
+        self._parse_metadata = layout.parse_metadata
+        self._prefix = layout.prefix
         self._rank_holders = RankHolders()
-        self._times = _bound(store, layout.time_cf)
+        bound = {kind: _bound(store, layout.families[kind]) for kind in SUBKEY_KINDS if kind in layout.families}
+        self._data, self._scores = bound[_DATA], bound[_SCORES]
+        if Form.RANK_COUNTS in layout.forms:
+            self._ranks = bound[_RANKS]
+        if Form.FIELD_TIMES in layout.forms:
+            self._times = bound[_TIMES]
 
     def load(self, key: Key, stored: bytes) -> None:
         """Give `key` what its metadata record says, and bind its subkeys."""
-        found = self._layout.parse_metadata(stored)
+        found = self._parse_metadata(stored)
         key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value, ranked, times = found
         key.indexed_expire_ms = key.expire_ms
         if key.version:
@@ -38,20 +44,20 @@ class Families:
 
     def bind(self, key: Key, *, fresh: bool) -> None:
         """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""
-        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        prefix = self._prefix(_DATA, key.metadata_key, key.version)
         key.data = Subkeys(*self._data, prefix, fresh=fresh)
         if key.type == ZSET:
-            prefix = self._layout.score_prefix(key.metadata_key, key.version)
+            prefix = self._prefix(_SCORES, key.metadata_key, key.version)
             key.scores = Subkeys(*self._scores, prefix, fresh=fresh)
 
     def bind_ranks(self, key: Key, *, fresh: bool) -> None:
         """Bind the rank counts of a sorted set."""
-        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        prefix = self._prefix(_RANKS, key.metadata_key, key.version)
         key.ranks = RankCounts(*self._ranks, prefix, self._rank_holders, fresh=fresh)
 
     def bind_times(self, key: Key, times: Times, *, fresh: bool) -> None:
         """Bind the times to live of a hash's fields."""
-        prefix = self._layout.subkey_prefix(key.metadata_key, key.version)
+        prefix = self._prefix(_TIMES, key.metadata_key, key.version)
         key.times = FieldTimes(Subkeys(*self._times, prefix, fresh=fresh), *times)
 
     def bind_as(self, key: Key, source: Key) -> None:

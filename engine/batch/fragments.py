@@ -5,15 +5,17 @@
 
 A fragment of zeros has no record, so the records follow from the value alone, whatever led to it, and a bit far behind
 the end costs one record. The metadata's `size` is the length in bytes. A string of up to INLINE_BYTES_MAX is in its
-metadata record instead; which of the two follows from its length.
+metadata record instead; which of the two follows from its length. In a layout without fragments every string is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from engine.batch.key import Key, Records
+from engine.layouts.layout import Form
 from engine.limits import FRAGMENT_BYTES
 from engine.values.encoding import pack_u64, parse_u64
 
@@ -25,6 +27,11 @@ _GETS_MAX: Final = 2  # so many fragments are cheaper to get than to scan
 
 Stretch = tuple[int, bytes]
 """Bytes of a value and the offset of the first one."""
+
+
+def inline_bytes_max(forms: Container[Form]) -> int:
+    """Up to which length a string is in its metadata record, in a layout that has these forms."""
+    return INLINE_BYTES_MAX if Form.FRAGMENTS in forms else sys.maxsize
 
 
 def length(key: Key) -> int:

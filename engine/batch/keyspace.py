@@ -1,4 +1,4 @@
-"""The keys of one database in stored order: by slot, then by length of the name, then by name.
+"""The keys of one database in the order in which the layout stores them.
 
 What a batch has changed and not written yet is part of it. A *position* is where a key stands in that order: its
 metadata key less what all keys of the database begin with. Positions compare as bytes.
@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from engine.batch.key import Key, Subkeys
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
+from engine.layouts.records import all_records
 from engine.model import NONE, Metadata
 from engine.store.store import Store
 
@@ -19,7 +20,6 @@ class Entry(NamedTuple):
     """One key with a metadata record, which may be due."""
 
     position: bytes
-    slot: int
     name: bytes
     metadata: Metadata
 
@@ -37,8 +37,7 @@ class Keyspace:
     def __init__(self, store: Store, layout: Layout, db: int, touched: Iterable[Key], *, flushed: bool) -> None:
         self._layout = layout
         self._db = db
-        self._prefix = layout.database_range(db)[0]
-        name = layout.metadata_cf
+        _, name, self._prefix = all_records(layout, Kind.METADATA, db)
 
         def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
             return store.scan(name, start, end, reverse=reverse)
@@ -51,16 +50,19 @@ class Keyspace:
                 value = None if key.type == NONE else layout.pack_metadata(key)
                 self.records.changed[key.metadata_key[skip:]] = value
 
-    def start_of(self, slot_number: int) -> bytes:
-        """The lowest position that a key of this slot can have."""
-        return self._layout.metadata_key(self._db, slot_number, b"")[len(self._prefix) :]
+    def start_of(self, slot: int) -> bytes:
+        """The lowest position that a key can have of which SCAN's cursor names this slot."""
+        return self._layout.cursor_start(self._db, slot)[len(self._prefix) :]
+
+    def slot_of(self, entry: Entry) -> int:
+        """The slot that SCAN's cursor names for a key; it never falls along the positions."""
+        return self._layout.cursor_slot(self._prefix + entry.position)
 
     def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Entry]:
         """The keys with `start <= position < end` (None: to the last)."""
         prefix, parse_key, parse = self._prefix, self._layout.parse_metadata_key, self._layout.parse_metadata
         for position, value in self.records.scan(start, end):
-            _, slot_number, name = parse_key(prefix + position)
-            yield Entry(position, slot_number, name, parse(value))
+            yield Entry(position, parse_key(prefix + position)[2], parse(value))
 
     def record_bytes(self, key: Key) -> int:
         """The size of the metadata record of `key`: both its key and its value."""

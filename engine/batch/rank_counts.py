@@ -19,14 +19,16 @@ replaces has so many hidden versions in RocksDB's memtable that a scan takes 5 u
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import accumulate
 from math import isqrt
 from typing import Final
 
 from engine.batch.key import RankCounts, Stretches
 from engine.errors import CorruptionError
+from engine.layouts.layout import Form
 from engine.values.encoding import U64, pack_u64
 from slotlog.shared.errors import InvariantError
 
@@ -52,6 +54,11 @@ Walk = Callable[[bytes, bytes], Iterable[bytes]]
 _Part = tuple[bytes, int]
 
 _parse = U64.unpack
+
+
+def plain_size_max(forms: Container[Form]) -> int:
+    """Up to how many members a sorted set has no counts, in a layout that has these forms."""
+    return PLAIN_SIZE_MAX if Form.RANK_COUNTS in forms else sys.maxsize
 
 
 def after(score_key: bytes) -> bytes:

@@ -22,6 +22,7 @@ from typing import Final
 from engine.batch.key import Key, Subkeys
 from engine.batch.writing import write_subkeys
 from engine.layouts.layout import Layout
+from engine.layouts.records import records_of
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range, notes_in
 from engine.values.encoding import pack_u64, parse_u64, prefix_end
@@ -149,27 +150,18 @@ class Staging:
     def _clear_left(self, changes: Changes) -> None:
         """Delete what is staged under versions that were never named."""
         for mark, metadata_key in self._left.items():
-            for column_family, prefix in self._prefixes(metadata_key, parse_u64(mark[len(MARK) :])).items():
+            for _, column_family, prefix in records_of(self._layout, metadata_key, parse_u64(mark[len(MARK) :])):
                 delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
             changes.of(LOCAL_CF)[mark] = None
 
     def _spare(self, key: Key, batch: Changes) -> None:
         """Take what is staged out of the batch's range deletes: a flush in this batch came before it."""
-        prefixes = self._prefixes(key.metadata_key, key.version)
-        ranges = []
-        for column_family, start, end in batch.ranges:
-            prefix = prefixes.get(column_family)
-            if prefix is not None and start <= prefix < end:
-                ranges.append((column_family, start, prefix))
-                start = prefix_end(prefix)  # noqa: PLW2901 - what is left of this range
-            ranges.append((column_family, start, end))
-        batch.ranges = ranges
-
-    def _prefixes(self, metadata_key: bytes, version: int) -> dict[str, bytes]:
-        """What the subkeys of a version start with, by column family."""
-        layout = self._layout
-        prefixes = dict.fromkeys(
-            (layout.data_cf, layout.rank_cf, layout.time_cf), layout.subkey_prefix(metadata_key, version)
-        )
-        prefixes[layout.score_cf] = layout.score_prefix(metadata_key, version)
-        return prefixes
+        for _, staged_in, prefix in records_of(self._layout, key.metadata_key, key.version, key.type):
+            ranges = []
+            for column_family, start, end in batch.ranges:
+                if column_family == staged_in and start <= prefix < end:
+                    ranges.append((column_family, start, prefix))
+                    ranges.append((column_family, prefix_end(prefix), end))
+                else:
+                    ranges.append((column_family, start, end))
+            batch.ranges = ranges

@@ -21,7 +21,7 @@ from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.staging import Staging
 from engine.batch.writing import bury_subkeys, delete_databases, forget_surplus, image, mark_written, write_keys
 from engine.errors import WRONG_TYPE, CommandError
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
 from engine.tables.watches import Watches
@@ -89,7 +89,7 @@ class Transaction:
         self._layout = layout
         self._partition = partition
         self._store = store
-        self._get_metadata = store.getter(layout.metadata_cf)
+        self._get_metadata = store.getter(layout.families[Kind.METADATA])
         self._families = Families(store, layout)
         self._offset = 0
         self.draws = 0

@@ -9,12 +9,14 @@ from typing import Final
 
 from engine.batch.key import Key, Subkeys
 from engine.batch.rank_counts import check_total
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
+from engine.layouts.records import all_records
 from engine.model import LIST, NONE, STRING, TYPE_NAMES, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
 from engine.tables.graveyard import Grave, pack_grave
+from engine.values.encoding import U64, prefix_end
 from slotlog.shared.errors import InvariantError
 
 _ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
@@ -30,8 +32,9 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
     Raises:
         InvariantError: a key cannot be as it is, where `last_version` is the newest version taken.
     """
-    metadata = changes.of(layout.metadata_cf)
-    data, scores = changes.of(layout.data_cf), changes.of(layout.score_cf)
+    families = layout.families
+    metadata = changes.of(families[Kind.METADATA])
+    data, scores = changes.of(families[Kind.DATA]), changes.of(families[Kind.SCORES])
     expiry = changes.of(EXPIRY_CF)
     pack_metadata = layout.pack_metadata
     for key in keys:
@@ -155,19 +158,19 @@ def delete_databases(
     of those databases deleted that are `new` to this batch.
     """
     for db in databases:
-        start, end = layout.database_range(db)
-        for column_family in layout.column_families:
-            delete_range(changes, DeletedRange(column_family, start, end))
+        for kind in layout.families:
+            _, column_family, prefix = all_records(layout, kind, db)
+            delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
             records = changes.of(column_family)
-            for record in [record for record in records if start <= record < end]:
+            for record in [record for record in records if record.startswith(prefix)]:
                 del records[record]
     if new is None:
         delete_range(changes, DeletedRange(EXPIRY_CF, b"", _ABOVE_ALL_EXPIRY))
     elif new:
-        ranges = [layout.database_range(db) for db in new]
+        prefixes = tuple(layout.kind_prefix(Kind.METADATA, db) for db in new)
         entries = changes.of(EXPIRY_CF)
         for entry, _ in store.scan(EXPIRY_CF, b"", None):
-            if any(start <= entry[8:] < end for start, end in ranges):
+            if entry.startswith(prefixes, U64.size):
                 entries[entry] = None
 
 

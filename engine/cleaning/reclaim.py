@@ -12,12 +12,13 @@ version is taken twice. Records that are not there any more, after a FLUSHALL sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError
-from engine.layouts import LAYOUTS
-from engine.model import HASH, ZSET
+from engine.layouts.layout import Kind
+from engine.layouts.records import RecordRange, records_of
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, compacted, delete_range, noted, notes_in
 from engine.tables.graveyard import CURSOR, Grave, parse_grave
@@ -68,8 +69,8 @@ class Reclaimer:
     def __init__(self, machine: Machine, store: Store) -> None:
         self._machine = machine
         self._store = store
-        self._layout = LAYOUTS[machine.home.layout](machine.home.partition)
-        self._get_metadata = store.getter(self._layout.metadata_cf)
+        self._layout = machine.layout
+        self._get_metadata = store.getter(self._layout.families[Kind.METADATA])
         self._at = read_cursor(store)
         self._set_backs = len(machine.position.set_backs)
         # A millisecond in the middle of which a slice ended while it was the clock's: a collection with a lower version
@@ -164,40 +165,26 @@ class Reclaimer:
                 f"the grave of version {grave.version} names a key that is alive; rebuild it with `slotlog replay`"
             )
             raise CorruptionError(message)
-        families = self._families(grave)
+        ranges = records_of(self._layout, grave.metadata_key, grave.version, grave.type)
         if grave.elements <= POINTS_MAX:
-            found = self._records(families)
+            found = self._records(ranges)
             if found is not None:
-                for column_family, records in found.items():
-                    changes.of(column_family).update(dict.fromkeys(records))
-                return sum(map(len, found.values()))
-        for column_family, prefix in families:
+                for column_family, record in found:
+                    changes.of(column_family)[record] = None
+                return len(found)
+        for _, column_family, prefix in ranges:
             delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
-        return _RANGE_RECORDS * len(families)
+        return _RANGE_RECORDS * len(ranges)
 
-    def _families(self, grave: Grave) -> list[tuple[str, bytes]]:
-        """The column families in which a collection of this type may have records, and what these begin with."""
-        layout = self._layout
-        prefix = layout.subkey_prefix(grave.metadata_key, grave.version)
-        families = [(layout.data_cf, prefix)]
-        if grave.type == ZSET:
-            families.append((layout.score_cf, layout.score_prefix(grave.metadata_key, grave.version)))
-            families.append((layout.rank_cf, prefix))
-        elif grave.type == HASH:
-            families.append((layout.time_cf, prefix))
-        return families
-
-    def _records(self, families: list[tuple[str, bytes]]) -> dict[str, list[bytes]] | None:
-        """The records of a collection by column family; None when they are too many, or too large, to be read."""
-        found: dict[str, list[bytes]] = {}
-        count = read_bytes = 0
-        for column_family, prefix in families:
-            records = found[column_family] = []
-            for record, value in self._store.scan(column_family, prefix, prefix_end(prefix)):
-                records.append(record)
-                count += 1
+    def _records(self, ranges: Sequence[RecordRange]) -> list[tuple[str, bytes]] | None:
+        """The column family and key of each record of a collection; None when they are too many, or too large."""
+        found: list[tuple[str, bytes]] = []
+        read_bytes = 0
+        for each in ranges:
+            for record, value in each.scan(self._store):
+                found.append((each.column_family, record))
                 read_bytes += len(record) + len(value)
-                if count > _FOUND_MAX or read_bytes > POINT_BYTES_MAX:
+                if len(found) > _FOUND_MAX or read_bytes > POINT_BYTES_MAX:
                     return None
         return found
 

@@ -24,7 +24,6 @@ from engine.batch import field_expiry
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
-from engine.layouts import LAYOUTS
 from engine.model import NONE
 from engine.store.store import DEDUP_CF, EXPIRY_CF, LOCAL_CF, Store
 from engine.tables import dedup
@@ -81,7 +80,7 @@ class Sweeper:
     def __init__(self, machine: Machine, store: Store) -> None:
         self._machine = machine
         self._store = store
-        self._layout = LAYOUTS[machine.home.layout](machine.home.partition)
+        self._layout = machine.layout
         self._get = store.getter(LOCAL_CF)
         self._set_backs = -1
         self._cursor = self._bucket = b""

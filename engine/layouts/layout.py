@@ -1,52 +1,77 @@
-"""The Layout protocol: what one partition's keys and metadata look like on disk."""
+"""The Layout protocol: all that is known of how the keys of one partition lie on disk.
+
+A record is of one `Kind`. Each kind is in one column family, which it may share with others; then its records begin
+with bytes of their own. A key has one metadata record. What else it has belongs to a *version* of it:
+
+    METADATA   what a key is: its type, when it dies, its size, or a string itself
+    DATA       subkey -> value: fields, elements, members, fragments of a string
+    SCORES     score and member of a sorted set -> empty
+    RANKS      counts of members, of a sorted set that has that form
+    TIMES      when fields die, of a hash that has that form
+
+What every layout keeps to, whatever its bytes are:
+
+    all records of a kind begin with the same bytes, and so do those of one database
+    all records of one version of a key begin with the same bytes, within their kind, and the subkey is what follows
+    subkeys lie in the order of their bytes
+    keys lie in one order within all kinds but METADATA, which may have another one
+
+Who walks over records uses `engine.layouts.records`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import Enum, IntEnum
 from typing import Any, ClassVar, Protocol
 
 from engine.model import Metadata
 
 
+class Kind(IntEnum):
+    """What a record is."""
+
+    METADATA = 0
+    DATA = 1
+    SCORES = 2
+    RANKS = 3
+    TIMES = 4
+
+
+class Form(Enum):
+    """What is stored in a way of our own, where the layout has a place for it. The value is how it is spoken of."""
+
+    FRAGMENTS = "strings in fragments"
+    RANK_COUNTS = "rank counts"
+    FIELD_TIMES = "fields with a time to live"
+
+
 class Layout(Protocol):
-    """The form of one partition's keys and metadata. An instance is bound to one partition number."""
+    """How one partition's keys are written. An instance is bound to one partition.
+
+    Attributes:
+        name: by which a state directory knows it.
+        forms: what it can hold of our own.
+        families: the column family of each kind that it has.
+        is_in_one_order: keys lie in the order of their metadata keys within the other kinds, too.
+    """
 
     name: ClassVar[str]
-    metadata_cf: ClassVar[str]
-    data_cf: ClassVar[str]
-    score_cf: ClassVar[str]
-    rank_cf: ClassVar[str]
-    time_cf: ClassVar[str]
-    column_families: ClassVar[tuple[str, ...]]
+    forms: ClassVar[frozenset[Form]]
+    families: ClassVar[Mapping[Kind, str]]
+    is_in_one_order: ClassVar[bool]
 
-    def __init__(self, partition: int) -> None:
-        """Bind the layout to `partition`."""
+    def __init__(self, partition: int, partitions: int = 1, /) -> None:
+        """Bind the layout to `partition` of a log that has `partitions`."""
+
+    # ------------------------------------------------------------------ metadata
 
     def metadata_key(self, db: int, slot: int, name: bytes) -> bytes:
-        """The key of the metadata record of `name`."""
+        """The key of the metadata record of `name`; `slot` is that of the name."""
         ...
 
     def parse_metadata_key(self, key: bytes) -> tuple[int, int, bytes]:
-        """The (db, slot, name) of a metadata key; CorruptionError when it is none."""
-        ...
-
-    def database_range(self, db: int) -> tuple[bytes, bytes]:
-        """First key and exclusive end of all keys of `db`, in every column family of the layout."""
-        ...
-
-    def subkey_prefix(self, metadata_key: bytes, version: int) -> bytes:
-        """What every subkey of that version starts with, in the column families of data, ranks and times."""
-        ...
-
-    def score_prefix(self, metadata_key: bytes, version: int) -> bytes:
-        """What every score record of that version starts with, in the score column family."""
-        ...
-
-    def owner_bytes(self, record: bytes) -> int:
-        """How many bytes at the head of a record of a subkey, in any column family, say whose it is.
-
-        Raises:
-            CorruptionError: it is too short to say so.
-        """
+        """The (db, slot, name) of a metadata key; CorruptionError when it is none of this partition."""
         ...
 
     def pack_metadata(self, metadata: Any) -> bytes:
@@ -55,4 +80,40 @@ class Layout(Protocol):
 
     def parse_metadata(self, value: bytes) -> Metadata:
         """What `pack_metadata` wrote; CorruptionError when it is none."""
+        ...
+
+    # ------------------------------------------------------------------ what belongs to a version
+
+    def prefix(self, kind: Kind, metadata_key: bytes, version: int | None = None) -> bytes:
+        """What all records of this kind of a key's version begin with, or of all its versions. Not of METADATA."""
+        ...
+
+    def owner(self, kind: Kind, record: bytes) -> tuple[bytes, int]:
+        """The metadata key and the version to which a record of this kind belongs. Not of METADATA.
+
+        Raises:
+            CorruptionError: it is no such record.
+        """
+        ...
+
+    # ------------------------------------------------------------------ many keys
+
+    def kind_prefix(self, kind: Kind, db: int | None = None) -> bytes:
+        """What all records of a kind begin with, of one database or of all; empty: the kind has the family alone."""
+        ...
+
+    def slot_prefix(self, db: int, slot: int) -> bytes | None:
+        """What the metadata keys of a slot begin with, and no other ones; None where they do not lie by slot."""
+        ...
+
+    def cursor_slot(self, metadata_key: bytes) -> int:
+        """One of the partition's slots, which never falls along the metadata keys of a database.
+
+        SCAN's cursor names it, so that a scan finds its place and its partition again. In a layout whose keys lie by
+        slot it is the key's own.
+        """
+        ...
+
+    def cursor_start(self, db: int, slot: int) -> bytes:
+        """At or below every metadata key of `db` with this `cursor_slot` or a later one, and above all earlier ones."""
         ...

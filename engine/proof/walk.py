@@ -11,18 +11,19 @@ from typing import Final, NamedTuple
 
 from engine.batch import fragments
 from engine.batch.key import BY_FIELD, BY_TIME
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
+from engine.layouts.records import RecordRange, column_families, metadata_records, version_records
 from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
 from engine.store.store import LOCAL_CF, SHARED_CFS, Store
 from engine.tables.system import UNSWAPPED, read_stored_dbs
-from engine.values.encoding import pack_u64, parse_u64, prefix_end
+from engine.values.encoding import pack_u64, parse_u64
 
 _WITH_SUBKEY: Final = {HASH: True, SET: True, ZSET: True, LIST: False}
 _WITH_VALUE: Final = {HASH: True, SET: False, ZSET: True, LIST: True}
 
 
 class LiveKey(NamedTuple):
-    """One key. `expire_ms` is absolute, 0 for never; `type` is a type code of `engine.layouts.layout`.
+    """One key. `expire_ms` is absolute, 0 for never; `type` is a type code of `engine.model`.
 
     `content` can be walked through once, before the next key is asked for or after, and so can `field_times`, the
     fields of a hash that have a time to live, in order of their bytes, and when each of them dies:
@@ -49,7 +50,7 @@ def raw_records(store: Store, layout: Layout) -> Iterator[tuple[str, bytes, byte
     Raises:
         CorruptionError: stored bytes are damaged.
     """
-    names = dict.fromkeys((*SHARED_CFS, *layout.column_families))
+    names = dict.fromkeys((*SHARED_CFS, *column_families(layout)))
     for name in sorted(names):
         if name != LOCAL_CF:
             for key, value in store.scan(name, b"", None):
@@ -57,24 +58,24 @@ def raw_records(store: Store, layout: Layout) -> Iterator[tuple[str, bytes, byte
 
 
 def live_keys(store: Store, layout: Layout, now_ms: int) -> Iterator[LiveKey]:
-    """The keys of all logical databases that are alive at `now_ms`, by database, slot, length of the name and name.
+    """The keys of all logical databases that are alive at `now_ms`, in the order in which they are stored.
 
     Raises:
         CorruptionError: stored bytes are damaged.
     """
     stored_dbs = read_stored_dbs(store)
     if stored_dbs == UNSWAPPED:
-        yield from _live_between(store, layout, now_ms, b"", None, None)
+        yield from _live_in(store, layout, now_ms, None, None)
         return
     for db, stored in enumerate(stored_dbs):
-        yield from _live_between(store, layout, now_ms, *layout.database_range(stored), db)
+        yield from _live_in(store, layout, now_ms, stored, db)
 
 
-def _live_between(
-    store: Store, layout: Layout, now_ms: int, start: bytes, end: bytes | None, logical_db: int | None
+def _live_in(
+    store: Store, layout: Layout, now_ms: int, stored_db: int | None, logical_db: int | None
 ) -> Iterator[LiveKey]:
-    """The live keys of one range of metadata records; `logical_db` is None where it is the one that they name."""
-    for record, value in store.scan(layout.metadata_cf, start, end):
+    """The live keys of one database, None for all; `logical_db` is None where it is the one that they name."""
+    for record, value in metadata_records(store, layout, stored_db):
         metadata = layout.parse_metadata(value)
         if 0 < metadata.expire_ms <= now_ms:
             continue
@@ -83,22 +84,22 @@ def _live_between(
         if metadata.times is None:
             yield LiveKey(db, name, metadata.type, metadata.expire_ms, _content(store, layout, record, metadata))
             continue
-        prefix = layout.subkey_prefix(record, metadata.version)
-        content = (piece for pair in _fields(store, layout, prefix, now_ms) for piece in pair[:2])
-        field_times = ((field, ms) for field, _, ms in _fields(store, layout, prefix, now_ms) if ms)
+        data, times = (version_records(layout, kind, record, metadata.version) for kind in (Kind.DATA, Kind.TIMES))
+        content = (piece for pair in _fields(store, data, times, now_ms) for piece in pair[:2])
+        field_times = ((field, ms) for field, _, ms in _fields(store, data, times, now_ms) if ms)
         yield LiveKey(db, name, HASH, metadata.times.own_expire_ms, content, field_times)
 
 
-def _fields(store: Store, layout: Layout, prefix: bytes, now_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
+def _fields(store: Store, data: RecordRange, times: RecordRange, now_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
     """The fields that are alive of a hash in its timed form, with their values and when they die, 0 for never."""
-    skip = len(prefix)
-    times = store.scan(layout.time_cf, prefix + BY_FIELD, prefix + BY_TIME)
-    timed = next(times, None)
-    for record, value in store.scan(layout.data_cf, prefix, prefix_end(prefix)):
+    skip, skip_timed = len(data.prefix), len(times.prefix + BY_FIELD)
+    by_field = store.scan(times.column_family, times.prefix + BY_FIELD, times.prefix + BY_TIME)
+    timed = next(by_field, None)
+    for record, value in data.scan(store):
         expire_ms = 0
-        if timed is not None and timed[0][skip + 1 :] == record[skip:]:
+        if timed is not None and timed[0][skip_timed:] == record[skip:]:
             expire_ms = parse_u64(timed[1])
-            timed = next(times, None)
+            timed = next(by_field, None)
         if not 0 < expire_ms <= now_ms:
             yield record[skip:], value, expire_ms
 
@@ -107,18 +108,18 @@ def _content(store: Store, layout: Layout, metadata_key: bytes, metadata: Metada
     if metadata.type == STRING and not metadata.version:
         yield metadata.value
         return
-    prefix = layout.subkey_prefix(metadata_key, metadata.version)
-    if metadata.type == LIST:
-        start, end = prefix + pack_u64(metadata.head), prefix + pack_u64(metadata.tail)
-    else:
-        start, end = prefix, prefix_end(prefix)
-    skip = len(prefix)
+    data = version_records(layout, Kind.DATA, metadata_key, metadata.version)
+    prefix, skip = data.prefix, len(data.prefix)
     if metadata.type == STRING:
-        records = ((record[skip:], value) for record, value in store.scan(layout.data_cf, start, end))
+        records = ((record[skip:], value) for record, value in data.scan(store))
         yield fragments.joined(fragments.of_records(records), 0, metadata.size)
         return
+    if metadata.type == LIST:
+        found = store.scan(data.column_family, prefix + pack_u64(metadata.head), prefix + pack_u64(metadata.tail))
+    else:
+        found = data.scan(store)
     with_subkey, with_value = _WITH_SUBKEY[metadata.type], _WITH_VALUE[metadata.type]
-    for record, value in store.scan(layout.data_cf, start, end):
+    for record, value in found:
         if with_subkey:
             yield record[skip:]
         if with_value:

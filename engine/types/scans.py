@@ -2,7 +2,7 @@
 
 What a cursor is and what it guarantees, `engine.batch.cursors` says. A cursor of SCAN is `[slot:14][digest:39]`; with
 the digest 0 it stands at the beginning of the slot. Most do: a call goes on to the end of a slot that has few keys
-left.
+left. Where keys do not lie by slot, the layout says which slot stands for a place among them (`Layout.cursor_slot`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.batch.cursors import DIGEST_BITS
 from engine.batch.key import Key
-from engine.batch.keyspace import Entry
+from engine.batch.keyspace import Entry, Keyspace
 from engine.batch.transaction import Transaction
 from slotlog.shared.limits import SLOTS
 
@@ -40,22 +40,23 @@ def keys(tx: Transaction, cursor: int, count: int, is_wanted: Callable[[Entry], 
         return 0, []
     names: list[bytes] = []
     last_slot, last = slot, b""
-    for looked_at, entry in enumerate(tx.keyspace().scan(_start_of_keys(tx, cursor))):
+    keyspace = tx.keyspace()
+    for looked_at, entry in enumerate(keyspace.scan(_start_of_keys(keyspace, tx, cursor))):
+        entry_slot = keyspace.slot_of(entry)
         if looked_at >= count:
-            if entry.slot != last_slot:
-                return cursor_at(entry.slot), names
+            if entry_slot != last_slot:
+                return cursor_at(entry_slot), names
             if looked_at >= count + _SURPLUS_MAX and (number := tx.cursors.make((tx.stored_db, last_slot), last)):
                 return cursor_at(last_slot) | number, names
-        last_slot, last = entry.slot, entry.position
+        last_slot, last = entry_slot, entry.position
         if is_wanted(entry):
             names.append(entry.name)
     return 0, names
 
 
-def _start_of_keys(tx: Transaction, cursor: int) -> bytes:
+def _start_of_keys(keyspace: Keyspace, tx: Transaction, cursor: int) -> bytes:
     """The position at which the keys behind `cursor` begin."""
     slot, number = slot_of(cursor), cursor & ((1 << DIGEST_BITS) - 1)
-    keyspace = tx.keyspace()
     start = keyspace.start_of(slot)
     if not number:
         return start

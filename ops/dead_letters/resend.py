@@ -21,6 +21,8 @@ from msgpack import packb
 
 from engine.apply.machine import Machine
 from engine.errors import PartitionStoppedError
+from engine.layouts import LAYOUTS
+from engine.layouts.records import column_families
 from engine.store.memory import MemoryStore
 from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
 from ingest.dead_letters.finding import open_search
@@ -28,7 +30,7 @@ from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, We
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
 from ops.dead_letters.overtaken import Mark, Place, keys_touched, look_behind
-from ops.state.directories import column_families, home_of
+from ops.state.directories import home_of
 from slotlog.clock import now_ms
 from slotlog.errors import CrossSlotError, RecordTooLargeError
 from slotlog.events import decode
@@ -144,7 +146,7 @@ def _try(entry: Entry, settings: Settings) -> None:
     Raises:
         RefusedError: it would become a dead letter again, or stop the partition.
     """
-    store = MemoryStore(column_families(settings.layout))
+    store = MemoryStore(column_families(LAYOUTS[settings.layout]))
     machine = Machine(store, home_of(settings, entry.partition))
     try:
         applied = machine.apply([decode(0, now_ms(), entry.value)], 0)

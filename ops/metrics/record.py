@@ -10,6 +10,7 @@ from typing import Final
 import resp.commands  # noqa: F401 - fills both registries
 from engine.commands.registry import SPECS
 from engine.layouts import LAYOUTS
+from engine.layouts.records import column_families
 from engine.model import NONE, TYPE_NAMES
 from engine.store.store import SHARED_CFS
 from ingest.reporting.observer import Condition
@@ -73,7 +74,7 @@ LABELS: Final[dict[str, Label]] = {
     "family": Label("the groups of the commands in `docs/commands.md`", len(FAMILIES)),
     "column_family": Label(
         "the column families in `engine/FORMAT.md`",
-        len(SHARED_CFS) + max(len(layout.column_families) for layout in LAYOUTS.values()),
+        len(SHARED_CFS) + max(len(column_families(layout)) for layout in LAYOUTS.values()),
     ),
     "db": Label("the logical databases", DATABASES),
     "type": Label("the types of Redis", len([name for code, name in TYPE_NAMES.items() if code != NONE])),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.apply.machine import CACHED_KEYS_MAX, Machine
 from engine.layouts import LAYOUTS
+from engine.layouts.records import column_families
 from engine.proof.digest import Digest, running_digest
 from engine.store.rocks import RocksStore, SharedMemory
 from engine.store.store import Store
@@ -63,7 +64,7 @@ def store_opener(
         replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
             ConfigError for that.
     """
-    families = column_families(settings.layout)
+    families = column_families(LAYOUTS[settings.layout])
     memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> RocksStore:
@@ -73,11 +74,6 @@ def store_opener(
         return store
 
     return open_store
-
-
-def column_families(layout: str) -> tuple[str, ...]:
-    """The column families of a layout, beside the shared ones."""
-    return LAYOUTS[layout].column_families
 
 
 def cached_keys_max(settings: Settings) -> int:
@@ -124,7 +120,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
             + " (`slotlog replay` builds it from the log)"
         )
-    store = RocksStore(path, column_families(settings.layout), shared_memory(settings), read_only=True)
+    store = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
     _refuse_unfinished(store)
     try:
         yield store
@@ -137,9 +133,8 @@ def digest_partition(settings: Settings, partition: int) -> tuple[Digest, Positi
     with reading(settings, partition) as (store, machine):
         position = machine.position
         result = Digest()
-        layout = LAYOUTS[settings.layout](partition)
         with progress("digest", sum(position.counts.values()), "keys") as advance:
-            for result in running_digest(store, layout, position.clock_ms):
+            for result in running_digest(store, machine.layout, position.clock_ms):
                 if result.keys % _PROGRESS_KEYS == 0:
                     advance(result.keys)
         return result, position

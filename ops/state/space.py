@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.layouts import LAYOUTS
-from engine.layouts.layout import Layout
+from engine.layouts import make_layout
+from engine.layouts.layout import Kind, Layout
 from engine.model import ZSET
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
@@ -123,7 +123,7 @@ def sum_of(spaces: list[Space], top: int) -> Space:
 
 def _measured(store: RocksStore, settings: Settings, partition: int, options: Options, job: str) -> Space:
     position = open_position(store, home_of(settings, partition))
-    layout = LAYOUTS[settings.layout](partition)
+    layout = make_layout(settings.layout, partition, settings.partitions)
     families = _families(store)
     keys, graves = sum(position.counts.values()), families[GRAVEYARD_CF].records
     with progress(f"space of {job}", keys + graves, "keys and graves") as advance:
@@ -164,7 +164,8 @@ def _graveyard(
         collections += 1
         if collections % _PROGRESS_RECORDS == 0:
             advance(collections)
-    orphans = _mean(families[layout.data_cf]) * elements + _mean(families[layout.score_cf]) * scored
+    data, scores = (_mean(families[layout.families[kind]]) for kind in (Kind.DATA, Kind.SCORES))
+    orphans = data * elements + scores * scored
     return Graveyard(collections, elements, clock_ms - oldest_ms), int(orphans)
 
 

@@ -4,7 +4,7 @@ The walk reads every metadata record, so numbers of keys and elements are exact,
 are one record. How large elements are is counted for two groups of keys alone:
 
     the candidates   those that the walk takes for the largest, by their numbers of elements
-    the sample       every n-th key in stored order, which is by database, slot, length of the name and name
+    the sample       every n-th key in stored order
 
 Of each, records are counted up to a bound, and what is behind the bound is put at the mean of those counted. What the
 sample stands for is taken from it by proportion, without the candidates, which stand for themselves. Bytes are those of
@@ -19,11 +19,12 @@ from heapq import heappush, heappushpop, nlargest
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
+from engine.layouts.records import RecordRange, metadata_records, records_of
 from engine.limits import FRAGMENT_BYTES
-from engine.model import STRING, TYPE_NAMES, ZSET, Metadata
+from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.store.store import Store
-from engine.values.encoding import U64, prefix_end
+from engine.values.encoding import U64
 
 SAMPLED_RECORDS_MAX: Final = 1000
 """Records that are counted in each column family of a key of the sample."""
@@ -200,7 +201,7 @@ class KeyWalk:
     def _found(self) -> Iterator[_Found]:
         """Every key, as its metadata record says."""
         parse, types = self._layout.parse_metadata, self._types
-        for record, value in self._store.scan(self._layout.metadata_cf, b"", None):
+        for record, value in metadata_records(self._store, self._layout):
             metadata = parse(value)
             record_bytes = len(record) + len(value)
             if metadata.expire_ms or (metadata.times is not None and metadata.times.soonest_ms):
@@ -220,8 +221,8 @@ class KeyWalk:
     def _count(self, found: _Found, records_max: int) -> _Counted:
         """Count the records of a key beside its metadata."""
         total, is_exact = 0.0, True
-        for column_family, prefix, expected in self._families(found):
-            scan = self._store.scan(column_family, prefix, prefix_end(prefix))
+        for of_kind, expected in self._records(found):
+            scan = of_kind.scan(self._store)
             records = [len(record) + len(value) for record, value in islice(scan, records_max)]
             counted = sum(records)
             if len(records) == records_max < expected:
@@ -230,20 +231,19 @@ class KeyWalk:
             total += counted
         return _Counted(found, int(total), is_exact)
 
-    def _families(self, found: _Found) -> Iterator[tuple[str, bytes, int]]:
-        """Where a key has records beside its metadata: column family, what they begin with, how many there are."""
-        layout, metadata = self._layout, found.metadata
+    def _records(self, found: _Found) -> Iterator[tuple[RecordRange, int]]:
+        """Where a key has records beside its metadata, and how many there are of each kind."""
+        metadata = found.metadata
         if not metadata.version:
             return
-        prefix = layout.subkey_prefix(found.record, metadata.version)
-        size = metadata.size
-        yield layout.data_cf, prefix, -(-size // FRAGMENT_BYTES) if metadata.type == STRING else size
-        if metadata.type == ZSET:
-            yield layout.score_cf, layout.score_prefix(found.record, metadata.version), size
-        if metadata.ranked:
-            yield layout.rank_cf, prefix, 0  # some per mille of the rest: those behind the bound may be left out
-        if metadata.times is not None:
-            yield layout.time_cf, prefix, 2 * metadata.times.timed
+        expected = {
+            Kind.DATA: -(-metadata.size // FRAGMENT_BYTES) if metadata.type == STRING else metadata.size,
+            Kind.SCORES: metadata.size,
+            Kind.RANKS: 0,  # some per mille of the rest: those behind the bound may be left out
+            Kind.TIMES: 0 if metadata.times is None else 2 * metadata.times.timed,
+        }
+        for of_kind in records_of(self._layout, found.record, metadata.version, metadata.type):
+            yield of_kind, expected[of_kind.kind]
 
     # ------------------------------------------------------------------ what follows from it
 

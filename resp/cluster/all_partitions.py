@@ -11,9 +11,8 @@ from engine.commands.generic.scans import parse_cursor
 from engine.commands.registry import Spec
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from resp.cluster.topology import slot_range
 from slotlog.shared.limits import SLOTS
-from slotlog.shared.slots import partition_of
+from slotlog.shared.slots import partition_of, slot_range
 
 if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline

@@ -17,7 +17,7 @@ from typing import Final
 
 from resp.settings.startup import Address, RespSettings
 from slotlog.shared.limits import SLOTS
-from slotlog.shared.slots import partition_of
+from slotlog.shared.slots import partition_of, slot_range
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
 """Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
@@ -215,13 +215,6 @@ def map_of(settings: RespSettings, port: int) -> ClusterMap:
     listening = "" if host in _ALL_ADDRESSES else host, port
     announce = settings.announce or (("", 0) if settings.peers else listening)
     return ClusterMap(settings.partitions, settings.own, settings.peers, announce)
-
-
-def slot_range(partition: int, partitions: int) -> tuple[int, int]:
-    """First and last slot of a partition: the inverse of `slotlog.shared.slots.partition_of`."""
-    first = -(-partition * SLOTS // partitions)
-    last = -(-(partition + 1) * SLOTS // partitions) - 1
-    return first, last
 
 
 def parse_peers(text: str, partitions: int) -> dict[int, Address]:

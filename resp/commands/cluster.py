@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, CommandError
-from engine.layouts import LAYOUTS
+from engine.layouts.records import slot_records
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
 from resp.cluster.topology import Health
@@ -200,7 +200,7 @@ async def cluster_countkeysinslot(client: Client[Cluster], args: list[bytes]) ->
     complexity="O(count, and keys that are due on the way)",
 )
 async def cluster_getkeysinslot(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """Up to `count` keys that this node has in a slot, by the length of their names and their bytes."""
+    """Up to `count` keys that this node has in a slot, in the order in which the layout stores them."""
     _map(client)
     number, count = _integer(args[0]), _integer(args[1])
     if not 0 <= number < SLOTS or count < 0:
@@ -228,20 +228,17 @@ async def _slot_names(client: Client[Cluster], number: int) -> AsyncIterator[lis
 
 
 def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[bytes], bytes | None]:
-    """The names of the next keys of the slot, and the metadata key to go on at; None at the slot's end.
-
-    Metadata keys sort by database and slot first, so a slot is one range of them.
-    """
-    machine = pipeline.machine
-    layout = LAYOUTS[machine.home.layout](pipeline.partition)
-    first, end = layout.metadata_key(0, number, b""), layout.metadata_key(0, number + 1, b"")
+    """The names of the next keys of the slot, and the metadata key to go on at; None at the slot's end."""
+    machine, store = pipeline.machine, pipeline.owned.worker.store
+    layout = machine.layout
+    records = slot_records(layout, 0, number)
     names: list[bytes] = []
-    for at, (key, value) in enumerate(pipeline.owned.worker.store.scan(layout.metadata_cf, start or first, end)):
+    for at, (key, value) in enumerate(store.scan(records.column_family, start or records.prefix, records.end)):
         if at == _KEYS_A_STEP:
             return names, key
-        expire_ms = layout.parse_metadata(value).expire_ms
-        if not 0 < expire_ms <= machine.clock_ms:
-            names.append(layout.parse_metadata_key(key)[2])
+        _, key_slot, name = layout.parse_metadata_key(key)
+        if key_slot == number and not 0 < layout.parse_metadata(value).expire_ms <= machine.clock_ms:
+            names.append(name)
     return names, None
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.commands.registry import SPECS
 from engine.errors import CommandError
-from engine.layouts import LAYOUTS
 from engine.proof.digest import Digest, combine, digest
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import OK, Reply, Status
@@ -107,9 +106,9 @@ async def _digest(client: Client[Debugged], args: list[bytes]) -> Reply:
 
 
 def _digest_of(pipeline: WritePipeline) -> Digest:
-    layout = LAYOUTS[pipeline.machine.home.layout](pipeline.partition)
     with pipeline.owned.reading():
-        return digest(pipeline.owned.worker.store, layout, pipeline.machine.clock_ms)
+        machine = pipeline.machine
+        return digest(pipeline.owned.worker.store, machine.layout, machine.clock_ms)
 
 
 def _error(client: Client[Debugged], args: list[bytes]) -> Reply:

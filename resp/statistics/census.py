@@ -14,7 +14,7 @@ from __future__ import annotations
 from operator import add
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.layouts import LAYOUTS
+from engine.layouts.layout import Kind
 from engine.store.store import EXPIRY_CF
 from engine.tables.expiry_index import parse_entry
 from engine.values.encoding import pack_u64
@@ -62,10 +62,10 @@ class _Pass:
             return self._counted
         if not self._at:
             self._begun_offset = position.next_offset
-        layout = LAYOUTS[pipeline.machine.home.layout](pipeline.partition)
+        layout = pipeline.machine.layout
         start = max(self._at, pack_u64(position.clock_ms + 1))  # no tombstone behind the clock is crossed again
         scan = pipeline.owned.worker.store.scan(EXPIRY_CF, start, None)
-        get = pipeline.owned.worker.store.getter(layout.metadata_cf)
+        get = pipeline.owned.worker.store.getter(layout.families[Kind.METADATA])
         for at, (entry, content) in enumerate(scan):
             if at == _ENTRIES_A_STEP:
                 self._at = entry

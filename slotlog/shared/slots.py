@@ -40,3 +40,10 @@ def pattern_slot(pattern: bytes) -> int | None:
 def partition_of(key_slot: int, partitions: int) -> int:
     """The partition that holds `key_slot`: contiguous ranges of slots, as Redis Cluster reports them."""
     return key_slot * partitions // SLOTS
+
+
+def slot_range(partition: int, partitions: int) -> tuple[int, int]:
+    """First and last slot of a partition: the inverse of `partition_of`."""
+    first = -(-partition * SLOTS // partitions)
+    last = -(-(partition + 1) * SLOTS // partitions) - 1
+    return first, last

@@ -13,7 +13,7 @@ from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
-from tests.layouts import layout_of
+from tests.layouts import column_families, layout_of
 
 _LAYOUT: Final = layout_of()
 _SLICES: Final = (1, 2, 1, 999, 20)
@@ -44,7 +44,7 @@ def check_uncleaned(machine: Machine, store: Store, records: Sequence[Record]) -
     Raises:
         AssertionError: the two differ in a digest, or in any record.
     """
-    other_store = MemoryStore(_LAYOUT.column_families)
+    other_store = MemoryStore(column_families())
     other = Machine(other_store, machine.home)
     while records:
         applied = other.apply(records, other.next_offset)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.layouts.layout import Layout
+from engine.layouts.records import metadata_records
 from engine.model import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET
 from engine.proof.walk import live_keys
 from engine.store.store import Store
@@ -58,7 +59,7 @@ def of_engine(store: Store, layout: Layout, now_ms: int) -> Contents:
 def due(store: Store, layout: Layout, now_ms: int) -> Counter[int]:
     """How many keys of each database are due but still have a record."""
     counts: Counter[int] = Counter()
-    for record, value in store.scan(layout.metadata_cf, b"", None):
+    for record, value in metadata_records(store, layout):
         if 0 < layout.parse_metadata(value).expire_ms <= now_ms:
             counts[layout.parse_metadata_key(record)[0]] += 1
     return counts

@@ -20,7 +20,7 @@ from engine.tables.system import Home
 from engine.values.replies import pack
 from slotlog.events import decode
 from tests.golden.corpus import Log
-from tests.layouts import home_of, layout_of
+from tests.layouts import column_families, home_of, layout_of
 
 FINGERPRINT: Final = b"golden"
 """Stands for the log's own mark of its last record."""
@@ -66,7 +66,7 @@ class _Replay:
 
     def __init__(self, home: Home) -> None:
         self.layout = layout_of(home.partition)
-        self.store: Store = MemoryStore(self.layout.column_families)
+        self.store: Store = MemoryStore(column_families())
         self.machine = Machine(self.store, home)
         self.outcomes = sha256()
         self.commands: Counter[str] = Counter()

@@ -14,7 +14,7 @@ import pytest
 
 from engine import limits
 from engine.batch import fragments, rank_counts
-from engine.layouts import neokv
+from engine.layouts.neokv import codec, layout
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
@@ -80,8 +80,8 @@ def test_a_log_is_recorded_once(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "plant"),
     [
-        ("small", lambda: patch.multiple(neokv, **_LITTLE_ENDIAN)),
-        ("small", lambda: patch.object(neokv, "_LIST_FLAGS", neokv._LIST_FLAGS | 0x20)),
+        ("small", lambda: patch.multiple(layout, **_LITTLE_ENDIAN)),
+        ("small", lambda: patch.object(codec, "_LIST_FLAGS", codec._LIST_FLAGS | 0x20)),
         ("large", lambda: patch.object(rank_counts, "BLOCK_MAX", rank_counts.BLOCK_MAX - 1)),
         ("large", lambda: patch.object(fragments, "FRAGMENT_BYTES", limits.FRAGMENT_BYTES // 2)),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts import LAYOUTS
+from engine.layouts import LAYOUTS, make_layout, records
 from engine.layouts.layout import Layout
 from engine.tables.system import Home
 
@@ -30,14 +30,14 @@ def layout_name() -> str:
     return _chosen
 
 
-def layout_of(partition: int = 0) -> Layout:
+def layout_of(partition: int = 0, partitions: int = 1) -> Layout:
     """The layout, bound to a partition."""
-    return LAYOUTS[_chosen](partition)
+    return make_layout(_chosen, partition, partitions)
 
 
 def column_families() -> tuple[str, ...]:
     """Those that the layout writes to."""
-    return LAYOUTS[_chosen].column_families
+    return records.column_families(LAYOUTS[_chosen])
 
 
 def home_of(topic: str = "topic", partition: int = 0, partitions: int = 1) -> Home:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.layouts import LAYOUTS
+from engine.layouts import make_layout
 from engine.proof.audit.keys import Advance, Keys
 from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
 from engine.proof.audit.violation import State, Violation, Violations
@@ -20,7 +20,7 @@ class Audit:
     """
 
     def __init__(self, store: Store, home: Home, advance: Advance = lambda _: None) -> None:
-        self._state = State(store, home, LAYOUTS[home.layout](home.partition))
+        self._state = State(store, home, make_layout(home.layout, home.partition, home.partitions))
         self._advance = advance
 
     @property
@@ -38,7 +38,7 @@ class Audit:
             (DEDUP_CF, check_dedup(state)),
             (LOCAL_CF, check_local(state)),
             (GRAVEYARD_CF, keys.graves.check()),
-            (state.layout.metadata_cf, keys.check()),
+            (state.metadata_cf, keys.check()),
             (EXPIRY_CF, keys.check_expiry()),
             (GRAVEYARD_CF, keys.check_versions()),
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.fragments import inline_bytes_max
+from engine.layouts.layout import Kind
+from engine.layouts.records import version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.audit.field_times import check_times
 from engine.proof.audit.ranks import Ranks
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, several, shown
 from engine.proof.audit.walk import Cursor
-from engine.values.encoding import U64, pack_score, pack_u64, parse_score, parse_u64, prefix_end
+from engine.values.encoding import U64, pack_score, pack_u64, parse_score, parse_u64
 
 _SCORE_BYTES: Final = 8
 _LENGTH_MAX: Final = STRING_BYTES_MAX + 8  # BITFIELD may begin at the last bit that a string can have, as in Redis
@@ -22,18 +24,16 @@ class Contents:
     """The subkeys of one state.
 
     Attributes:
-        cursors: on every family of subkeys: data, scores, rank counts, times to live.
+        cursors: on every kind of records that the layout has, but the metadata.
     """
 
     def __init__(self, state: State) -> None:
-        layout = state.layout
         self._state = state
-        self._data = Cursor(state, layout.data_cf)
-        self._scores = Cursor(state, layout.score_cf)
-        self._ranks = Cursor(state, layout.rank_cf)
-        self._times = Cursor(state, layout.time_cf)
-        self.cursors = (self._data, self._scores, self._ranks, self._times)
-        self._others = ((self._scores, "scores"), (self._ranks, "ranks"), (self._times, "times"))
+        self._data, self._scores = Cursor(state, Kind.DATA), Cursor(state, Kind.SCORES)
+        self._ranks, self._times = Cursor(state, Kind.RANKS), Cursor(state, Kind.TIMES)
+        every = (self._data, self._scores, self._ranks, self._times)
+        self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
+        self._inline_bytes_max = inline_bytes_max(state.layout.forms)
         self._checks: dict[int, Callable[[Live], Violations]] = {
             STRING: self._string,
             HASH: self._hash,
@@ -45,20 +45,20 @@ class Contents:
     def check(self, live: Live) -> Violations:
         """Take all records of a key that has subkeys, and say what is wrong with them."""
         yield from self._checks[live.metadata.type](live)
-        for cursor, kind in self._others:
-            count = cursor.skip(live.prefix)
+        for cursor in self.cursors:
+            count = cursor.skip(live.prefixes[cursor.kind])
             if count:
                 text = f"has {several(count, 'record')} in {cursor.column_family}, where its form has none"
-                yield self._wrong(kind, cursor, live, text)
+                yield self._wrong(cursor.kind.name.lower(), cursor, live, text)
 
     # ------------------------------------------------------------------ the types
 
     def _string(self, live: Live) -> Violations:
         length = live.metadata.size
-        if not INLINE_BYTES_MAX < length <= _LENGTH_MAX:
+        if not self._inline_bytes_max < length <= _LENGTH_MAX:
             text = f"{self._state.name_of(live.metadata_key)} is in fragments, with a length of {length} bytes"
-            yield Violation("fragments", self._state.layout.metadata_cf, live.metadata_key, text)
-        for subkey, content in self._data.under(live.prefix):
+            yield Violation("fragments", self._state.metadata_cf, live.metadata_key, text)
+        for subkey, content in self._data.under(live.prefixes[Kind.DATA]):
             if len(subkey) != U64.size:
                 yield self._unreadable(self._data, live, subkey, "a fragment without a number")
                 continue
@@ -76,15 +76,15 @@ class Contents:
 
     def _hash(self, live: Live) -> Violations:
         if live.metadata.times is None:
-            count = self._data.skip(live.prefix)
+            count = self._data.skip(live.prefixes[Kind.DATA])
         else:
-            fields = (field for field, _ in self._data.under(live.prefix))
+            fields = (field for field, _ in self._data.under(live.prefixes[Kind.DATA]))
             count = yield from check_times(self._state, self._times, fields, live)
         yield from self._sized(live, count)
 
     def _set(self, live: Live) -> Violations:
         count = 0
-        for member, value in self._data.under(live.prefix):
+        for member, value in self._data.under(live.prefixes[Kind.DATA]):
             count += 1
             if value:
                 yield self._unreadable(self._data, live, member, "a member with a value")
@@ -93,7 +93,7 @@ class Contents:
     def _list(self, live: Live) -> Violations:
         head, tail, size = live.metadata.head, live.metadata.tail, live.metadata.size
         expected, count = head, 0
-        for subkey, _ in self._data.under(live.prefix):
+        for subkey, _ in self._data.under(live.prefixes[Kind.DATA]):
             count += 1
             if len(subkey) != U64.size:
                 yield self._unreadable(self._data, live, subkey, "an element without an index")
@@ -115,13 +115,13 @@ class Contents:
 
     def _zset(self, live: Live) -> Violations:
         members, scores = Tally(), Tally()
-        for member, score in self._data.under(live.prefix):
+        for member, score in self._data.under(live.prefixes[Kind.DATA]):
             members.add(score + member)
             if not _is_score(score):
                 yield self._unreadable(self._data, live, member, f"the score {shown(score)}")
         ranks = Ranks(self._state, self._ranks, live)
         yield from ranks.begin()
-        for score_key, value in self._scores.under(live.prefix):
+        for score_key, value in self._scores.under(live.prefixes[Kind.SCORES]):
             scores.add(score_key)
             if not ranks.counts(score_key):
                 yield from ranks.catch_up(score_key)
@@ -134,16 +134,19 @@ class Contents:
 
     def _differences(self, live: Live) -> Violations:
         """Which members and score records are without the other one. A look-up for each of both: for damage alone."""
-        store, layout, skip = self._state.store, self._state.layout, len(live.prefix)
-        get_member, get_score = store.getter(layout.data_cf), store.getter(layout.score_cf)
-        for record, score in store.scan(layout.data_cf, live.prefix, prefix_end(live.prefix)):
-            member = record[skip:]
-            if get_score(live.prefix + score + member) is None:
+        store, layout = self._state.store, self._state.layout
+        owner = live.metadata_key, live.metadata.version
+        members, scores = (version_records(layout, kind, *owner) for kind in (Kind.DATA, Kind.SCORES))
+        get_member, get_score = store.getter(members.column_family), store.getter(scores.column_family)
+        for record, score in members.scan(store):
+            member = record[len(members.prefix) :]
+            if get_score(scores.prefix + score + member) is None:
                 text = f"has no score record for its member {shown(member)}"
                 yield self._wrong("scores", self._data, live, text, member)
-        for record, _ in store.scan(layout.score_cf, live.prefix, prefix_end(live.prefix)):
-            score, member = record[skip:][:_SCORE_BYTES], record[skip + _SCORE_BYTES :]
-            if get_member(live.prefix + member) != score:
+        for record, _ in scores.scan(store):
+            score_key = record[len(scores.prefix) :]
+            score, member = score_key[:_SCORE_BYTES], score_key[_SCORE_BYTES:]
+            if get_member(members.prefix + member) != score:
                 text = f"has a score record of {shown(member)} that no member has"
                 yield self._wrong("scores", self._scores, live, text, score + member)
 
@@ -163,7 +166,7 @@ class Contents:
 
     def _wrong(self, kind: str, cursor: Cursor, live: Live, text: str, subkey: bytes = b"") -> Violation:
         name = self._state.name_of(live.metadata_key)
-        return Violation(kind, cursor.column_family, live.prefix + subkey, f"{name} {text}")
+        return Violation(kind, cursor.column_family, live.prefixes[cursor.kind] + subkey, f"{name} {text}")
 
 
 def _is_score(packed: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from engine.batch.key import BY_FIELD, BY_TIME
+from engine.layouts.layout import Kind
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, shown
 from engine.proof.audit.walk import Cursor
 from engine.values.encoding import U64, parse_u64
@@ -13,9 +14,10 @@ from engine.values.encoding import U64, parse_u64
 def check_times(state: State, cursor: Cursor, fields: Iterator[bytes], live: Live) -> Generator[Violation, None, int]:
     """Take the records of times of a hash in its timed form, and its fields. Returns how many fields it has."""
     by_field, by_time = Tally(), Tally()
+    prefix = live.prefixes[Kind.TIMES]
     count, soonest_ms, latest_ms = 0, 0, 0
     field = next(fields, None)
-    for record, packed in cursor.under(live.prefix + BY_FIELD):
+    for record, packed in cursor.under(prefix + BY_FIELD):
         while field is not None and field < record:
             count += 1
             field = next(fields, None)
@@ -31,7 +33,7 @@ def check_times(state: State, cursor: Cursor, fields: Iterator[bytes], live: Liv
         soonest_ms = min(soonest_ms or expire_ms, expire_ms)
         latest_ms = max(latest_ms, expire_ms)
     count += (field is not None) + sum(1 for _ in fields)
-    for record, value in cursor.under(live.prefix + BY_TIME):
+    for record, value in cursor.under(prefix + BY_TIME):
         by_time.add(record)
         if value or len(record) < U64.size:
             yield _wrong(state, cursor, live, BY_TIME + record, "has a damaged record by time", kind="unreadable")
@@ -57,14 +59,15 @@ def _check_facts(state: State, live: Live, timed: int, soonest_ms: int, last_ms:
     for what, found, stored in facts:
         if found != stored:
             text = f"{state.name_of(live.metadata_key)} has {found} {what}, by its metadata {stored}"
-            yield Violation("times", state.layout.metadata_cf, live.metadata_key, text)
+            yield Violation("times", state.metadata_cf, live.metadata_key, text)
 
 
 def _differences(state: State, cursor: Cursor, live: Live) -> Violations:
     """Which records of one order are without the other one. A look-up for each of both: for damage alone."""
-    store, family, skip = state.store, cursor.column_family, len(live.prefix) + 1
+    store, family, prefix = state.store, cursor.column_family, live.prefixes[Kind.TIMES]
+    skip = len(prefix) + 1
     get = store.getter(family)
-    start, middle, end = (live.prefix + tag for tag in (BY_FIELD, BY_TIME, bytes((BY_TIME[0] + 1,))))
+    start, middle, end = (prefix + tag for tag in (BY_FIELD, BY_TIME, bytes((BY_TIME[0] + 1,))))
     for record, packed in store.scan(family, start, middle):
         field = record[skip:]
         if len(packed) == U64.size and get(middle + packed + field) is None:
@@ -79,4 +82,4 @@ def _differences(state: State, cursor: Cursor, live: Live) -> Violations:
 
 def _wrong(state: State, cursor: Cursor, live: Live, subkey: bytes, text: str, kind: str = "times") -> Violation:
     name = state.name_of(live.metadata_key)
-    return Violation(kind, cursor.column_family, live.prefix + subkey, f"{name} {text}")
+    return Violation(kind, cursor.column_family, live.prefixes[cursor.kind] + subkey, f"{name} {text}")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Final
 
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
 from engine.model import HASH, STRING, TYPE_NAMES, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, several
 from engine.proof.audit.walk import Cursor, in_order
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF
 from engine.tables.graveyard import CURSOR, Grave, parse_grave
 
-_GRAVE: Final = Struct(">QQBQ")
+_GRAVE: Final = Struct(">QBQ")
 
 
 class Graves:
@@ -50,27 +51,29 @@ class Graves:
                 yield grave
 
     def in_order(self) -> Iterator[Grave]:
-        """The graves that can be read, by metadata key and version."""
+        """The graves that can be read, in the order of what is stored under them."""
+        owner = self._state.layout.owner
         for packed in in_order(self._packed):
-            version, died_ms, type_code, size = _GRAVE.unpack(packed[-_GRAVE.size :])
-            yield Grave(died_ms, version, type_code, size, packed[: -_GRAVE.size])
+            died_ms, type_code, size = _GRAVE.unpack(packed[-_GRAVE.size :])
+            metadata_key, version = owner(Kind.DATA, packed[: -_GRAVE.size])
+            yield Grave(died_ms, version, type_code, size, metadata_key)
 
-    def check_buried(self, grave: Grave, cursors: Sequence[Cursor], prefix: bytes) -> Violations:
+    def check_buried(self, grave: Grave, cursors: Sequence[Cursor], prefixes: Mapping[Kind, bytes]) -> Violations:
         """Take what is stored under a grave; less than its size may be left, by a flush or a reclaimer.
 
         Args:
             grave: whose records are taken.
-            cursors: on data, scores, rank counts, times to live.
-            prefix: what its records begin with.
+            cursors: on all kinds of records.
+            prefixes: what its records begin with, by kind.
         """
-        data, scores, ranks, times = cursors
-        bounds = (
-            (data, grave.elements),
-            (scores, grave.size if grave.type == ZSET else 0),
-            (ranks, None if grave.type == ZSET else 0),
-            (times, 2 * grave.size if grave.type == HASH else 0),
-        )
-        for cursor, most in bounds:
+        bounds = {
+            Kind.DATA: grave.elements,
+            Kind.SCORES: grave.size if grave.type == ZSET else 0,
+            Kind.RANKS: None if grave.type == ZSET else 0,
+            Kind.TIMES: 2 * grave.size if grave.type == HASH else 0,
+        }
+        for cursor in cursors:
+            prefix, most = prefixes[cursor.kind], bounds[cursor.kind]
             count = cursor.skip(prefix)
             if most is not None and count > most:
                 text = f"{several(count, 'record')} in {cursor.column_family}, by its grave a {TYPE_NAMES[grave.type]}"
@@ -78,8 +81,10 @@ class Graves:
                 yield Violation("graveyard", cursor.column_family, prefix, text)
 
     def _packed(self) -> Iterator[bytes]:
+        prefix = self._state.layout.prefix
         for grave in self.readable():
-            yield grave.metadata_key + _GRAVE.pack(grave.version, grave.died_ms, grave.type, grave.size)
+            content = _GRAVE.pack(grave.died_ms, grave.type, grave.size)
+            yield prefix(Kind.DATA, grave.metadata_key, grave.version) + content
 
     def _parsed(self, record: bytes, content: bytes) -> Grave | None:
         try:

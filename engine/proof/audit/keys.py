@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import pairwise
-from typing import Final
+from struct import Struct
+from typing import Final, NamedTuple
 
-from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.fragments import inline_bytes_max
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
+from engine.layouts.records import metadata_records, prefixes_of
 from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.proof.audit.contents import Contents
 from engine.proof.audit.graves import Graves
@@ -25,11 +28,19 @@ from slotlog.shared.slots import partition_of, slot
 Advance = Callable[[int], None]
 """Called with how many keys have been looked at."""
 
-Owner = tuple[bytes, int, Live | Grave | None]
-"""What its records begin with, what it is, and all of it."""
-
 _UNREAD, _KEY, _GRAVE, _STAGED = range(4)
 _STEP_KEYS: Final = 1000
+_OWNER: Final = Struct(">?QI")
+
+
+class Owner(NamedTuple):
+    """Whose records come next: what those of DATA begin with, what it is, the key and version, and all of it."""
+
+    prefix: bytes
+    what: int
+    metadata_key: bytes
+    version: int | None
+    of: Live | Grave | None = None
 
 
 class Keys:
@@ -50,18 +61,21 @@ class Keys:
     def check(self) -> Violations:
         """Every metadata record, every record of a subkey, what is stored under graves; and the counts of keys."""
         contents = Contents(self._state)
-        for prefix, _, owner in merge(self._keys(), self._buried(), self._staged()):
+        layout = self._state.layout
+        keys = self._keys() if layout.is_in_one_order else self._sorted_keys()
+        for owner in merge(keys, self._buried(), self._staged()):
             yield from self._told()
+            prefixes = prefixes_of(layout, owner.metadata_key, owner.version)
             for cursor in contents.cursors:
-                if cursor.key is not None and cursor.key < prefix:
-                    yield from self._orphans(cursor, prefix)
-            if isinstance(owner, Live):
-                yield from contents.check(owner)
-            elif isinstance(owner, Grave):
-                yield from self.graves.check_buried(owner, contents.cursors, prefix)
+                if cursor.key is not None and cursor.key < prefixes[cursor.kind]:
+                    yield from self._orphans(cursor, prefixes[cursor.kind])
+            if isinstance(owner.of, Live):
+                yield from contents.check(owner.of)
+            elif isinstance(owner.of, Grave):
+                yield from self.graves.check_buried(owner.of, contents.cursors, prefixes)
             else:
                 for cursor in contents.cursors:
-                    cursor.skip(prefix)
+                    cursor.skip(prefixes[cursor.kind])
         yield from self._told()
         for cursor in contents.cursors:
             yield from self._orphans(cursor, None)
@@ -75,8 +89,8 @@ class Keys:
 
     def _keys(self) -> Iterator[Owner]:
         """The keys with subkeys; of those whose metadata cannot be read everything, of any version."""
-        state = self._state
-        for key, value in state.store.scan(state.layout.metadata_cf, b"", None):
+        state, longest = self._state, inline_bytes_max(self._state.layout.forms)
+        for key, value in metadata_records(state.store, state.layout):
             state.keys += 1
             if state.keys % _STEP_KEYS == 0:
                 self._advance(state.keys)
@@ -86,16 +100,48 @@ class Keys:
             metadata = self._parsed(key, value)
             if metadata is None:
                 state.unread[db] = state.unread.get(db, 0) + 1
-                yield key, _UNREAD, None
+                yield self._owner(_UNREAD, key, None)
                 continue
             counted = db, metadata.type
             state.found[counted] = state.found.get(counted, 0) + 1
             if metadata.version:
-                prefix = state.layout.subkey_prefix(key, metadata.version)
-                yield prefix, _KEY, Live(prefix, key, metadata)
-            elif len(metadata.value) > INLINE_BYTES_MAX:
+                live = Live(key, metadata, prefixes_of(state.layout, key, metadata.version))
+                yield self._owner(_KEY, key, metadata.version, live)
+            elif len(metadata.value) > longest:
                 text = f"{state.name_of(key)} has {len(metadata.value)} bytes in its metadata"
                 self._say("fragments", key, text)
+
+    def _sorted_keys(self) -> Iterator[Owner]:
+        """As `_keys`, where what belongs to keys lies in another order than their metadata."""
+        for _ in self._keys():  # once, for what it says of the metadata: what is sorted may be read several times
+            pass
+        get_key = self._state.store.getter(self._state.metadata_cf)
+        for packed in in_order(self._packed_keys):
+            is_read, version, length = _OWNER.unpack(packed[-_OWNER.size :])
+            key = packed[-_OWNER.size - length : -_OWNER.size]
+            if not is_read:
+                yield self._owner(_UNREAD, key, None)
+                continue
+            metadata = self._state.layout.parse_metadata(get_key(key) or b"")
+            yield self._owner(_KEY, key, version, Live(key, metadata, prefixes_of(self._state.layout, key, version)))
+
+    def _packed_keys(self) -> Iterator[bytes]:
+        """What the records of a key begin with, the key, whether it can be read, and its version."""
+        state = self._state
+        for key, value in metadata_records(state.store, state.layout):
+            try:
+                state.layout.parse_metadata_key(key)
+            except CorruptionError:
+                continue
+            metadata = _parsed(state, value)
+            is_read = metadata is not None and not _lacks_version(metadata)
+            version = metadata.version if metadata is not None and is_read else None
+            if version != 0:
+                packed = _OWNER.pack(is_read, version or 0, len(key))
+                yield state.layout.prefix(Kind.DATA, key, version) + key + packed
+
+    def _owner(self, what: int, key: bytes, version: int | None, of: Live | Grave | None = None) -> Owner:
+        return Owner(self._state.layout.prefix(Kind.DATA, key, version), what, key, version, of)
 
     def _placed(self, key: bytes) -> int | None:
         """The stored database of a metadata key, which may be in the wrong place; None when it is no metadata key."""
@@ -122,7 +168,7 @@ class Keys:
         except CorruptionError as error:
             self._say("unreadable", key, f"{state.name_of(key)}: {error}")
             return None
-        if not metadata.version and (metadata.type != STRING or metadata.size):
+        if _lacks_version(metadata):
             what = "fragments" if metadata.type == STRING else "elements"
             self._say("unreadable", key, f"{state.name_of(key)} has {what} and no version")
             return None
@@ -132,25 +178,25 @@ class Keys:
         return metadata
 
     def _say(self, kind: str, key: bytes, message: str) -> None:
-        self._found.append(Violation(kind, self._state.layout.metadata_cf, key, message))
+        self._found.append(Violation(kind, self._state.metadata_cf, key, message))
 
     def _buried(self) -> Iterator[Owner]:
-        prefix_of = self._state.layout.subkey_prefix
         for grave in self.graves.in_order():
-            yield prefix_of(grave.metadata_key, grave.version), _GRAVE, grave
+            yield self._owner(_GRAVE, grave.metadata_key, grave.version, grave)
 
     def _staged(self) -> Iterator[Owner]:
         """What is written ahead of a batch that has not come: a few versions."""
-        layout = self._state.layout
+        owners = []
         for mark, key in self._marks():
             try:
-                layout.parse_metadata_key(key)
+                self._state.layout.parse_metadata_key(key)
                 if len(mark) == len(MARK) + U64.size:
-                    yield layout.subkey_prefix(key, parse_u64(mark[len(MARK) :])), _STAGED, None
+                    owners.append(self._owner(_STAGED, key, parse_u64(mark[len(MARK) :])))
                     continue
             except CorruptionError:
                 pass
             self._found.append(Violation("unreadable", LOCAL_CF, mark, f"the mark {mark.hex()} names no version"))
+        yield from sorted(owners)
 
     def _marks(self) -> list[tuple[bytes, bytes]]:
         """The marks of versions that are not named yet, by metadata key and version."""
@@ -159,16 +205,18 @@ class Keys:
 
     def _orphans(self, cursor: Cursor, end: bytes | None) -> Violations:
         """Take what is left below `end`, to which no owner has come."""
-        for owner, count in cursor.below(end):
+        for beginning, owner, count in cursor.below(end):
             try:
-                name = self._state.name_of(owner[: -U64.size])
+                name = None if owner is None else self._state.name_of(owner[0])
             except CorruptionError:
-                text = f"the record {owner.hex()} in {cursor.column_family} names no key"
-                yield Violation("unreadable", cursor.column_family, owner, text)
+                name = None
+            if owner is None or name is None:
+                text = f"the record {beginning.hex()} in {cursor.column_family} names no key"
+                yield Violation("unreadable", cursor.column_family, beginning, text)
                 continue
             text = f"{several(count, 'record')} in {cursor.column_family} of {name},"
-            text += f" version {parse_u64(owner[-U64.size :])}, which no key, grave or mark names"
-            yield Violation("orphans", cursor.column_family, owner, text)
+            text += f" version {owner[1]}, which no key, grave or mark names"
+            yield Violation("orphans", cursor.column_family, beginning, text)
 
     def _check_counts(self) -> Violations:
         state = self._state
@@ -187,7 +235,7 @@ class Keys:
 
         What a sweep has not walked past is behind none of its cursors.
         """
-        state, metadata_cf = self._state, self._state.layout.metadata_cf
+        state, metadata_cf = self._state, self._state.metadata_cf
         get_entry, get_key = state.store.getter(EXPIRY_CF), state.store.getter(metadata_cf)
         for key, metadata in self._readable():
             place = place_of(metadata.expire_ms, metadata.times)
@@ -228,7 +276,7 @@ class Keys:
             if first[: U64.size] == second[: U64.size]:
                 version, holders = parse_u64(first[: U64.size]), f"{_holder(first)} and {_holder(second)}"
                 text = f"version {version} is there twice: of {holders}"
-                yield Violation("versions", self._state.layout.metadata_cf, first[U64.size + 1 :], text)
+                yield Violation("versions", self._state.metadata_cf, first[U64.size + 1 :], text)
 
     def _versions(self) -> Iterator[bytes]:
         """`[version:8][what has it:1]` and the metadata key; of graves, the time behind it."""
@@ -244,7 +292,7 @@ class Keys:
     def _readable(self) -> Iterator[tuple[bytes, Metadata]]:
         """All keys whose metadata can be read."""
         state = self._state
-        for key, value in state.store.scan(state.layout.metadata_cf, b"", None):
+        for key, value in metadata_records(state.store, state.layout):
             metadata = _parsed(state, value)
             if metadata is not None:
                 yield key, metadata
@@ -255,6 +303,11 @@ def _parsed(state: State, value: bytes) -> Metadata | None:
         return state.layout.parse_metadata(value)
     except CorruptionError:
         return None
+
+
+def _lacks_version(metadata: Metadata) -> bool:
+    """Whether it has elements, or fragments, and no version that says which."""
+    return not metadata.version and (metadata.type != STRING or metadata.size > 0)
 
 
 def _holder(packed: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.batch import rank_counts
+from engine.layouts.layout import Kind
 from engine.proof.audit.violation import Live, State, Violation, Violations, several
 from engine.proof.audit.walk import Cursor
 from engine.values.encoding import U64, parse_u64
@@ -29,11 +30,12 @@ class Ranks:
 
     def begin(self) -> Violations:
         """Before the first score record."""
-        metadata, prefix = self._live.metadata, self._live.prefix
+        metadata = self._live.metadata
         if not metadata.ranked:
-            if metadata.size > rank_counts.PLAIN_SIZE_MAX:
+            if metadata.size > rank_counts.plain_size_max(self._state.layout.forms):
                 yield self._wrong(b"", f"has {several(metadata.size, 'member')} and no rank counts")
             return
+        prefix = self._live.prefixes[Kind.RANKS]
         start, end = prefix + rank_counts.GROUP, prefix + bytes((rank_counts.GROUP[0] + 1,))
         records = self._state.store.scan(self._cursor.column_family, start, end)
         groups = [(record[len(start) :], count) for record, count in records]
@@ -66,7 +68,7 @@ class Ranks:
             yield self._wrong(rank_counts.BLOCK + rank_counts.END, "has no last block")
         while self._group is not None:
             yield from self._lost_group()
-        self._cursor.skip(self._live.prefix + rank_counts.GROUP)
+        self._cursor.skip(self._live.prefixes[Kind.RANKS] + rank_counts.GROUP)
 
     def _close_block(self) -> Violations:
         assert self._block is not None
@@ -100,4 +102,4 @@ class Ranks:
 
     def _wrong(self, subkey: bytes, text: str, kind: str = "ranks") -> Violation:
         name = self._state.name_of(self._live.metadata_key)
-        return Violation(kind, self._cursor.column_family, self._live.prefix + subkey, f"{name} {text}")
+        return Violation(kind, self._cursor.column_family, self._live.prefixes[Kind.RANKS] + subkey, f"{name} {text}")

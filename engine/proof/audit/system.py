@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
+from engine.layouts.records import column_families, metadata_records
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.model import STRING, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, shown
@@ -58,7 +59,7 @@ def check_system(state: State) -> Violations:
     else:
         yield _wrong(DATABASE, "two databases are stored under one number")
     state.next_offset, state.clock_ms, state.last_version = (numbers.get(name) for name in _NUMBERS[-3:])
-    if names or next(state.store.scan(state.layout.metadata_cf, b"", None), None) is not None:
+    if names or next(metadata_records(state.store, state.layout), None) is not None:
         yield from _check_home(state, numbers)
 
 
@@ -154,7 +155,7 @@ def check_local(state: State) -> Violations:
     for name, value in state.store.scan(LOCAL_CF, b"", None):
         if name.startswith(NOTE):
             try:
-                is_good = parse_note(name, value).column_family in (*SHARED_CFS, *state.layout.column_families)
+                is_good = parse_note(name, value).column_family in (*SHARED_CFS, *column_families(state.layout))
             except CorruptionError:
                 is_good = False
         elif name == EXPIRY_CURSOR:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
 from engine.model import Metadata
 from engine.store.store import Store
 from engine.tables.system import UNSWAPPED, Home
@@ -57,11 +57,11 @@ Violations = Iterator[Violation]
 
 
 class Live(NamedTuple):
-    """A key that has a metadata record; `prefix` is what its records begin with in every family of subkeys."""
+    """A key that has a metadata record; `prefixes` are what its records begin with, by their kind."""
 
-    prefix: bytes
     metadata_key: bytes
     metadata: Metadata
+    prefixes: Mapping[Kind, bytes]
 
 
 @dataclass(slots=True)
@@ -89,6 +89,11 @@ class State:
     keys: int = 0
     found: dict[tuple[int, int], int] = field(default_factory=dict)
     unread: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def metadata_cf(self) -> str:
+        """The column family that has the metadata."""
+        return self.layout.families[Kind.METADATA]
 
     def name_of(self, metadata_key: bytes) -> str:
         """How to speak of a key that has a good metadata key: by its name and logical database."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
+from engine.layouts.records import all_records
 from engine.proof.audit.violation import State
 
 HELD_BYTES: Final = 64 * 1024 * 1024
@@ -15,19 +17,21 @@ _OBJECT_BYTES: Final = 41  # a bytes object without its bytes, and its place in 
 
 
 class Cursor:
-    """The records of one column family of the layout, in their order, each taken once.
+    """The records of one kind, in their order, each taken once; none where the layout has no such kind.
 
     Attributes:
-        column_family: which one.
+        kind: which one.
+        column_family: where they are.
         key: that of the next record, None at the end.
     """
 
-    __slots__ = ("_owner_bytes", "_records", "_value", "column_family", "key")
+    __slots__ = ("_layout", "_records", "_value", "column_family", "key", "kind")
 
-    def __init__(self, state: State, column_family: str) -> None:
-        self.column_family = column_family
-        self._owner_bytes = state.layout.owner_bytes
-        self._records = state.store.scan(column_family, b"", None)
+    def __init__(self, state: State, kind: Kind) -> None:
+        self.kind = kind
+        self._layout = state.layout
+        self.column_family = state.layout.families.get(kind, "")
+        self._records = all_records(state.layout, kind).scan(state.store) if self.column_family else iter(())
         self.key: bytes | None = None
         self._value = b""
         self._next()
@@ -40,19 +44,21 @@ class Cursor:
             self._next()
             yield record
 
-    def below(self, prefix: bytes | None) -> Iterator[tuple[bytes, int]]:
-        """Take the records below `prefix` (None: all), in groups of one owner: its metadata key and version, how many.
+    def below(self, prefix: bytes | None) -> Iterator[tuple[bytes, tuple[bytes, int] | None, int]]:
+        """Take the records below `prefix` (None: all), in groups of one owner.
 
-        Of a record that names no owner, the key of it, and 0.
+        Gives what they begin with, the owner's metadata key and version, and how many they are. Of a record that names
+        no owner, the key of it, None and 1.
         """
         while self.key is not None and (prefix is None or self.key < prefix):
             try:
-                owner = self.key[: self._owner_bytes(self.key)]
+                owner = self._layout.owner(self.kind, self.key)
             except CorruptionError:
-                yield self.key, 0
+                yield self.key, None, 1
                 self._next()
                 continue
-            yield owner, self.skip(owner)
+            beginning = self._layout.prefix(self.kind, *owner)
+            yield beginning, owner, self.skip(beginning)
 
     def skip(self, prefix: bytes) -> int:
         """Take the records that start with `prefix`. Returns how many there were."""

@@ -12,7 +12,7 @@ class Content(NamedTuple):
     """One value.
 
     Attributes:
-        type: a type code of `engine.layouts.layout`.
+        type: a type code of `engine.model`.
         texts: a string's value alone; a list's elements in order; the members of a set or sorted set, no two alike; a
             hash's fields and values, alternating, no field twice.
         scores: of a sorted set's members, one each; none is NaN.

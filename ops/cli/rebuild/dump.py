@@ -60,24 +60,22 @@ def dump(
 
 
 def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
-    from engine.layouts import LAYOUTS
     from engine.proof.walk import raw_records
     from ops.state.directories import reading
 
-    with reading(settings, partition) as (store, _):
-        for column_family, key, value in raw_records(store, LAYOUTS[settings.layout](partition)):
+    with reading(settings, partition) as (store, machine):
+        for column_family, key, value in raw_records(store, machine.layout):
             yield {"cf": column_family, "key": key.hex(), "value": value.hex()}
 
 
 def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
-    from engine.layouts import LAYOUTS
     from engine.model import TYPE_NAMES
     from engine.proof.walk import live_keys
     from ops.cli.reply_text import bytes_as_json
     from ops.state.directories import reading
 
     with reading(settings, partition) as (store, machine):
-        for key in live_keys(store, LAYOUTS[settings.layout](partition), machine.clock_ms):
+        for key in live_keys(store, machine.layout, machine.clock_ms):
             yield {
                 "db": key.db,
                 "key": bytes_as_json(key.name),

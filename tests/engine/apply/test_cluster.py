@@ -9,7 +9,7 @@ from engine.proof.digest import Digest, combine, digest
 from engine.values.replies import OK
 from slotlog.shared.errors import CROSS_SLOT, EventError
 from slotlog.shared.slots import partition_of, slot
-from tests.engine.harness import NOW_MS, apply, event, new_store, open_machine, records_of, send
+from tests.engine.harness import NOW_MS, apply, event, new_store, open_machine, send
 from tests.layouts import home_of, layout_of
 
 PARTITIONS = 4
@@ -99,13 +99,3 @@ def test_partitions_add_up() -> None:
     assert 60 == whole.keys
     assert whole == combine(digests)
     assert whole == sum(digests[::-1], start=Digest())
-
-
-def test_the_partition_is_in_every_key(machine: Machine) -> None:
-    """`region_id` is the partition's number."""
-    store = new_store()
-    send(open_machine(store, home_of("topic", 1, PARTITIONS)), "HSET bar f v")
-
-    assert {1} == {
-        int.from_bytes(key[:8], "big") for name, key, _ in records_of(store, 1) if name in {"metadata", "data"}
-    }

@@ -6,6 +6,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CommandError, StoreBusyError
+from engine.layouts.layout import Kind
 from engine.limits import OVERLAY_BYTES_MAX
 from slotlog.shared.errors import EventError
 from tests.engine.harness import (
@@ -22,6 +23,7 @@ from tests.engine.harness import (
     records_of,
     send,
 )
+from tests.engine.stored import written
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def test_data_position_and_clock_are_one_batch(store: WatchedStore, machine: Mac
     machine.commit(FINGERPRINT)
 
     (batch,) = store.batches
-    assert 2 == len(batch.values["metadata"])
-    assert 1 == len(batch.values["data"])
+    assert 2 == len(written(batch, Kind.METADATA))
+    assert 1 == len(written(batch, Kind.DATA))
     system = batch.values["system"]
     assert (2).to_bytes(8, "big") == system[b"next_offset"]
     assert (NOW_MS + 5).to_bytes(8, "big") == system[b"clock_ms"]

@@ -9,8 +9,9 @@ import pytest
 
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS
+from engine.layouts.layout import Kind
 from tests.engine.harness import FINGERPRINT, NOW_MS, WatchedStore, apply, event, open_machine, send
-from tests.layouts import layout_of
+from tests.engine.stored import is_of
 
 FIELDS = 100
 
@@ -27,7 +28,7 @@ class WalkedStore(WatchedStore):
     ) -> Iterator[tuple[bytes, bytes]]:
         """As any store."""
         for record in super().scan(column_family, start, end, reverse=reverse):
-            self.walked += column_family == layout_of().time_cf
+            self.walked += is_of(Kind.TIMES, column_family, start)
             yield record
 
 

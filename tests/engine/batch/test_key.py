@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from engine.batch.key import Scan, Subkeys
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from tests.engine.harness import new_store
 
 PREFIX = b"key\xff"
 NEIGHBOURS = {b"key": b"below", b"key\xfe": b"below", b"kez": b"above"}
@@ -30,17 +29,17 @@ STEPS = st.lists(
 
 def bind(stored: dict[bytes, bytes], *, fresh: bool = False) -> tuple[MemoryStore, Subkeys]:
     """Subkeys under PREFIX over a store that also holds keys of others."""
-    store = new_store()
+    store = MemoryStore(("family",))
     changes = Changes()
-    changes.of("data").update(NEIGHBOURS)
-    changes.of("data").update({PREFIX + subkey: value for subkey, value in stored.items()})
+    changes.of("family").update(NEIGHBOURS)
+    changes.of("family").update({PREFIX + subkey: value for subkey, value in stored.items()})
     store.write(changes)
 
     def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        return store.scan("data", start, end, reverse=reverse)
+        return store.scan("family", start, end, reverse=reverse)
 
     bound: Scan = scan
-    return store, Subkeys("data", store.getter("data"), bound, PREFIX, fresh=fresh)
+    return store, Subkeys("family", store.getter("family"), bound, PREFIX, fresh=fresh)
 
 
 def model_scan(
@@ -90,7 +89,7 @@ def test_a_fresh_collection_does_not_ask_the_store() -> None:
     def unexpected(*args: object) -> None:
         pytest.fail(f"the store was asked for {args}")
 
-    subkeys = Subkeys("data", unexpected, unexpected, PREFIX, fresh=True)  # type: ignore[arg-type] # they never return
+    subkeys = Subkeys("family", unexpected, unexpected, PREFIX, fresh=True)  # type: ignore[arg-type] # they never return
     subkeys.put(b"a", b"1")
 
     assert [(b"a", b"1")] == list(subkeys.scan(b"", b"b", reverse=True))
@@ -102,7 +101,7 @@ def test_written_changes_are_the_store_s() -> None:
     store, subkeys = bind({}, fresh=True)
     subkeys.put(b"a", b"1")
     changes = Changes()
-    changes.of("data").update({PREFIX + subkey: value for subkey, value in subkeys.changed.items()})
+    changes.of("family").update({PREFIX + subkey: value for subkey, value in subkeys.changed.items()})
     store.write(changes)
     subkeys.written()
     subkeys.put(b"b", b"2")

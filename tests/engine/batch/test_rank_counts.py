@@ -12,9 +12,10 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch import rank_counts
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
-from engine.store.store import Changes, Store
+from engine.store.store import Store
 from engine.types import zsets
 from engine.values import replies
 from engine.values.encoding import pack_score, pack_u64
@@ -26,13 +27,14 @@ from tests.engine.harness import (
     HOME,
     apply,
     event,
-    family,
     feed,
     new_store,
     open_machine,
     records_of,
     send,
 )
+from tests.engine.stored import is_of, key_of, prefix_of, put, stored
+from tests.layouts import layout_of
 
 LIMITS: Final = [(0, 2, 2), (4, 3, 6), (20, 8, 16), (9, 13, 13)]
 """Sizes without counts, of a block and of a group: so small that few members make many blocks."""
@@ -51,7 +53,7 @@ class WatchedStore(MemoryStore):
     ) -> Iterator[tuple[bytes, bytes]]:
         """The records of the range, each counted when it is taken."""
         records = super().scan(column_family, start, end, reverse=reverse)
-        if column_family not in {"zset_score", "zset_rank"}:
+        if not is_of(Kind.SCORES, column_family, start) and not is_of(Kind.RANKS, column_family, start):
             return records
         self.scans += 1
         return self._counted(records)
@@ -91,10 +93,9 @@ def _counts(store: Store) -> list[int]:
 
 
 def _ends(store: Store) -> list[tuple[bytes, bytes]]:
-    """The records of "z", each with its end."""
-    (metadata_key,) = (key for key in family(store, "metadata") if key.endswith(b"z"))
-    at = len(metadata_key) + 8 + 1
-    return [(record, record[at:]) for record in family(store, "zset_rank") if record.startswith(metadata_key)]
+    """The records of "z", of all its versions, each with its end."""
+    prefix, skip = layout_of().prefix(Kind.RANKS, key_of(b"z")), len(prefix_of(b"z", 1, Kind.RANKS)) + 1
+    return [(record, record[skip:]) for record in stored(store, Kind.RANKS) if record.startswith(prefix)]
 
 
 # -------------------------------------------------------------------------------------------------- against a model
@@ -182,7 +183,7 @@ def test_a_small_set_has_no_counts() -> None:
     """Up to 512 members nothing is counted; one more, and all are; and they stay when the set gets small again."""
     store = new_store()
     machine = _filled(store, 512)
-    assert {} == family(store, "zset_rank")
+    assert {} == stored(store, Kind.RANKS)
 
     send(machine, "ZADD z 512 m512")
     assert [8, 1] == _counts(store)
@@ -207,12 +208,12 @@ def test_counts_die_with_their_set() -> None:
     """A set that is deleted and made again begins without counts; the old ones are orphans of the old version."""
     store = new_store()
     machine = _filled(store, 600)
-    orphans = family(store, "zset_rank")
+    orphans = stored(store, Kind.RANKS)
 
     send(machine, "DEL z", "ZADD z 1 a 2 b")
 
     assert [1] == send(machine, "ZRANK z b")
-    assert orphans == family(store, "zset_rank")
+    assert orphans == stored(store, Kind.RANKS)
     assert [] == problems(store)
 
 
@@ -336,11 +337,7 @@ def _damaged(level: bytes, size: int) -> Machine:
     """A machine for a set of which the counts of one level are deleted."""
     store = new_store()
     _filled(store, size)
-    damage = Changes()
-    for record, end in _ends(store):
-        if record.endswith(level + end):
-            damage.of("zset_rank")[record] = None
-    store.write(damage)
+    put(store, Kind.RANKS, *((record, None) for record, end in _ends(store) if record.endswith(level + end)))
     return open_machine(store)
 
 
@@ -361,9 +358,7 @@ def test_counts_that_contradict_each_other_are_not_kept() -> None:
     store = new_store()
     _filled(store, 1200)
     block = next(record for record, end in _ends(store) if record.endswith(rank_counts.BLOCK + end))
-    damage = Changes()
-    damage.of("zset_rank")[block] = pack_u64(5)
-    store.write(damage)
+    put(store, Kind.RANKS, (block, pack_u64(5)))
     machine = open_machine(store)
 
     for _ in range(2):
@@ -376,10 +371,7 @@ def test_missing_score_records_stop_the_partition() -> None:
     """A block that has fewer members than its count says is damage, whether it is read or split."""
     store = new_store()
     _filled(store, 600)
-    damage = Changes()
-    for record in list(family(store, "zset_score"))[30:]:
-        damage.of("zset_score")[record] = None
-    store.write(damage)
+    put(store, Kind.SCORES, *((record, None) for record in list(stored(store, Kind.SCORES))[30:]))
     machine = open_machine(store)
 
     for command in ("ZRANGE z 400 401", "ZADD z " + " ".join(f"599 n{n}" for n in range(100))):

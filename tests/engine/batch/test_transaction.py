@@ -6,13 +6,15 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
+from engine.layouts.records import all_records
 from engine.model import HASH, ZSET
 from engine.store.memory import MemoryStore
 from engine.tables.graveyard import Grave, pack_grave, parse_grave
 from engine.values.encoding import pack_u64
-from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, records_of, send
+from tests.engine.stored import key_of, prefix_of, stored
 from tests.layouts import layout_of
 
 LAYOUT = layout_of()
@@ -28,11 +30,6 @@ def store() -> MemoryStore:
 def machine(store: MemoryStore) -> Machine:
     """The machine of `store`."""
     return open_machine(store)
-
-
-def record_key(name: bytes, db: int = 0) -> bytes:
-    """The key of the metadata record of `name`."""
-    return LAYOUT.metadata_key(db, slot(name), name)
 
 
 def expiries(store: MemoryStore) -> list[tuple[int, bytes]]:
@@ -51,10 +48,10 @@ def graves(store: MemoryStore) -> list[Grave]:
 def test_one_expiry_entry_per_key_with_a_time_to_live(store: MemoryStore, machine: Machine) -> None:
     """However often a time to live changes, in one batch or several, the index has the last one alone."""
     send(machine, "SET a 1 PX 100", "PEXPIRE a 200", "PEXPIRE a 300")
-    assert [(300, record_key(b"a"))] == expiries(store)
+    assert [(300, key_of(b"a"))] == expiries(store)
     send(machine, "PEXPIRE a 400")
     send(machine, "PEXPIRE a 500", "HSET h f v", "PEXPIRE h 50")
-    assert [(50, record_key(b"h")), (500, record_key(b"a"))] == expiries(store)
+    assert [(50, key_of(b"h")), (500, key_of(b"a"))] == expiries(store)
     assert {b""} == set(family(store, "expiry").values())
 
 
@@ -82,7 +79,7 @@ def test_a_due_key_keeps_its_entry_until_it_is_cleaned(store: MemoryStore, machi
     reply = send(machine, "GET a", "HGETALL h", "DEL a h", "TYPE h", at_ms=NOW_MS + 100)
 
     assert [None, [], 0, b"none"] == reply
-    assert {record_key(b"a"), record_key(b"h")} == {key for _, key in expiries(store)} == set(family(store, "metadata"))
+    assert {key_of(b"a"), key_of(b"h")} == {key for _, key in expiries(store)} == set(stored(store, Kind.METADATA))
     send(machine, "HSET a f v", "SET h 1", at_ms=NOW_MS + 100)
     assert [] == expiries(store)
     assert [HASH] == [grave.type for grave in graves(store)]
@@ -108,9 +105,9 @@ def test_a_dead_collection_has_a_grave(
         send(machine, line)
     version = NOW_MS * 1000 << 11
 
-    assert [Grave(NOW_MS, version, HASH, 2, record_key(b"h"))] == graves(store)
-    prefix = LAYOUT.subkey_prefix(record_key(b"h"), version)
-    assert {prefix + b"f": b"v", prefix + b"i": b"x"} == family(store, "data")
+    assert [Grave(NOW_MS, version, HASH, 2, key_of(b"h"))] == graves(store)
+    prefix = prefix_of(b"h", version)
+    assert {prefix + b"f": b"v", prefix + b"i": b"x"} == stored(store, Kind.DATA)
 
 
 def test_an_emptied_collection_has_no_grave(store: MemoryStore, machine: Machine) -> None:
@@ -127,7 +124,7 @@ def test_a_sorted_set_is_buried_with_its_index(store: MemoryStore, machine: Mach
     send(machine, "ZADD z 1 a 2 b", "DEL z")
 
     assert [(ZSET, 2)] == [(grave.type, grave.size) for grave in graves(store)]
-    assert (2, 2) == (len(family(store, "data")), len(family(store, "zset_score")))
+    assert (2, 2) == (len(stored(store, Kind.DATA)), len(stored(store, Kind.SCORES)))
     assert [] == problems(store)
 
 
@@ -144,7 +141,7 @@ def test_a_new_collection_does_not_see_the_old_one(store: MemoryStore, machine: 
 
 def test_a_damaged_grave_is_corrupt() -> None:
     """A graveyard entry of another length is named, whether its key or its content is cut."""
-    grave = Grave(NOW_MS, 7, HASH, 3, record_key(b"h"))
+    grave = Grave(NOW_MS, 7, HASH, 3, key_of(b"h"))
     record, content = pack_grave(grave)
 
     assert grave == parse_grave(record, content)
@@ -182,9 +179,9 @@ def fill(machine: Machine) -> None:
         )
 
 
-def databases(store: MemoryStore, name: str, skip: int = 0) -> list[int]:
-    """Which databases have records in a column family whose keys start with a prefix, after `skip` bytes."""
-    return sorted({int.from_bytes(key[skip + 8 : skip + 16], "big") for key in family(store, name)})
+def databases(store: MemoryStore, kind: Kind) -> list[int]:
+    """Which databases have records of a kind."""
+    return [db for db in range(16) if list(all_records(LAYOUT, kind, db).scan(store))]
 
 
 def test_flushdb_takes_one_database(store: MemoryStore, machine: Machine) -> None:
@@ -192,9 +189,9 @@ def test_flushdb_takes_one_database(store: MemoryStore, machine: Machine) -> Non
     fill(machine)
     send(machine, "FLUSHDB", db=1)
 
-    for name in ("metadata", "data", "zset_score"):
-        assert [0, 15] == databases(store, name)
-    assert [0, 15] == databases(store, "expiry", skip=8)
+    for kind in (Kind.METADATA, Kind.DATA, Kind.SCORES):
+        assert [0, 15] == databases(store, kind)
+    assert {0, 15} == {LAYOUT.parse_metadata_key(key)[0] for _, key in expiries(store)}
     assert [4, 0, 4] == [machine.read(b"DBSIZE", [], db) for db in (0, 1, 15)]
     assert [] == problems(store)
 
@@ -229,14 +226,14 @@ def test_a_flush_in_the_middle_of_a_batch(store: MemoryStore, machine: Machine, 
     assert 3 == machine.read(b"DBSIZE", [], 1)
     assert (0 if flush == "FLUSHALL" else 5) == machine.read(b"DBSIZE", [], 0)
     assert [] == problems(store)
-    assert pack_u64(NOW_MS + 100) + record_key(b"a", 1) in family(store, "expiry")
+    assert pack_u64(NOW_MS + 100) + key_of(b"a", 1) in family(store, "expiry")
 
 
 def test_a_refused_flush_changes_nothing(store: MemoryStore, machine: Machine) -> None:
     """FLUSHDB with a word that it does not know is a rejection."""
     fill(machine)
-    before = family(store, "metadata")
+    before = stored(store, Kind.METADATA)
     errors = send(machine, "FLUSHDB NOW", "FLUSHALL SYNC ASYNC", "FLUSHALL x")
 
     assert ["ERR syntax error"] * 3 == [error.message for error in errors]
-    assert before == family(store, "metadata")
+    assert before == stored(store, Kind.METADATA)

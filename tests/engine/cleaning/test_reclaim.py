@@ -12,10 +12,11 @@ from engine.cleaning import reclaim
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
 from engine.errors import CorruptionError, StoreBusyError
+from engine.layouts.layout import Kind
 from engine.proof.audit import Audit
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
-from engine.store.store import GRAVEYARD_CF, LOCAL_CF, Changes, Store
+from engine.store.store import GRAVEYARD_CF, LOCAL_CF, SHARED_CFS, Changes, Store
 from engine.tables.graveyard import CURSOR
 from engine.values.encoding import pack_u64
 from tests.engine.harness import (
@@ -32,10 +33,10 @@ from tests.engine.harness import (
     records_of,
     send,
 )
-from tests.engine.proof.lived import LAYOUT, key_of, lived, metadata_of, put
+from tests.engine.proof.lived import key_of, lived, metadata_of
+from tests.engine.stored import is_of, put, stored, written
 from tests.engine.workload import random_records
-
-SUBKEYS = (LAYOUT.data_cf, LAYOUT.score_cf, LAYOUT.rank_cf, LAYOUT.time_cf)
+from tests.layouts import layout_of
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def reclaim_all(reclaimer: Reclaimer, store: Store, records_max: int = 10_000) -
 
 def subkeys(store: Store) -> int:
     """How many records of subkeys are stored."""
-    return sum(len(family(store, name)) for name in SUBKEYS)
+    return sum(len(stored(store, kind)) for kind in Kind if kind != Kind.METADATA)
 
 
 def test_a_dead_collection_of_every_form_is_reclaimed() -> None:
@@ -71,14 +72,14 @@ def test_a_dead_collection_of_every_form_is_reclaimed() -> None:
     machine = open_machine(store)
     alive = subkeys(store)
     send(machine, "FLUSHDB", db=2)
-    before = digest(store, LAYOUT, machine.clock_ms)
+    before = digest(store, layout_of(), machine.clock_ms)
     graves = len(family(store, GRAVEYARD_CF))
     slices = reclaim_all(Reclaimer(machine, store), store)
 
     assert 5 <= graves == sum(reclaimed.graves for reclaimed in slices)
     assert {} == family(store, GRAVEYARD_CF)
     assert subkeys(store) < alive
-    assert before == digest(store, LAYOUT, machine.clock_ms)
+    assert before == digest(store, layout_of(), machine.clock_ms)
 
 
 def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: Machine) -> None:
@@ -88,8 +89,9 @@ def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: 
     assert (3, 6, 0, False) == Reclaimer(machine, store).reclaim(1000)
     (batch,) = store.batches[1:]
     assert [] == batch.ranges
-    assert {"data": 6, "zset_score": 1, GRAVEYARD_CF: 3, LOCAL_CF: 1} == {
-        name: len(records) for name, records in batch.values.items() if records
+    assert [0, 6, 1, 0, 0] == [len(written(batch, kind)) for kind in Kind]
+    assert {GRAVEYARD_CF: 3, LOCAL_CF: 1} == {
+        name: len(batch.values[name]) for name in SHARED_CFS if batch.values.get(name)
     }
     assert 0 == subkeys(store)
 
@@ -101,7 +103,8 @@ def test_a_large_collection_goes_by_range_deletes(store: WatchedStore, machine: 
 
     assert (2, 1002, 3, False) == reclaimer.reclaim(1000)
     assert 0 == subkeys(store)
-    assert ["data", "zset_rank", "zset_score"] == [deleted.column_family for deleted in reclaimer.ranges()]
+    kinds = {kind for kind in Kind for deleted in reclaimer.ranges() if is_of(kind, *deleted[:2])}
+    assert {Kind.DATA, Kind.SCORES, Kind.RANKS} & layout_of().families.keys() == kinds
     for deleted in reclaimer.ranges():
         reclaimer.compacted(deleted)
     assert [CURSOR] == list(family(store, LOCAL_CF))
@@ -159,10 +162,10 @@ def test_a_name_that_lives_again_keeps_its_elements(store: WatchedStore, machine
     members = " ".join(f"{n} m{n}" for n in range(1500))
     send(machine, f"ZADD z {members}", "HSETEX h PX 9000 FIELDS 1 a 1", "DEL z h")
     send(machine, f"ZADD z {members}", "HSETEX h PX 9000 FIELDS 1 a 2")
-    before = digest(store, LAYOUT, NOW_MS)
+    before = digest(store, layout_of(), NOW_MS)
     reclaim_all(Reclaimer(machine, store), store)
 
-    assert before == digest(store, LAYOUT, NOW_MS)
+    assert before == digest(store, layout_of(), NOW_MS)
     assert [1500, [(b"m7", 7.0)], b"2"] == send(machine, "ZCARD z", "ZRANGE z 7 7 WITHSCORES", "HGET h a")
 
 
@@ -348,7 +351,7 @@ def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.Mon
             break
 
     assert 4 + 3 == failed
-    assert [key_of(b"s")] == list(family(store, "metadata"))
+    assert [key_of(b"s")] == list(stored(store, Kind.METADATA))
 
 
 def test_a_busy_store_is_tried_again(store: WatchedStore, machine: Machine) -> None:

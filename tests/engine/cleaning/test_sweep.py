@@ -10,18 +10,16 @@ from engine.apply.machine import Machine
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS
 from engine.errors import StoreBusyError
+from engine.layouts.layout import Kind
 from engine.model import HASH
-from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, Changes
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.values.encoding import pack_u64
 from engine.values.replies import NIL_ARRAY, OK
-from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new_store, open_machine, send
-from tests.layouts import layout_of
+from tests.engine.stored import described, is_of, key_of, put, stored
 
-LAYOUT = layout_of()
 NOTHING = Swept([], [], more=False, due_ms=0)
 
 
@@ -39,7 +37,7 @@ class CountingStore(WatchedStore):
         """As any store."""
         if column_family == EXPIRY_CF:
             self.starts.append(start)
-        elif column_family == LAYOUT.time_cf and not reverse:
+        elif is_of(Kind.TIMES, column_family, start) and not reverse:
             self.time_starts.append(start)
         return super().scan(column_family, start, end, reverse=reverse)
 
@@ -60,18 +58,6 @@ def machine(store: CountingStore) -> Machine:
 def sweeper(machine: Machine, store: CountingStore) -> Sweeper:
     """The sweeper of that machine."""
     return Sweeper(machine, store)
-
-
-def key_of(name: bytes, db: int = 0) -> bytes:
-    """A metadata key."""
-    return LAYOUT.metadata_key(db, slot(name), name)
-
-
-def put(store: MemoryStore, column_family: str, key: bytes, value: bytes | None) -> None:
-    """Damage a state."""
-    changes = Changes()
-    changes.of(column_family)[key] = value
-    store.write(changes)
 
 
 def tick(machine: Machine, ms: int) -> None:
@@ -103,7 +89,7 @@ def test_a_key_that_is_due_leaves_only_its_elements(machine: Machine, store: Cou
 
     assert sorted((0, name.encode()) for name in names) == sorted(swept.keys)
     assert ([], False, 0) == swept[1:]
-    assert {key_of(b"stays"), key_of(b"later")} == family(store, LAYOUT.metadata_cf).keys()
+    assert {key_of(b"stays"), key_of(b"later")} == stored(store, Kind.METADATA).keys()
     assert [pack_u64(NOW_MS + 11) + key_of(b"later")] == list(family(store, EXPIRY_CF))
     assert 5 == len(family(store, GRAVEYARD_CF))
     assert 2 == machine.read(b"DBSIZE", [])
@@ -230,8 +216,8 @@ def test_a_hash_loses_the_fields_that_are_due(machine: Machine, store: CountingS
     assert ([(0, b"h", 2)], [(0, b"h", 1)]) == (first.fields, second.fields)
     assert [pack_u64(NOW_MS + ms) + key for ms in (5, 9, 20)] == [next(iter(entries)) for entries in listed]
     assert [b"\1", b"\1", b""] == [next(iter(entries.values())) for entries in listed]
-    assert 1 == len(family(store, LAYOUT.data_cf))
-    assert {} == family(store, LAYOUT.time_cf)
+    assert 1 == len(stored(store, Kind.DATA))
+    assert {} == stored(store, Kind.TIMES)
     tick(machine, 20)
     assert [(0, b"h")] == sweeper.expire(9).keys
 
@@ -309,7 +295,9 @@ def test_an_entry_that_no_key_has_is_walked_past(
 ) -> None:
     """It stays for the audit to report; all others are swept."""
     send(machine, "SET lives 1", "SET dies 1 PX 5", "SET later 1 PX 99")
-    put(store, EXPIRY_CF, entry, content)
+    changes = Changes()
+    changes.of(EXPIRY_CF)[entry] = content
+    store.write(changes)
     tick(machine, 5)
 
     assert [(0, b"dies")] == all_of(sweeper, 1)
@@ -321,14 +309,13 @@ def test_an_entry_that_no_key_has_is_walked_past(
 def test_a_hash_whose_metadata_lies_is_walked_past(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """It says that a field is due which has no records."""
     send(machine, "HSET h a 1", "HSETEX h PX 5 FIELDS 1 b 1", "HSETEX h PX 9 FIELDS 1 c 1", "SET k 1 PX 5")
-    for record in [record for record in family(store, LAYOUT.time_cf) if record.endswith(b"b")]:
-        put(store, LAYOUT.time_cf, record, None)
+    put(store, Kind.TIMES, *((record, None) for record in stored(store, Kind.TIMES) if record.endswith(b"b")))
     del machine, sweeper
     machine = open_machine(store)
     tick(machine, 5)
 
     assert [(0, b"k")] == all_of(Sweeper(machine, store), 1)
-    assert HASH == LAYOUT.parse_metadata(family(store, LAYOUT.metadata_cf)[key_of(b"h")]).type
+    assert HASH == described(store)[key_of(b"h")].type
 
 
 # ------------------------------------------------------------------ who looks on

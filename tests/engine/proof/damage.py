@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from engine.batch import rank_counts
+from engine.layouts.layout import Form
 from engine.limits import DEDUP_WINDOW_MS
 from engine.model import SET, Metadata
 from engine.store.memory import MemoryStore
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store
-from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, place_of
+from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.tables.graveyard import CURSOR as GRAVEYARD_CURSOR
+from engine.tables.graveyard import parse_grave
 from engine.values.encoding import U32, pack_score, pack_u64
 from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, family
+from tests.engine.proof.damage_of_forms import OF_FORMS, Plant, expiry_of, move
 from tests.engine.proof.lived import (
     DATA,
     LAYOUT,
@@ -22,22 +23,14 @@ from tests.engine.proof.lived import (
     RANKS,
     SCORES,
     SESSIONS,
-    TIMES,
     below,
     describe,
     grave_of,
     key_of,
     metadata_of,
     prefix_of,
-    put,
 )
-
-Plant = Callable[[MemoryStore], None]
-
-
-def _expiry(store: Store, name: bytes) -> bytes:
-    metadata = metadata_of(store, name)
-    return entry_at(place_of(metadata.expire_ms, metadata.times), key_of(name))
+from tests.engine.stored import put, stored
 
 
 def _watch(store: Store) -> tuple[bytes, bytes]:
@@ -50,39 +43,29 @@ def _dedup(store: Store, event_id: bytes) -> tuple[bytes, bytes]:
     return next((key, value) for key, value in family(store, DEDUP_CF).items() if key.endswith(event_id))
 
 
-def _again(store: MemoryStore, column_family: str, record: tuple[bytes, bytes], key: bytes) -> None:
-    """Move a record to another key."""
-    put(store, column_family, (record[0], None), (key, record[1]))
-
-
 def one_version(store: MemoryStore) -> None:
     """Let a second set have the version of the first one."""
     version = metadata_of(store, b"e").version
     key = key_of(b"second")
     put(store, METADATA, (key, LAYOUT.pack_metadata(Metadata(SET, 0, version, 1))))
-    put(store, DATA, (LAYOUT.subkey_prefix(key, version) + b"a", b""))
+    put(store, DATA, (LAYOUT.prefix(DATA, key, version) + b"a", b""))
     put(store, SYSTEM_CF, (b"count/0/4", pack_u64(2)))
 
 
 def _wrong_slot(store: MemoryStore) -> None:
     """Let an inline string stand in another slot."""
     key = LAYOUT.metadata_key(0, slot(b"s") ^ 1, b"s")
-    _again(store, METADATA, (key_of(b"s"), family(store, METADATA)[key_of(b"s")]), key)
+    move(store, METADATA, (key_of(b"s"), stored(store, METADATA)[key_of(b"s")]), key)
 
 
 def _wrong_database(store: MemoryStore) -> None:
     """Put a key where no database is."""
-    put(store, METADATA, (LAYOUT.metadata_key(16, slot(b"s"), b"s"), family(store, METADATA)[key_of(b"s")]))
+    put(store, METADATA, (LAYOUT.metadata_key(16, slot(b"s"), b"s"), stored(store, METADATA)[key_of(b"s")]))
 
 
-def _block(store: Store, level: bytes, at: int) -> tuple[bytes, bytes]:
-    return below(store, RANKS, b"ranked", level)[at]
-
-
-def _new_end(store: MemoryStore) -> None:
-    """Let a block end somewhere else, where no group does."""
-    record = _block(store, rank_counts.BLOCK, 0)
-    _again(store, RANKS, record, record[0][:-2])
+def _dead_prefix(store: Store, name: bytes) -> bytes:
+    """What the records of a dead key begin with."""
+    return LAYOUT.prefix(DATA, key_of(name), parse_grave(*grave_of(store, name)).version)
 
 
 def _emptied(store: MemoryStore) -> None:
@@ -91,33 +74,31 @@ def _emptied(store: MemoryStore) -> None:
     describe(store, b"h", size=0)
 
 
-def _field_gone(store: MemoryStore) -> None:
-    """Take a field, and leave its time to live."""
-    put(store, DATA, (prefix_of(store, b"timed") + b"a", None))
-    describe(store, b"timed", size=2)
+_CF: Final = LAYOUT.families
+_RANKED: Final = [f"orphans: * in {_CF[RANKS]}"] if RANKS in _CF else []
+_ORPHANS: Final = [f"orphans: 2000 records in {_CF[kind]}" for kind in (DATA, SCORES)] + _RANKED
+_GRAVES: Final = 5 if Form.FRAGMENTS in LAYOUT.forms else 4
+"""How many the state has: one of them is of a string in fragments."""
 
-
-_ORPHANS: Final = ["orphans: 2000 records in data", "orphans: 2000 records in zset_score", "orphans: * in zset_rank"]
-
-PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
+_OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     "an orphan": (
-        lambda store: put(store, DATA, (LAYOUT.subkey_prefix(key_of(b"h"), 7) + b"f", b"v")),
-        ["orphans: 1 record in data of b'h' of database 7, version 7, which"],
+        lambda store: put(store, DATA, (LAYOUT.prefix(DATA, key_of(b"h"), 7) + b"f", b"v")),
+        [f"orphans: 1 record in {_CF[DATA]} of b'h' of database 7, version 7, which"],
     ),
     "a set's grave is gone": (
         lambda store: put(store, GRAVEYARD_CF, (grave_of(store, b"gone:e")[0], None)),
-        ["orphans: 2 records in data of b'gone:e'"],
+        [f"orphans: 2 records in {_CF[DATA]} of b'gone:e'"],
     ),
     "a large sorted set's grave is gone": (
         lambda store: put(store, GRAVEYARD_CF, (grave_of(store, b"dead")[0], None)),
         _ORPHANS,
     ),
     "more under a grave than died": (
-        lambda store: put(store, DATA, (key_of(b"gone:e") + grave_of(store, b"gone:e")[0][8:] + b"x", b"")),
-        ["graveyard: the dead b'gone:e' of database 7 has 3 records in data, by its grave a set of size 2"],
+        lambda store: put(store, DATA, (_dead_prefix(store, b"gone:e") + b"x", b"")),
+        [f"graveyard: the dead b'gone:e' of database 7 has 3 records in {_CF[DATA]}, by its grave a set of size 2"],
     ),
     "a grave of the future": (
-        lambda store: _again(store, GRAVEYARD_CF, grave_of(store, b"dead"), pack_u64(2 * NOW_MS) + pack_u64(1)),
+        lambda store: move(store, GRAVEYARD_CF, grave_of(store, b"dead"), pack_u64(2 * NOW_MS) + pack_u64(1)),
         ["graveyard: the grave of b'dead' of database 7 is of *, the clock stands at *", *_ORPHANS],
     ),
     "a grave of what is alive": (
@@ -161,11 +142,11 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["list: b'l' of database 7 has no element at * … *", "list: b'l' of database 7 has 6 elements by its metadata"],
     ),
     "a score record is gone": (
-        lambda store: put(store, SCORES, (prefix_of(store, b"z") + pack_score(2.5) + b"b", None)),
+        lambda store: put(store, SCORES, (prefix_of(store, b"z", SCORES) + pack_score(2.5) + b"b", None)),
         ["scores: b'z' of database 7 has no score record for its member b'b'"],
     ),
     "a score record too many": (
-        lambda store: put(store, SCORES, (prefix_of(store, b"z") + pack_score(9) + b"b", b"")),
+        lambda store: put(store, SCORES, (prefix_of(store, b"z", SCORES) + pack_score(9) + b"b", b"")),
         ["scores: b'z' of database 7 has a score record of b'b' that no member has"],
     ),
     "another score": (
@@ -174,92 +155,14 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "a negative zero": (
         lambda store: put(store, DATA, (prefix_of(store, b"z") + b"a", b"\x7f" + b"\xff" * 7)),
-        ["unreadable: * has the score b'*' in data", "scores: * has no score record", "scores: * that no"],
+        ["unreadable: * has the score b'*' in *", "scores: * has no score record", "scores: * that no"],
     ),
     "scores of a set": (
-        lambda store: put(store, SCORES, (prefix_of(store, b"e") + pack_score(3) + b"a", b"")),
-        ["scores: b'e' of database 7 has 1 record in zset_score, where its form has none"],
-    ),
-    "a block's count": (
-        lambda store: put(store, RANKS, (_block(store, rank_counts.BLOCK, 3)[0], pack_u64(5))),
-        ["ranks: b'ranked' of database 7 has * members in a block, by its count 5"],
-    ),
-    "a group's count": (
-        lambda store: put(store, RANKS, (_block(store, rank_counts.GROUP, 0)[0], pack_u64(5))),
-        ["ranks: b'ranked' of database 7 has * members in a group, by its count 5"],
-    ),
-    "a count that is none": (
-        lambda store: put(store, RANKS, (_block(store, rank_counts.GROUP, 0)[0], b"")),
-        ["unreadable: b'ranked' of database 7 has a group without a count"],
-    ),
-    "an end that moved": (
-        _new_end,
-        ["ranks: * members in a block, by its count *", "ranks: * members in a block, by its count *"],
-    ),
-    "the last block is gone": (
-        lambda store: put(store, RANKS, (_block(store, rank_counts.BLOCK, -1)[0], None)),
-        ["ranks: b'ranked' of database 7 has no last block", "ranks: * has a group that ends where no block does"],
-    ),
-    "the last group is gone": (
-        lambda store: put(store, RANKS, (_block(store, rank_counts.GROUP, -1)[0], None)),
-        ["ranks: b'ranked' of database 7 has no last group"],
-    ),
-    "a large set that says it has no counts": (
-        lambda store: describe(store, b"ranked", ranked=False),
-        ["ranks: b'ranked' * has * members and no rank counts", "ranks: * records in zset_rank, where its form"],
-    ),
-    "a time by field alone": (
-        lambda store: put(store, TIMES, (below(store, TIMES, b"timed", b"\1")[0][0], None)),
-        ["times: b'timed' of database 7 has a time to live for the field b'a' that is not among those by time"],
-    ),
-    "a time by time alone": (
-        lambda store: put(store, TIMES, (below(store, TIMES, b"timed", b"\0")[0][0], None)),
-        ["times: * has the field b'a' among those by time", "times: * 1 fields with a time to live, by its metadata 2"],
-    ),
-    "a time of a field that is gone": (
-        _field_gone,
-        ["times: * for the field b'a', which is not there", "times: * ms as the time when it dies, by its metadata 0"],
-    ),
-    "how many fields have a time": (
-        lambda store: describe(store, b"timed", times=metadata_of(store, b"timed").times._replace(timed=1)),  # type: ignore[union-attr]
-        ["times: b'timed' of database 7 has 2 fields with a time to live, by its metadata 1"],
-    ),
-    "the soonest time": (
-        lambda store: describe(store, b"timed", times=metadata_of(store, b"timed").times._replace(soonest_ms=1)),  # type: ignore[union-attr]
-        [
-            "times: b'timed' of database 7 has * ms as the soonest time of a field, by its metadata 1",
-            *("expiry: * loses a field at 1 ms and is not in the index", "expiry: * another time than its key, 1 ms"),
-        ],
-    ),
-    "when a hash dies": (
-        lambda store: describe(store, b"whole", times=metadata_of(store, b"whole").times._replace(own_expire_ms=9)),  # type: ignore[union-attr]
-        [
-            "times: b'whole' of database 7 has 9 ms as the time when it dies, by its metadata *",
-            *("expiry: * dies at 9 ms and is not in the index", "expiry: * another time than its key, 9 ms"),
-        ],
-    ),
-    "a fragment behind the end": (
-        lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(70), b"x")),
-        ["fragments: b'large' of database 7 has a fragment 70 behind its 200001 bytes"],
-    ),
-    "a fragment that is too long": (
-        lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(0), b"x" * 4097)),
-        ["fragments: b'large' of database 7 has 4097 bytes in fragment 0, which may have 1 to 4096"],
-    ),
-    "zeros at the end of a fragment": (
-        lambda store: put(store, DATA, (prefix_of(store, b"large") + pack_u64(0), b"x\0")),
-        ["fragments: b'large' of database 7 has zeros at the end of fragment 0"],
-    ),
-    "a short string in fragments": (
-        lambda store: describe(store, b"zeros", size=100),
-        ["fragments: b'zeros' of database 7 is in fragments, with a length of 100 bytes"],
-    ),
-    "a long string in its metadata": (
-        lambda store: describe(store, b"s", value=bytes(131073)),
-        ["fragments: b's' of database 7 has 131073 bytes in its metadata"],
+        lambda store: put(store, SCORES, (prefix_of(store, b"e", SCORES) + pack_score(3) + b"a", b"")),
+        [f"scores: b'e' of database 7 has 1 record in {_CF[SCORES]}, where its form has none"],
     ),
     "no expiry entry": (
-        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"t"), None)),
+        lambda store: put(store, EXPIRY_CF, (expiry_of(store, b"t"), None)),
         ["expiry: * and is not in the index"],
     ),
     "a second expiry entry": (
@@ -271,19 +174,11 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["expiry: the entry * names a key that is not there"],
     ),
     "an expiry entry with a value": (
-        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"t"), b"\1")),
+        lambda store: put(store, EXPIRY_CF, (expiry_of(store, b"t"), b"\1")),
         ["expiry: the entry * has the value '01', which is not that of its key"],
     ),
-    "a field's expiry entry without a value": (
-        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"timed"), b"")),
-        ["expiry: the entry * has the value '', which is not that of its key"],
-    ),
-    "no expiry entry of a field": (
-        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"timed"), None)),
-        ["expiry: * loses a field at * ms and is not in the index"],
-    ),
     "an expiry entry that cannot be read": (
-        lambda store: put(store, EXPIRY_CF, (_expiry(store, b"t"), b"1")),
+        lambda store: put(store, EXPIRY_CF, (expiry_of(store, b"t"), b"1")),
         ["expiry: expiry entry * cannot be read"],
     ),
     "an expiry entry that a sweep has passed": (
@@ -296,33 +191,28 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "a version above the newest": (
         lambda store: put(store, SYSTEM_CF, (b"last_version", pack_u64(metadata_of(store, b"whole").version))),
-        ["versions: the grave of *"] * 5 + ["versions: b'*' of database * has version *, the newest taken is *"] * 8,
+        ["versions: the grave of *"] * _GRAVES + ["versions: b'*' of database * has version *, the newest taken *"] * 8,
     ),
     "two keys with one version": (
         one_version,
         ["versions: version * is there twice: of the key * and the key *"],
     ),
     "metadata that cannot be read": (
-        lambda store: put(store, METADATA, (key_of(b"ranked"), b"\x95\0")),
-        ["unreadable: b'ranked' of database 7: metadata value 95… of 2 bytes is not of the neokv layout"],
+        lambda store: put(store, METADATA, (key_of(b"ranked"), b"\xff\0")),
+        ["unreadable: b'ranked' of database 7: metadata value * of 2 bytes is not of the * layout"],
     ),
     "metadata without a version": (
         lambda store: describe(store, b"e", version=0),
         ["unreadable: b'e' of database 7 has elements and no version"],
     ),
-    "a string in fragments without a version": (
-        lambda store: put(store, METADATA, (key_of(b"zeros"), b"\x91" + bytes(16) + pack_u64(250_001))),
-        ["unreadable: b'zeros' of database 7 has fragments and no version"],
-    ),
     "a record that names no key": (
-        lambda store: put(store, DATA, (b"short", b"")),
-        ["unreadable: the record 73686f7274 in data names no key"],
+        lambda store: put(store, DATA, (LAYOUT.kind_prefix(DATA) + b"short", b"")),
+        [f"unreadable: the record *73686f7274 in {_CF[DATA]} names no key"],
     ),
     "a metadata key that is none": (
-        lambda store: put(store, METADATA, (b"short", b"")),
-        ["place: metadata key 73686f7274 is too short"],
+        lambda store: put(store, METADATA, (LAYOUT.kind_prefix(METADATA) + b"short", b"")),
+        ["place: metadata key *73686f7274 is *"],
     ),
-    "a key in another slot": (_wrong_slot, ["place: b's' of database 7 is in slot *, not *"]),
     "a key in no database": (
         _wrong_database,
         ["place: b's' of database 16: there is no such database", "counts: 1 key of type string in stored database 16"],
@@ -344,7 +234,7 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["unreadable: two databases are stored under one number"],
     ),
     "an idempotency key in another bucket": (
-        lambda store: _again(store, DEDUP_CF, _dedup(store, b"once"), U32.pack(3) + b"once"),
+        lambda store: move(store, DEDUP_CF, _dedup(store, b"once"), U32.pack(3) + b"once"),
         ["dedup: the idempotency key b'once' is in bucket 3, by its time * ms that is *"],
     ),
     "an idempotency key of the future": (
@@ -381,7 +271,7 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "a grave that a reclaimer has passed": (
         lambda store: put(store, LOCAL_CF, (GRAVEYARD_CURSOR, pack_u64(NOW_MS + 1))),
-        ["graveyard: the grave of * ms, behind the cursor: no reclaimer will meet it"] * 5,
+        ["graveyard: the grave of * ms, behind the cursor: no reclaimer will meet it"] * _GRAVES,
     ),
     "node-local records that nobody knows": (
         lambda store: put(
@@ -396,4 +286,15 @@ PLANTS: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["unreadable: the mark 7374616765642f names no version"],
     ),
 }  # fmt: skip
+
+_OF_SLOTS: Final[dict[str, tuple[Plant, list[str]]]] = {
+    "a key in another slot": (_wrong_slot, ["place: b's' of database 7 is in slot *, not *"]),
+}
+"""Of layouts whose keys have their slot."""
+
+PLANTS: Final = {
+    **_OF_EVERY_LAYOUT,
+    **(_OF_SLOTS if LAYOUT.slot_prefix(0, 0) is not None else {}),
+    **{name: plant for form in LAYOUT.forms for name, plant in OF_FORMS[form].items()},
+}
 """What is done to a good state, and what the audit says: texts in which `*` stands for anything, at the end too."""

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.layouts.layout import Form, Kind
 from engine.model import Metadata
 from engine.store.memory import MemoryStore
-from engine.store.store import GRAVEYARD_CF, Changes, Store
+from engine.store.store import GRAVEYARD_CF, Store
 from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, apply, event, family, new_store, open_machine, send
+from tests.engine.stored import put, stored
 from tests.layouts import layout_of
 
 LAYOUT: Final = layout_of()
-DATA: Final = LAYOUT.data_cf
-SCORES: Final = LAYOUT.score_cf
-RANKS: Final = LAYOUT.rank_cf
-TIMES: Final = LAYOUT.time_cf
-METADATA: Final = LAYOUT.metadata_cf
+METADATA, DATA, SCORES, RANKS, TIMES = Kind
 MEMBERS: Final = 2000
 SESSIONS: Final = (b"session of ann..", b"session of bob..")
 WATCH_MS: Final = NOW_MS + 100
+_TIMED: Final = (
+    *("HSETEX timed PX 60000 FIELDS 2 a 1 b 2", "HSET timed c 3", "HSETEX whole PX 50000 FIELDS 2 a 1 b 2"),
+    "HSETEX gone PX 60000 FIELDS 1 a 1",
+)
+_UNTIMED: Final = ("HSET timed a 1 b 2 c 3", "HSET whole a 1 b 2", "HSET gone a 1")
+"""The same hashes where no field can have a time to live."""
 
 
 def lived() -> MemoryStore:
-    """A state with every form: all types, inline and large, with and without a time to live, in several databases."""
+    """A state with every form that the layout holds.
+
+    All types, inline and large, with and without a time to live, in several databases.
+    """
     store = new_store()
+    timed = Form.FIELD_TIMES in LAYOUT.forms
     machine = open_machine(store)
     scored = " ".join(f"{number % 700} m{number}" for number in range(MEMBERS))
     send(
         machine,
         *("SET s 1", "SET t 2 PX 60000", "SETRANGE large 200000 x", "SETRANGE large 100 y", "SETBIT zeros 2000000 0"),
         *("HSET h a 1 b 2", "RPUSH l a b c d", "LPUSH l z", "SADD e a b c", "ZADD z 1 a 2.5 b -1 c"),
-        *("HSETEX timed PX 60000 FIELDS 2 a 1 b 2", "HSET timed c 3", "HSETEX whole PX 50000 FIELDS 2 a 1 b 2"),
+        *(_TIMED if timed else _UNTIMED),
         *("PEXPIRE l 70000", f"ZADD ranked {scored}", "ZREMRANGEBYSCORE ranked 100 130"),
-        *(f"ZADD dead {scored}", "HSETEX gone PX 60000 FIELDS 1 a 1", "SADD gone:e a b", "SETRANGE gone:s 140000 x"),
+        *(f"ZADD dead {scored}", "SADD gone:e a b", "SETRANGE gone:s 140000 x"),
         *("DEL dead gone gone:s", "SET gone:e x", "RPUSH gone:l a", "DEL gone:l"),
     )
     for db in (2, 3, 4):
@@ -58,21 +66,12 @@ def key_of(name: bytes, db: int = 7) -> bytes:
 
 def metadata_of(store: Store, name: bytes) -> Metadata:
     """What the metadata of a key says."""
-    packed = store.getter(METADATA)(key_of(name))
-    assert packed is not None
-    return LAYOUT.parse_metadata(packed)
+    return LAYOUT.parse_metadata(stored(store, METADATA)[key_of(name)])
 
 
-def prefix_of(store: Store, name: bytes) -> bytes:
+def prefix_of(store: Store, name: bytes, kind: Kind = DATA) -> bytes:
     """What the records of a key begin with."""
-    return LAYOUT.subkey_prefix(key_of(name), metadata_of(store, name).version)
-
-
-def put(store: Store, column_family: str, *records: tuple[bytes, bytes | None]) -> None:
-    """Write records, or delete them."""
-    changes = Changes()
-    changes.of(column_family).update(records)
-    store.write(changes)
+    return LAYOUT.prefix(kind, key_of(name), metadata_of(store, name).version)
 
 
 def describe(store: Store, name: bytes, **facts: object) -> None:
@@ -80,10 +79,10 @@ def describe(store: Store, name: bytes, **facts: object) -> None:
     put(store, METADATA, (key_of(name), LAYOUT.pack_metadata(metadata_of(store, name)._replace(**facts))))  # type: ignore[arg-type]
 
 
-def below(store: Store, column_family: str, name: bytes, tag: bytes = b"") -> list[tuple[bytes, bytes]]:
-    """The records of a key in one column family that begin with `tag`."""
-    prefix = prefix_of(store, name) + tag
-    return [(key, value) for key, value in family(store, column_family).items() if key.startswith(prefix)]
+def below(store: Store, kind: Kind, name: bytes, tag: bytes = b"") -> list[tuple[bytes, bytes]]:
+    """The records of a key of one kind whose subkeys begin with `tag`."""
+    prefix = prefix_of(store, name, kind) + tag
+    return [(key, value) for key, value in stored(store, kind).items() if key.startswith(prefix)]
 
 
 def grave_of(store: Store, name: bytes) -> tuple[bytes, bytes]:

@@ -15,9 +15,11 @@ from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.engine.harness import FAMILIES, HOME, NOW_MS, family, feed, new_store, open_machine, send
 from tests.engine.proof.damage import PLANTS, one_version
-from tests.engine.proof.lived import DATA, LAYOUT, METADATA, SESSIONS, grave_of, key_of, lived, put
+from tests.engine.proof.damage_of_forms import OF_FORMS
+from tests.engine.proof.lived import DATA, LAYOUT, METADATA, SESSIONS, grave_of, key_of, lived
+from tests.engine.stored import put
 from tests.engine.workload import random_records
-from tests.layouts import layout_of
+from tests.layouts import home_of, layout_of
 
 
 def audit(store: Store, home: Home = HOME) -> list[Violation]:
@@ -58,14 +60,19 @@ def differences(found: list[Violation], expected: list[str]) -> tuple[list[str],
 
 def test_all_kinds_are_planted() -> None:
     """Every kind of violation that there is has a plant, and no other."""
-    assert KINDS.keys() == {text.partition(":")[0] for _, texts in PLANTS.values() for text in texts}
+    plants = {**PLANTS, **{name: plant for form in OF_FORMS for name, plant in OF_FORMS[form].items()}}
+    planted = {text.partition(":")[0] for _, texts in plants.values() for text in texts}
+
+    assert KINDS.keys() == planted
 
 
 @pytest.mark.damaging
 def test_all_plants_together_are_all_found() -> None:
     """One violation keeps no other one from being found: what damages different records is reported side by side."""
-    alone = ["an orphan", "a size", "a hole", "a score record is gone", "a block's count", "the soonest time"]
-    alone += ["zeros at the end of a fragment", "an expiry entry of nothing", "a grave that cannot be read"]
+    alone = ["an orphan", "a size", "a hole", "a score record is gone", "an expiry entry of nothing"]
+    alone += ["a grave that cannot be read"]
+    of_forms = ["a block's count", "the soonest time", "zeros at the end of a fragment"]
+    alone += [damage for damage in of_forms if damage in PLANTS]
     store = lived()
     for damage in alone:
         PLANTS[damage][0](store)
@@ -78,7 +85,7 @@ def test_all_plants_together_are_all_found() -> None:
 def test_what_is_staged_belongs_to_its_mark() -> None:
     """Records of a version that is marked as not named yet are no orphans."""
     store = lived()
-    prefix = LAYOUT.subkey_prefix(key_of(b"new"), 9)
+    prefix = LAYOUT.prefix(DATA, key_of(b"new"), 9)
     put(store, DATA, (prefix + b"f", b"v"))
     assert ["orphans"] == [violation.kind for violation in audit(store)]
     put(store, LOCAL_CF, (b"staged/" + pack_u64(9), key_of(b"new")))
@@ -88,14 +95,14 @@ def test_what_is_staged_belongs_to_its_mark() -> None:
 @pytest.mark.damaging
 def test_a_clustered_partition_has_its_own_keys_alone() -> None:
     """Of several partitions, a key or a watch of another one is reported, and any database but 0."""
-    home = Home("topic", 1, 4, LAYOUT.name)
+    home = home_of("topic", 1, 4)
     store = new_store()
     own = next(b"%d" % n for n in range(99) if slot(b"%d" % n) // 4096 == 1)
     foreign = next(b"%d" % n for n in range(99) if slot(b"%d" % n) // 4096 == 2)
     machine = open_machine(store, home)
     send(machine, f"SET {own.decode()} 1")
     assert [] == audit(store, home)
-    layout = layout_of(1)
+    layout = layout_of(1, 4)
     value = layout.pack_metadata(Metadata(1, 0))
     put(store, METADATA, (layout.metadata_key(0, slot(foreign), foreign), value))
     put(store, METADATA, (layout.metadata_key(1, slot(own), own), value))

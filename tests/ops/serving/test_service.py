@@ -19,12 +19,12 @@ from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
 from ops.config import load_settings
 from ops.serving.service import Service
-from ops.state.directories import column_families
 from slotlog.errors import LogUnavailableError
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from slotlog.wording import sized
 from tests.faults.service import ServiceProcess
+from tests.layouts import column_families
 from tests.ops.verbs import get, metric, run, succeed, until, wait_for_offset, wait_until, write_lines
 from tests.real.broker import KafkaBroker
 
@@ -170,7 +170,7 @@ def test_state_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
     succeed("produce", tmp_path / "events", "--data", data, "--log", cluster, "--partitions", 2)
     topic = refusal("--data", data, "--log", other, "--topic", "other")
     partitions = refusal("--data", data, "--log", cluster, "--partitions", 2)
-    store = RocksStore(data / "0", column_families("neokv"))
+    store = RocksStore(data / "0", column_families())
     changes = Changes()
     changes.of(SYSTEM_CF)[b"layout"] = b"kvrocks"
     store.write(changes)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from engine.layouts.layout import Kind
 from engine.store.rocks import RocksStore
 from engine.store.store import SYSTEM_CF, Changes
 from engine.values.encoding import pack_u64
 from ops import progress
 from slotlog.shared.slots import slot
 from tests.faults.service import ServiceProcess
-from tests.layouts import layout_of
+from tests.layouts import column_families, layout_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 
 PARTITIONS = 2
@@ -50,7 +51,7 @@ def data(tmp_path: Path) -> Path:
 
 def put(data: Path, column_family: str, key: bytes, value: bytes | None) -> None:
     """Write one record into the state of partition 1, or delete it."""
-    store = RocksStore(data / "1", LAYOUT.column_families)
+    store = RocksStore(data / "1", column_families())
     changes = Changes()
     changes.of(column_family)[key] = value
     store.write(changes)
@@ -81,7 +82,7 @@ def test_a_good_state(data: Path) -> None:
 def test_a_damaged_state(data: Path) -> None:
     """Exit code 1; every violation with its partition, and what to do; in JSON where the record is."""
     key = LAYOUT.metadata_key(0, slot(FOREIGN), FOREIGN)
-    put(data, LAYOUT.metadata_cf, key, b"\x81" + bytes(8))
+    put(data, LAYOUT.families[Kind.METADATA], key, b"\x81" + bytes(8))
     put(data, SYSTEM_CF, b"colour", b"red")
     plain, as_json = run("check", "--data", data), run("check", "--data", data, "--json")
     *violations, facts = lines(as_json.stdout)

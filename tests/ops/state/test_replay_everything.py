@@ -214,7 +214,7 @@ def test_the_story_has_something_of_everything(author: Author) -> None:
     """Keys of several databases and all types are left, with and without a time to live; others died on the way."""
     families = {family for family, _, _ in raw_records(author.store, LAYOUT)}
 
-    assert {*LAYOUT.column_families, "system", "expiry", "graveyard", "dedup"} <= families
+    assert {*column_families(), "system", "expiry", "graveyard", "dedup"} <= families
     assert len(author.entries) > 1000
     assert NOT_DRAWN & SPECS.keys() <= author.done.keys()
 
@@ -225,7 +225,7 @@ def test_cleaning_changes_no_outcome_and_no_byte(author: Author) -> None:
 
     And once everything is cleaned up at the end, the same records in every column family but the node-local one.
     """
-    stores = [MemoryStore(LAYOUT.column_families) for _ in range(2)]
+    stores = [MemoryStore(column_families()) for _ in range(2)]
     cleaned, plain = machines = [Machine(store, HOME) for store in stores]
     slices = Slices(cleaned, stores[0])
     graves: list[int] = []
@@ -292,7 +292,7 @@ async def test_two_replays_give_the_same_bytes(author: Author, tmp_path: Path) -
     assert raw == again
     assert 1 == len({succeed("digest", "--data", state) for state in states})
     for state in states:
-        with closing(RocksStore(state / "0", LAYOUT.column_families)) as store:
+        with closing(RocksStore(state / "0", column_families())) as store:
             clean_all(Machine(store, HOME), store)
     assert 1 == len({succeed("dump", "--data", state, "--raw") for state in states})
     lines = map(json.loads, raw.splitlines())

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from engine.layouts.layout import Kind
 from engine.model import SET, Metadata
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
@@ -162,10 +163,10 @@ def test_records_of_a_large_key_are_counted_up_to_a_bound() -> None:
     """Behind the bound of records each is put at the mean of those before."""
     layout, size = layout_of(), CANDIDATE_RECORDS_MAX + 5000
     key = layout.metadata_key(0, slot(b"e"), b"e")
-    store, changes = MemoryStore(layout.column_families), Changes()
-    changes.of(layout.metadata_cf)[key] = layout.pack_metadata(Metadata(SET, 0, 1, size))
-    prefix = layout.subkey_prefix(key, 1)
-    changes.of(layout.data_cf).update((prefix + pack_u64(number), b"") for number in range(size))
+    store, changes = MemoryStore(column_families()), Changes()
+    changes.of(layout.families[Kind.METADATA])[key] = layout.pack_metadata(Metadata(SET, 0, 1, size))
+    prefix = layout.prefix(Kind.DATA, key, 1)
+    changes.of(layout.families[Kind.DATA]).update((prefix + pack_u64(number), b"") for number in range(size))
     store.write(changes)
     keys: Keys = KeyWalk(store, layout, 1, UNSWAPPED, 0, Options(1, 1, b":")).run(lambda _: None)
     (largest,) = keys.largest

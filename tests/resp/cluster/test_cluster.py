@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from resp.cluster.topology import ClusterMap, Health, Node, See, Seen, parse_peers, slot_range
+from resp.cluster.topology import ClusterMap, Health, Node, See, Seen, parse_peers
 from slotlog.shared.limits import SLOTS
-from slotlog.shared.slots import partition_of
+from slotlog.shared.slots import partition_of, slot_range
 
 HERE = ("127.0.0.1", 7000)
 

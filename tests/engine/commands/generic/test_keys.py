@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from engine.layouts.layout import Kind
 from engine.model import HASH
 from engine.store.memory import MemoryStore
-from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SYSTEM_CF, Changes
+from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes
 from engine.tables.graveyard import parse_grave
 from engine.values.encoding import pack_u64
 from engine.values.replies import pack, unpack
-from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, NOW_MS, family, new_store, open_machine, send
-from tests.layouts import layout_of
+from tests.engine.stored import key_of, stored, written
 
-KEY = layout_of().metadata_key(0, slot(b"k"), b"k")
+KEY = key_of(b"k")
 
 
 class RecordingStore(MemoryStore):
@@ -43,12 +43,11 @@ def test_deleting_writes_the_metadata_alone(command: str, fields: int) -> None:
     assert content is not None
     died_ms, _, *rest = parse_grave(grave, content)
     assert [NOW_MS, HASH, fields, KEY] == [died_ms, *rest]
-    assert ({KEY: None}, expiry) == (store.last.of(layout_of().metadata_cf), store.last.of(EXPIRY_CF))
+    assert ({KEY: None}, expiry) == (written(store.last, Kind.METADATA), store.last.of(EXPIRY_CF))
     assert [] == store.last.ranges
-    assert {layout_of().metadata_cf, EXPIRY_CF, GRAVEYARD_CF, SYSTEM_CF} == {
-        name for name, records in store.last.values.items() if records
-    }
-    assert fields == len(family(store, layout_of().data_cf))
+    assert [] == [kind for kind in Kind if kind != Kind.METADATA and written(store.last, kind)]
+    assert {EXPIRY_CF, GRAVEYARD_CF, SYSTEM_CF} == {name for name in SHARED_CFS if store.last.values.get(name)}
+    assert fields == len(stored(store, Kind.DATA))
 
 
 def test_a_key_named_twice_dies_once() -> None:
@@ -93,7 +92,7 @@ def test_a_key_is_dead_at_its_expire_time() -> None:
 
     assert [1, 1, 0] == send(machine, "PTTL k", "EXISTS k", "TTL k", at_ms=NOW_MS + 9)
     assert [-2, 0, -2, 0] == send(machine, "PTTL k", "EXISTS k", "TTL k", "DEL k", at_ms=NOW_MS + 10)
-    assert [KEY] == list(family(store, layout_of().metadata_cf))
+    assert [KEY] == list(stored(store, Kind.METADATA))
     assert 1 == machine.read(b"DBSIZE", [])
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from engine.apply.machine import Machine
-from tests.engine.harness import HOME, family, new_store, open_machine, send
+from engine.layouts.layout import Kind
+from tests.engine.harness import HOME, new_store, open_machine, send
+from tests.engine.stored import stored
 
 
 def test_memory_usage_is_the_size_of_the_records() -> None:
@@ -14,7 +16,7 @@ def test_memory_usage_is_the_size_of_the_records() -> None:
         store = new_store()
         machine = open_machine(store)
         send(machine, line)
-        records = [family(store, name).items() for name in ("metadata", "data", "zset_score")]
+        records = [stored(store, kind).items() for kind in Kind]
 
         expected = sum(len(key) + len(value) for records_of in records for key, value in records_of)
         assert (line, expected) == (line, machine.read(b"MEMORY|USAGE", [b"k", b"SAMPLES", b"0"]))

@@ -10,11 +10,13 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.cursors import DIGEST_BITS, Cursors, digest
+from engine.layouts.layout import Kind
 from engine.store.memory import MemoryStore
 from engine.types.scans import cursor_at, slot_of
 from slotlog.shared.errors import EventError
 from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, new_store, open_machine, send
+from tests.engine.stored import is_of
 
 SAFE_INTEGER = 2**53
 CALLS_MAX = 20_000
@@ -29,7 +31,7 @@ class _CountingStore(MemoryStore):
         self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         for record in super().scan(column_family, start, end, reverse=reverse):
-            self.read += column_family == "metadata"
+            self.read += is_of(Kind.METADATA, column_family, record[0])
             yield record
 
 

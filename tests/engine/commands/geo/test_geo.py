@@ -12,13 +12,15 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import NO_SUCH_MEMBER
+from engine.layouts.layout import Kind
 from engine.store.memory import MemoryStore
 from slotlog.shared.errors import CROSS_SLOT
 from slotlog.shared.slots import partition_of, slot
 from tests.consistency import problems
 from tests.differential.wire import RESP2, wire
 from tests.engine.harness import FAMILIES, FINGERPRINT, NOW_MS, apply, new_store, open_machine, send
-from tests.layouts import home_of, layout_of
+from tests.engine.stored import is_of
+from tests.layouts import home_of
 from tests.real.oracle import Connection, ErrorReply
 
 MEMBERS = [b"m%d" % n for n in range(40)]
@@ -37,7 +39,7 @@ class _CountingStore(MemoryStore):
     ) -> Iterator[tuple[bytes, bytes]]:
         """The records of the range, those of scores counted."""
         for record in super().scan(column_family, start, end, reverse=reverse):
-            self.scanned += column_family == layout_of().score_cf
+            self.scanned += is_of(Kind.SCORES, column_family, start)
             yield record
 
 

@@ -9,29 +9,42 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.field_expiry import remove_due
+from engine.layouts.layout import Kind
+from engine.model import HASH, Metadata, Times
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.consistency import problems
-from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, feed, new_store, open_machine, send, shape
+from tests.engine.harness import (
+    FINGERPRINT,
+    NOW_MS,
+    apply,
+    event,
+    family,
+    feed,
+    new_store,
+    open_machine,
+    records_of,
+    send,
+    shape,
+)
+from tests.engine.stored import described, key_of, stored, subkeys_of
 from tests.layouts import layout_of
 
-# Partition 0, database 0, slot 0x2dae, a name of one byte, "h"; then the version of a key made at NOW_MS.
-KEY = bytes.fromhex("0000000000000000 0000000000000000 2dae 00000001 68")
-VERSION = bytes.fromhex("305120c0f2000000")
+KEY = key_of(b"h")
+VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS
 FAR_MS = 4_102_444_800_000
 
 
-def metadata(*, size: int, timed: int, soonest_ms: int, expire_ms: int = 0, own_expire_ms: int = 0) -> bytes:
-    """The metadata value of a hash in its timed form."""
-    numbers = size, timed, own_expire_ms, soonest_ms
-    return b"\x92" + pack_u64(expire_ms) + VERSION + b"".join(map(pack_u64, numbers))
+def metadata(*, size: int, timed: int, soonest_ms: int) -> Metadata:
+    """The metadata of a hash in its timed form that never expires."""
+    return Metadata(HASH, 0, VERSION, size, times=Times(timed, 0, soonest_ms))
 
 
 def key_expire_ms(store: MemoryStore) -> int:
     """When the hash dies, by its metadata."""
-    return layout_of().parse_metadata(family(store, "metadata")[KEY]).expire_ms
+    return described(store)[KEY].expire_ms
 
 
 @pytest.fixture
@@ -55,20 +68,18 @@ def test_the_first_time_to_live_gives_a_hash_its_timed_form(machine: Machine, st
     by_field = {b"\0a": pack_u64(FAR_MS), b"\0b": pack_u64(FAR_MS - 1)}
     by_time = {b"\1" + pack_u64(FAR_MS - 1) + b"b": b"", b"\1" + pack_u64(FAR_MS) + b"a": b""}
 
-    assert {KEY: metadata(size=3, timed=2, soonest_ms=FAR_MS - 1)} == family(store, "metadata")
-    assert {KEY + VERSION + record: value for record, value in {**by_field, **by_time}.items()} == family(
-        store, "field_time"
-    )
+    assert {KEY: metadata(size=3, timed=2, soonest_ms=FAR_MS - 1)} == described(store)
+    assert {**by_field, **by_time} == subkeys_of(store, b"h", Kind.TIMES)
 
 
 def test_the_timed_form_stays(machine: Machine, store: MemoryStore) -> None:
     """Until the hash dies, whatever becomes of its fields; a new hash of that name is a plain one."""
     send(machine, "HSETEX h EX 9 FIELDS 1 a 1", "HSET h b 2", "HPERSIST h FIELDS 1 a")
-    timed = family(store, "metadata"), family(store, "field_time")
+    timed = described(store), stored(store, Kind.TIMES)
     send(machine, "HDEL h a b", "HSET h a 1")
 
     assert ({KEY: metadata(size=2, timed=0, soonest_ms=0)}, {}) == timed
-    assert [0x82] == [value[0] for value in family(store, "metadata").values()]
+    assert [None] == [metadata.times for metadata in described(store).values()]
 
 
 def test_what_does_nothing_leaves_a_hash_plain(machine: Machine, store: MemoryStore) -> None:
@@ -85,8 +96,8 @@ def test_what_does_nothing_leaves_a_hash_plain(machine: Machine, store: MemorySt
     assert [1, [-1], [b"1"]] == send(
         machine, "HSETEX h PXAT 1 FIELDS 1 c 3", "HPERSIST h FIELDS 1 a", "HGETEX h PERSIST FIELDS 1 a"
     )
-    assert [0x82] == [value[0] for value in family(store, "metadata").values()]
-    assert {} == family(store, "field_time")
+    assert [None] == [metadata.times for metadata in described(store).values()]
+    assert {} == stored(store, Kind.TIMES)
 
 
 # ------------------------------------------------------------------ the clock
@@ -120,11 +131,11 @@ def test_a_due_field_is_absent(machine: Machine, store: MemoryStore, command: st
     """From the millisecond on at which it dies, though nothing of it is removed."""
     send(machine, "HSET h a 1 b 2 c 3", "HPEXPIRE h 10 FIELDS 2 a b")
     before = send(machine, "HLEN h", "HKEYS h", at_ms=NOW_MS + 9)
-    stored = family(store, "data"), family(store, "field_time")
+    kept = stored(store, Kind.DATA), stored(store, Kind.TIMES)
 
     assert [3, [b"a", b"b", b"c"]] == before
     assert [READS[command]] == send(machine, command, at_ms=NOW_MS + 10)
-    assert stored == (family(store, "data"), family(store, "field_time"))
+    assert kept == (stored(store, Kind.DATA), stored(store, Kind.TIMES))
 
 
 def test_scans_pass_a_due_field_by(machine: Machine) -> None:
@@ -229,7 +240,7 @@ def test_a_hash_without_a_living_field_is_deleted(machine: Machine, store: Memor
     send(machine, "HSETEX h PX 10 FIELDS 2 a 1 b 2", "HSET h c 3")
     send(machine, command, at_ms=NOW_MS + 10)
 
-    assert {} == family(store, "metadata")
+    assert {} == stored(store, Kind.METADATA)
     assert [3 - 1] == [int.from_bytes(content[1:9], "big") for content in family(store, "graveyard").values()]
     assert [] == problems(store)
 
@@ -321,7 +332,7 @@ def test_batches_make_no_difference(seed: int) -> None:
         store = new_store()
         feed(open_machine(store, cached_keys_max=cached_keys_max), records, batch)
         assert [] == problems(store)
-        states.append([family(store, name) for name in ("metadata", "data", "field_time", "expiry", "graveyard")])
+        states.append(records_of(store))
 
     assert states[0] == states[1] == states[2]
 
@@ -367,8 +378,8 @@ def test_cleaning_is_bounded_and_goes_on(machine: Machine, store: MemoryStore) -
     machine.commit(FINGERPRINT)
 
     assert [2, 1, 0] == counts
-    assert {KEY: metadata(size=2, timed=1, soonest_ms=NOW_MS + 6)} == family(store, "metadata")
-    assert [b"a", b"e"] == [record[len(KEY + VERSION) :] for record in family(store, "data")]
+    assert {KEY: metadata(size=2, timed=1, soonest_ms=NOW_MS + 6)} == described(store)
+    assert [b"a", b"e"] == list(subkeys_of(store, b"h"))
 
 
 def test_a_plain_hash_has_nothing_to_clean(machine: Machine) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from engine.layouts.layout import Kind
+from engine.model import HASH, Metadata
+from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.engine.commands.watched import WatchedStore
-from tests.engine.harness import family, new_store, open_machine, send
+from tests.engine.harness import NOW_MS, new_store, open_machine, send
+from tests.engine.stored import key_of, prefix_of, stored
+from tests.layouts import layout_of
 
-# Partition 0, database 0, slot 0x2dae, a name of one byte, "h"; then the version of a key made at NOW_MS.
-KEY = bytes.fromhex("0000000000000000 0000000000000000 2dae 00000001 68")
-VERSION = bytes.fromhex("305120c0f2000000")
-PREFIX = KEY + VERSION
-NEVER = bytes(8)
+KEY = key_of(b"h")
+VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS
+PREFIX = prefix_of(b"h", VERSION)
 
 
 def metadata(size: int) -> bytes:
-    """The metadata value of a hash that never expires: flags, expire time, version, size."""
-    return b"\x82" + NEVER + VERSION + size.to_bytes(8, "big")
+    """The metadata value of a hash that never expires."""
+    return layout_of().pack_metadata(Metadata(HASH, 0, VERSION, size))
 
 
 def test_a_hash_is_one_metadata_record_and_one_record_for_each_field() -> None:
@@ -25,8 +28,8 @@ def test_a_hash_is_one_metadata_record_and_one_record_for_each_field() -> None:
     replies = send(open_machine(store), [[b"HSET", b"h", b"name", b"carol", b"", b"\x00", b"z", b""]])
 
     assert [[3]] == replies
-    assert {KEY: metadata(3)} == family(store, "metadata")
-    assert {PREFIX + b"name": b"carol", PREFIX: b"\x00", PREFIX + b"z": b""} == family(store, "data")
+    assert {KEY: metadata(3)} == stored(store, Kind.METADATA)
+    assert {PREFIX + b"name": b"carol", PREFIX: b"\x00", PREFIX + b"z": b""} == stored(store, Kind.DATA)
 
 
 def test_a_change_of_values_alone_leaves_the_metadata_record_alone() -> None:
@@ -39,7 +42,7 @@ def test_a_change_of_values_alone_leaves_the_metadata_record_alone() -> None:
 
     assert [0, OK, 7, b"8.5", 0] == replies
     assert {
-        "data": {PREFIX + b"a": b"5", PREFIX + b"b": b"6", PREFIX + b"c": b"7", PREFIX + b"d": b"8.5"}
+        Kind.DATA: {PREFIX + b"a": b"5", PREFIX + b"b": b"6", PREFIX + b"c": b"7", PREFIX + b"d": b"8.5"}
     } == store.written
 
 
@@ -49,7 +52,7 @@ def test_an_increment_of_an_absent_field_counts_it() -> None:
     machine = open_machine(store)
 
     assert [-3, b"0.5", 1] == send(machine, "HINCRBY h a -3", "HINCRBYFLOAT h b 0.5", "HSETNX h c x")
-    assert {KEY: metadata(3)} == family(store, "metadata")
+    assert {KEY: metadata(3)} == stored(store, Kind.METADATA)
 
 
 def test_deleting_fields_deletes_their_records() -> None:
@@ -59,7 +62,7 @@ def test_deleting_fields_deletes_their_records() -> None:
     send(machine, "HSET h a 1 b 2 c 3")
 
     assert [2] == send(machine, "HDEL h a none b a")
-    assert {"metadata": {KEY: metadata(1)}, "data": {PREFIX + b"a": None, PREFIX + b"b": None}} == store.written
+    assert {Kind.METADATA: {KEY: metadata(1)}, Kind.DATA: {PREFIX + b"a": None, PREFIX + b"b": None}} == store.written
 
 
 def test_a_hash_without_fields_is_gone() -> None:
@@ -69,7 +72,7 @@ def test_a_hash_without_fields_is_gone() -> None:
     send(machine, "HSET h a 1")
 
     assert [1, 0] == send(machine, "HDEL h a", "EXISTS h")
-    assert {"metadata": {KEY: None}, "data": {PREFIX + b"a": None}} == store.written
+    assert {Kind.METADATA: {KEY: None}, Kind.DATA: {PREFIX + b"a": None}} == store.written
 
 
 def test_deleting_a_hash_touches_none_of_its_fields() -> None:
@@ -80,9 +83,9 @@ def test_deleting_a_hash_touches_none_of_its_fields() -> None:
     store.gets = store.scanned = 0
 
     assert [1] == send(machine, "DEL h")
-    grave = bytes.fromhex("0000018bcfe56800") + VERSION
+    grave = pack_u64(NOW_MS) + pack_u64(VERSION)
     buried = b"\x02" + (1000).to_bytes(8, "big") + KEY
-    assert {"metadata": {KEY: None}, "graveyard": {grave: buried}} == store.written
+    assert {Kind.METADATA: {KEY: None}, "graveyard": {grave: buried}} == store.written
     assert (0, 0, []) == (store.gets, store.scanned, store.ranges)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import CorruptionError
-from engine.model import LIST_START
-from engine.store.store import Changes
+from engine.layouts.layout import Kind
+from engine.model import LIST, LIST_START, Metadata
+from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.engine.commands.watched import WatchedStore
-from tests.engine.harness import family, new_store, open_machine, send
+from tests.engine.harness import NOW_MS, new_store, open_machine, send
+from tests.engine.stored import key_of, prefix_of, put, stored
+from tests.layouts import layout_of
 
-# Partition 0, database 0, slot 0x2d2a, a name of one byte, "l"; then the version of a key made at NOW_MS.
-KEY = bytes.fromhex("0000000000000000 0000000000000000 2d2a 00000001 6c")
-VERSION = bytes.fromhex("305120c0f2000000")
-PREFIX = KEY + VERSION
-NEVER = bytes(8)
+KEY = key_of(b"l")
+VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS
+PREFIX = prefix_of(b"l", VERSION)
 
 
 def record(index: int) -> bytes:
@@ -24,9 +25,9 @@ def record(index: int) -> bytes:
 
 
 def metadata(head: int, tail: int) -> bytes:
-    """The metadata value of a list that never expires: flags, expire time, version, size, head, tail."""
-    numbers = (tail - head, LIST_START + head, LIST_START + tail)
-    return b"\x83" + NEVER + VERSION + b"".join(number.to_bytes(8, "big") for number in numbers)
+    """The metadata value of a list that never expires."""
+    packed = Metadata(LIST, 0, VERSION, tail - head, LIST_START + head, LIST_START + tail)
+    return layout_of().pack_metadata(packed)
 
 
 def test_elements_stand_from_head_to_before_tail() -> None:
@@ -34,13 +35,13 @@ def test_elements_stand_from_head_to_before_tail() -> None:
     store = new_store()
 
     assert [2, 4] == send(open_machine(store), "RPUSH l c d", "LPUSH l b a")
-    assert {KEY: metadata(-2, 2)} == family(store, "metadata")
+    assert {KEY: metadata(-2, 2)} == stored(store, Kind.METADATA)
     assert {
         PREFIX + bytes.fromhex("7ffffffffffffffd"): b"a",
         PREFIX + bytes.fromhex("7ffffffffffffffe"): b"b",
         PREFIX + bytes.fromhex("7fffffffffffffff"): b"c",
         PREFIX + bytes.fromhex("8000000000000000"): b"d",
-    } == family(store, "data")
+    } == stored(store, Kind.DATA)
 
 
 def test_another_element_leaves_the_metadata_record_alone() -> None:
@@ -50,7 +51,7 @@ def test_another_element_leaves_the_metadata_record_alone() -> None:
     send(machine, "RPUSH l a b c")
 
     assert [OK, OK] == send(machine, "LSET l 0 x", "LSET l -1 z")
-    assert {"data": {record(0): b"x", record(2): b"z"}} == store.written
+    assert {Kind.DATA: {record(0): b"x", record(2): b"z"}} == store.written
 
 
 def test_a_capped_list_costs_one_write_and_one_delete() -> None:
@@ -60,7 +61,7 @@ def test_a_capped_list_costs_one_write_and_one_delete() -> None:
     send(machine, "RPUSH l b c d")
 
     assert [4, OK] == send(machine, "LPUSH l a", "LTRIM l 0 2")
-    assert {"metadata": {KEY: metadata(-1, 2)}, "data": {record(-1): b"a", record(2): None}} == store.written
+    assert {Kind.METADATA: {KEY: metadata(-1, 2)}, Kind.DATA: {record(-1): b"a", record(2): None}} == store.written
     assert [] == store.ranges
 
 
@@ -72,7 +73,7 @@ def test_trimming_both_ends_deletes_what_lies_outside() -> None:
 
     assert [OK] == send(machine, "LTRIM l 2 -2")
     gone = {record(0): None, record(1): None, record(4): None}
-    assert {"metadata": {KEY: metadata(2, 4)}, "data": gone} == store.written
+    assert {Kind.METADATA: {KEY: metadata(2, 4)}, Kind.DATA: gone} == store.written
 
 
 def test_trimming_nothing_writes_nothing() -> None:
@@ -94,8 +95,8 @@ def test_deleting_a_list_touches_none_of_its_elements(command: str, reply: objec
     store.gets = store.scanned = 0
 
     assert [reply] == send(machine, command)
-    grave = bytes.fromhex("0000018bcfe56800") + VERSION
-    assert {"metadata": {KEY: None}, "graveyard": {grave: b"\x03" + (1000).to_bytes(8, "big") + KEY}} == store.written
+    grave, buried = pack_u64(NOW_MS) + pack_u64(VERSION), b"\x03" + pack_u64(1000) + KEY
+    assert {Kind.METADATA: {KEY: None}, "graveyard": {grave: buried}} == store.written
     assert (0, 0, []) == (store.gets, store.scanned, store.ranges)
 
 
@@ -107,7 +108,7 @@ def test_a_list_popped_empty_is_gone() -> None:
 
     assert [b"a", [b"c", b"b"], 0] == send(machine, "LPOP l", "RPOP l 5", "EXISTS l")
     gone = {record(0): None, record(1): None, record(2): None}
-    assert {"metadata": {KEY: None}, "data": gone} == store.written
+    assert {Kind.METADATA: {KEY: None}, Kind.DATA: gone} == store.written
 
 
 def test_reads_read_what_they_return() -> None:
@@ -140,9 +141,7 @@ def test_a_missing_element_stops_the_partition(command: str) -> None:
     store = new_store()
     machine = open_machine(store)
     send(machine, "RPUSH l a b c")
-    damage = Changes()
-    damage.of("data")[record(0)] = None
-    store.write(damage)
+    put(store, Kind.DATA, (record(0), None))
 
     with pytest.raises(CorruptionError):
         send(machine, command)

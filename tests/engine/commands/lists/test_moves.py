@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
+from engine.layouts.layout import Kind
 from engine.store.store import GRAVEYARD_CF
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
+from tests.engine.stored import stored
 from tests.layouts import home_of, layout_of
 
 
@@ -16,10 +18,10 @@ def test_a_list_that_is_turned_stays_the_same_list(move: str) -> None:
     store = new_store()
     machine = open_machine(store)
     send(machine, "RPUSH l a", "PEXPIREAT l 4102444800000")
-    (before,) = family(store, "metadata").values()
+    (before,) = stored(store, Kind.METADATA).values()
 
     assert [b"a"] == send(machine, move)
-    (after,) = family(store, "metadata").values()
+    (after,) = stored(store, Kind.METADATA).values()
     old, new = layout_of().parse_metadata(before), layout_of().parse_metadata(after)
     assert (old.version, old.expire_ms, 1) == (new.version, new.expire_ms, new.size)
     assert {} == family(store, GRAVEYARD_CF)

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from engine.store.store import Changes
+from engine.layouts.layout import Kind
 from tests.consistency import problems
 from tests.engine.harness import WatchedStore, new_store, open_machine, send
+from tests.engine.stored import written
 
 
-def written(store: WatchedStore) -> int:
+def changed(store: WatchedStore) -> int:
     """How many data records the last batch puts or deletes."""
-    changes: Changes = store.batches[-1]
-    return len(changes.of("data"))
+    return len(written(store.batches[-1], Kind.DATA))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_nearer_end_is_moved(command: str, records: int) -> None:
     send(machine, "RPUSH m 0 x " + " ".join(map(str, range(96))) + " x 99 100")
 
     send(machine, command)
-    assert records == written(store)
+    assert records == changed(store)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,20 +11,22 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError
-from engine.store.store import Changes
+from engine.layouts.layout import Kind
+from engine.model import SET, Metadata
+from engine.values.encoding import pack_u64
 from tests.engine.commands.watched import WatchedStore
-from tests.engine.harness import NOW_MS, apply, event, family, feed, new_store, open_machine, records_of, send
+from tests.engine.harness import NOW_MS, apply, event, feed, new_store, open_machine, records_of, send
+from tests.engine.stored import key_of, prefix_of, put, stored
+from tests.layouts import layout_of
 
-# Partition 0, database 0, slot 0x0ef4, a name of one byte, "s"; then the version of a key made at NOW_MS.
-KEY = bytes.fromhex("0000000000000000 0000000000000000 0ef4 00000001 73")
-VERSION = bytes.fromhex("305120c0f2000000")
-PREFIX = KEY + VERSION
-NEVER = bytes(8)
+KEY = key_of(b"s")
+VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS
+PREFIX = prefix_of(b"s", VERSION)
 
 
 def metadata(size: int) -> bytes:
-    """The metadata value of a set that never expires: flags, expire time, version, size."""
-    return b"\x84" + NEVER + VERSION + size.to_bytes(8, "big")
+    """The metadata value of a set that never expires."""
+    return layout_of().pack_metadata(Metadata(SET, 0, VERSION, size))
 
 
 def filled(members: Iterable[bytes]) -> tuple[WatchedStore, Machine]:
@@ -54,8 +56,8 @@ def test_a_set_is_one_metadata_record_and_one_empty_record_for_each_member() -> 
     """The records are those of engine/FORMAT.md, byte for byte; a member named twice counts once."""
     store, _ = filled([b"b", b"", b"\xff", b"b"])
 
-    assert {KEY: metadata(3)} == family(store, "metadata")
-    assert {PREFIX + b"b": b"", PREFIX: b"", PREFIX + b"\xff": b""} == family(store, "data")
+    assert {KEY: metadata(3)} == stored(store, Kind.METADATA)
+    assert {PREFIX + b"b": b"", PREFIX: b"", PREFIX + b"\xff": b""} == stored(store, Kind.DATA)
 
 
 def test_adding_what_is_there_writes_nothing() -> None:
@@ -71,9 +73,9 @@ def test_removing_members_deletes_their_records_and_the_key_with_the_last() -> N
     store, machine = filled([b"a", b"b", b"c"])
 
     assert [1] == send(machine, "SREM s b none")
-    assert {"metadata": {KEY: metadata(2)}, "data": {PREFIX + b"b": None}} == store.written
+    assert {Kind.METADATA: {KEY: metadata(2)}, Kind.DATA: {PREFIX + b"b": None}} == store.written
     assert [[b"a", b"c"]] == send(machine, "SPOP s 2")
-    assert {"metadata": {KEY: None}, "data": {PREFIX + b"a": None, PREFIX + b"c": None}} == store.written
+    assert {Kind.METADATA: {KEY: None}, Kind.DATA: {PREFIX + b"a": None, PREFIX + b"c": None}} == store.written
 
 
 def test_deleting_a_set_touches_none_of_its_members() -> None:
@@ -82,8 +84,8 @@ def test_deleting_a_set_touches_none_of_its_members() -> None:
     store.gets = store.scanned = 0
 
     assert [1] == send(machine, "DEL s")
-    grave = bytes.fromhex("0000018bcfe56800") + VERSION
-    assert {"metadata": {KEY: None}, "graveyard": {grave: b"\x04" + (1000).to_bytes(8, "big") + KEY}} == store.written
+    grave, buried = pack_u64(NOW_MS) + pack_u64(VERSION), b"\x04" + pack_u64(1000) + KEY
+    assert {Kind.METADATA: {KEY: None}, "graveyard": {grave: buried}} == store.written
     assert (0, 0, []) == (store.gets, store.scanned, store.ranges)
 
 
@@ -214,10 +216,7 @@ def test_the_draws_of_a_transaction_differ() -> None:
 def test_missing_members_stop_the_partition(command: str) -> None:
     """Fewer records than the metadata says are damage, whichever way SPOP draws."""
     store, machine = filled([b"a", b"b", b"c"])
-    damage = Changes()
-    for member in (b"a", b"b", b"c"):
-        damage.of("data")[PREFIX + member] = None
-    store.write(damage)
+    put(store, Kind.DATA, *((PREFIX + member, None) for member in (b"a", b"b", b"c")))
 
     with pytest.raises(CorruptionError):
         send(machine, command)

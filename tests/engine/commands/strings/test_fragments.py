@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
@@ -11,13 +10,12 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.errors import REPLY_TOO_LARGE, CommandError
+from engine.layouts.layout import Kind
 from engine.limits import FRAGMENT_BYTES, REPLY_BYTES_MAX
-from engine.model import STRING
+from engine.model import STRING, Metadata
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF
 from engine.tables.graveyard import parse_grave
-from engine.values.encoding import pack_u64
-from slotlog.shared.slots import slot
 from tests.consistency import problems
 from tests.differential.wire import RESP2, wire
 from tests.engine.harness import (
@@ -31,11 +29,10 @@ from tests.engine.harness import (
     open_machine,
     records_of,
 )
-from tests.layouts import layout_of
+from tests.engine.stored import described, key_of, stored, subkeys_of, written
 from tests.real.oracle import Connection
 
-LAYOUT = layout_of()
-KEY = LAYOUT.metadata_key(0, slot(b"k"), b"k")
+KEY = key_of(b"k")
 MIB = 1024 * 1024
 LARGE = INLINE_BYTES_MAX + 1
 
@@ -57,10 +54,9 @@ def run(machine: Machine, *commands: list[bytes]) -> list[Any]:
 
 def fragments_of(store: MemoryStore) -> dict[int, bytes]:
     """The fragments that are stored of the key `k`, by index; there must be no others."""
-    metadata = LAYOUT.parse_metadata(family(store, LAYOUT.metadata_cf)[KEY])
-    prefix = LAYOUT.subkey_prefix(KEY, metadata.version)
-    records = family(store, LAYOUT.data_cf)
-    return {int.from_bytes(key.removeprefix(prefix)): value for key, value in records.items()}
+    fragments = fragments_of_live(store)
+    assert len(fragments) == len(stored(store, Kind.DATA))
+    return fragments
 
 
 @pytest.mark.parametrize("length", [INLINE_BYTES_MAX, LARGE])
@@ -78,17 +74,11 @@ def test_the_form_follows_from_the_length(length: int) -> None:
         store = new_store()
         machine = Machine(store, HOME)
         run(machine, *way)
-        metadata = LAYOUT.parse_metadata(family(store, LAYOUT.metadata_cf)[KEY])
+        metadata = described(store)[KEY]
 
         assert (length > INLINE_BYTES_MAX) == bool(metadata.version)
-        assert value == (metadata.value or b"".join(contents(store, metadata.version)))
+        assert value == (metadata.value or b"".join(fragments_of_live(store).values()))
         assert ([], value) == (problems(store), machine.read(b"GET", [b"k"]))
-
-
-def contents(store: MemoryStore, version: int) -> Iterator[bytes]:
-    """The fragments of that version of `k`, in order."""
-    prefix = LAYOUT.subkey_prefix(KEY, version)
-    return (value for key, value in store.scan(LAYOUT.data_cf, prefix, prefix + b"\xff" * 9))
 
 
 def test_zeros_are_not_stored() -> None:
@@ -111,14 +101,14 @@ def test_overwriting_buries_the_fragments() -> None:
     store = new_store()
     machine = open_machine(store)
     run(machine, [b"SETRANGE", b"k", b"%d" % (LARGE - 1), b"x"])
-    old = family(store, LAYOUT.data_cf)
+    old = stored(store, Kind.DATA)
 
     run(machine, [b"SET", b"k", b"y" * LARGE], [b"SET", b"k", b"short"])
 
     graves = [parse_grave(*record) for record in family(store, GRAVEYARD_CF).items()]
     assert [(STRING, LARGE, KEY)] * 2 == [(grave.type, grave.size, grave.metadata_key) for grave in graves]
-    assert old.items() < family(store, LAYOUT.data_cf).items()
-    assert b"\x81" + pack_u64(0) + b"short" == family(store, LAYOUT.metadata_cf)[KEY]
+    assert old.items() < stored(store, Kind.DATA).items()
+    assert Metadata(STRING, 0, value=b"short") == described(store)[KEY]
     assert [] == problems(store)
 
 
@@ -145,7 +135,7 @@ def test_a_bit_of_64_mib_costs_one_fragment() -> None:
 
     assert [0] == run(machine, [b"SETBIT", b"k", b"%d" % (33 * MIB * 8 + 1), b"1"])
 
-    records = [record for name in ("metadata", "data") for record in store.batches[0].values[name].items()]
+    records = [record for kind in Kind for record in written(store.batches[0], kind).items()]
     assert 2 == len(records)
     assert sum(len(key) + len(value or b"") for key, value in records) < FRAGMENT_BYTES + 200
 
@@ -159,7 +149,7 @@ def test_a_bit_that_is_so_already_is_not_written() -> None:
 
     run(machine, [b"SETBIT", b"k", b"7", b"0"], [b"BITFIELD", b"k", b"INCRBY", b"u8", b"0", b"0"])
 
-    assert [{}, {}] == [store.batches[0].values.get(name, {}) for name in ("metadata", "data")]
+    assert [{}] * len(Kind) == [written(store.batches[0], kind) for kind in Kind]
 
 
 def test_the_last_bit_of_all_costs_one_fragment() -> None:
@@ -182,13 +172,7 @@ def test_the_last_bit_of_all_costs_one_fragment() -> None:
 
 def fragments_of_live(store: MemoryStore) -> dict[int, bytes]:
     """The fragments of the version of `k` that its metadata names."""
-    metadata = LAYOUT.parse_metadata(family(store, LAYOUT.metadata_cf)[KEY])
-    prefix = LAYOUT.subkey_prefix(KEY, metadata.version)
-    return {
-        int.from_bytes(key[len(prefix) :]): value
-        for key, value in family(store, LAYOUT.data_cf).items()
-        if key.startswith(prefix)
-    }
+    return {int.from_bytes(subkey): value for subkey, value in subkeys_of(store, b"k").items()}
 
 
 def test_what_was_read_does_not_stay_in_memory() -> None:
@@ -227,7 +211,7 @@ def test_memory_usage_counts_the_fragments() -> None:
     store = new_store()
     machine = open_machine(store)
     run(machine, [b"SETRANGE", b"k", b"0", b"x" * 40 * FRAGMENT_BYTES], [b"SETRANGE", b"k", b"%d" % MIB, b"y"])
-    records = [record for name in ("metadata", "data") for record in family(store, name).items()]
+    records = [record for kind in Kind for record in stored(store, kind).items()]
     exact = sum(len(key) + len(value) for key, value in records)
 
     assert exact == machine.read(b"MEMORY|USAGE", [b"k", b"SAMPLES", b"0"])

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model import HASH
+from engine.layouts.layout import Kind
+from engine.model import HASH, STRING, Metadata
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from engine.tables.graveyard import parse_grave
 from engine.values.encoding import pack_u64
 from engine.values.numbers import INT_MAX
-from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
-from tests.layouts import layout_of
+from tests.engine.stored import described, key_of, stored
 
-KEY = layout_of().metadata_key(0, slot(b"k"), b"k")
+KEY = key_of(b"k")
 
 
 def test_a_string_is_one_record() -> None:
-    """SET writes one metadata record, which is flags, expire time and value, and nothing else."""
+    """SET writes one metadata record, which has expire time and value, and nothing else."""
     store = new_store()
     send(open_machine(store), "SET k value")
 
-    assert {KEY: b"\x81" + pack_u64(0) + b"value"} == family(store, layout_of().metadata_cf)
-    assert [{}, {}, {}] == [family(store, name) for name in (layout_of().data_cf, EXPIRY_CF, GRAVEYARD_CF)]
+    assert {KEY: Metadata(STRING, 0, value=b"value")} == described(store)
+    assert [{}, {}, {}] == [stored(store, Kind.DATA), family(store, EXPIRY_CF), family(store, GRAVEYARD_CF)]
 
 
 def test_an_expire_time_is_absolute() -> None:
@@ -30,7 +30,7 @@ def test_an_expire_time_is_absolute() -> None:
     store = new_store()
     send(open_machine(store), "SET k value EX 7")
 
-    assert {KEY: b"\x81" + pack_u64(NOW_MS + 7000) + b"value"} == family(store, layout_of().metadata_cf)
+    assert {KEY: Metadata(STRING, NOW_MS + 7000, value=b"value")} == described(store)
     assert {pack_u64(NOW_MS + 7000) + KEY: b""} == family(store, EXPIRY_CF)
 
 
@@ -82,12 +82,12 @@ def test_overwriting_a_collection_buries_it(overwrite: str) -> None:
     store = new_store()
     machine = open_machine(store)
     send(machine, "HSET k f 1 g 2")
-    fields = family(store, layout_of().data_cf)
+    fields = stored(store, Kind.DATA)
 
     send(machine, overwrite, at_ms=NOW_MS + 1)
 
     graves = [parse_grave(*record) for record in family(store, GRAVEYARD_CF).items()]
-    assert fields == family(store, layout_of().data_cf)
+    assert fields == stored(store, Kind.DATA)
     assert [(NOW_MS + 1, HASH, 2, KEY)] == [(g.died_ms, g.type, g.size, g.metadata_key) for g in graves]
     assert 1 == machine.read(b"DBSIZE", [])
 
@@ -101,7 +101,7 @@ def test_a_time_in_the_past_deletes(command: str) -> None:
 
     send(machine, command)
 
-    assert [{}, {}] == [family(store, layout_of().metadata_cf), family(store, EXPIRY_CF)]
+    assert [{}, {}] == [stored(store, Kind.METADATA), family(store, EXPIRY_CF)]
     assert 0 == machine.read(b"DBSIZE", [])
 
 
@@ -112,7 +112,7 @@ def test_a_due_string_is_replaced_in_its_place() -> None:
     send(machine, "SET k 41 PX 10")
 
     assert [1] == send(machine, "INCR k", at_ms=NOW_MS + 10)
-    assert {KEY: b"\x81" + pack_u64(0) + b"1"} == family(store, layout_of().metadata_cf)
+    assert {KEY: Metadata(STRING, 0, value=b"1")} == described(store)
     assert ({}, 1) == (family(store, EXPIRY_CF), machine.read(b"DBSIZE", []))
 
 
@@ -121,4 +121,4 @@ def test_msetnx_is_all_or_nothing() -> None:
     store = new_store()
 
     assert 0 == send(open_machine(store), "SET k 1", "MSETNX a 1 k 2 b 3")[1]
-    assert [KEY] == list(family(store, layout_of().metadata_cf))
+    assert [KEY] == list(stored(store, Kind.METADATA))

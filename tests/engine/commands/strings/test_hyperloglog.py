@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.harness import NOW_MS, family, new_store, open_machine, send
+from engine.layouts.layout import Kind
+from tests.engine.harness import NOW_MS, new_store, open_machine, send
+from tests.engine.stored import stored
 
 _NOT_A_HLL = "WRONGTYPE Key is not a valid HyperLogLog string value."
 
@@ -18,11 +20,11 @@ def test_counting_writes_nothing() -> None:
     store = new_store()
     machine = open_machine(store)
     send(machine, "PFADD h a b c")
-    before = family(store, "metadata")
+    before = stored(store, Kind.METADATA)
 
     assert 3 == machine.read(b"PFCOUNT", [b"h"])
     assert [3] == send(machine, "PFCOUNT h")
-    assert before == family(store, "metadata")
+    assert before == stored(store, Kind.METADATA)
 
 
 def test_a_value_says_that_its_count_is_not_known() -> None:

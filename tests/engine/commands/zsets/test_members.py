@@ -9,14 +9,18 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import CorruptionError
+from engine.layouts.layout import Kind
+from engine.model import ZSET, Metadata
 from engine.store.memory import MemoryStore
-from engine.store.store import Changes, Store
+from engine.store.store import Store
 from engine.values.encoding import pack_score
-from tests.engine.harness import FAMILIES, apply, event, family, feed, new_store, open_machine, records_of, send
+from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, feed, new_store, open_machine, records_of, send
+from tests.engine.stored import described, is_of, key_of, prefix_of, put, stored
 
-# Partition 0, database 0, slot 0x1fdd, a name of one byte, "z"; then the version of a key made at NOW_MS.
-KEY = bytes.fromhex("0000000000000000 0000000000000000 1fdd 00000001 7a")
-PREFIX = KEY + bytes.fromhex("305120c0f2000000")
+KEY = key_of(b"z")
+VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS
+PREFIX = prefix_of(b"z", VERSION)
+SCORES = prefix_of(b"z", VERSION, Kind.SCORES)
 
 
 class WatchedStore(MemoryStore):
@@ -32,7 +36,7 @@ class WatchedStore(MemoryStore):
     ) -> Iterator[tuple[bytes, bytes]]:
         """The records of the range, each counted when it is taken."""
         records = super().scan(column_family, start, end, reverse=reverse)
-        if column_family != "zset_score":
+        if not is_of(Kind.SCORES, column_family, start):
             return records
         self.bounds.append((start, end))
         return self._counted(records)
@@ -52,14 +56,14 @@ class _NoHints(dict[int, bytes]):
 
 def _score_keys(store: Store) -> list[bytes]:
     """The score keys of "z", without their prefix, in stored order; their values have to be empty."""
-    records = family(store, "zset_score")
+    records = stored(store, Kind.SCORES)
     assert {b""} >= set(records.values())
-    return [record.removeprefix(PREFIX) for record in records]
+    return [record.removeprefix(SCORES) for record in records]
 
 
 def _members(store: Store) -> dict[bytes, bytes]:
     """Member -> packed score of "z" as stored."""
-    return {record.removeprefix(PREFIX): score for record, score in family(store, "data").items()}
+    return {record.removeprefix(PREFIX): score for record, score in stored(store, Kind.DATA).items()}
 
 
 def _filled(store: Store, members: int) -> Machine:
@@ -86,12 +90,12 @@ def test_records_byte_for_byte() -> None:
     assert {
         PREFIX + b"a": bytes.fromhex("bff0000000000000"),
         PREFIX + b"b": bytes.fromhex("401fffffffffffff"),
-    } == family(store, "data")
+    } == stored(store, Kind.DATA)
     assert [
-        (PREFIX + bytes.fromhex("401fffffffffffff") + b"b", b""),
-        (PREFIX + bytes.fromhex("bff0000000000000") + b"a", b""),
-    ] == list(family(store, "zset_score").items())
-    assert {KEY: bytes.fromhex("85 0000000000000000 305120c0f2000000 0000000000000002")} == family(store, "metadata")
+        (SCORES + bytes.fromhex("401fffffffffffff") + b"b", b""),
+        (SCORES + bytes.fromhex("bff0000000000000") + b"a", b""),
+    ] == list(stored(store, Kind.SCORES).items())
+    assert {KEY: Metadata(ZSET, 0, VERSION, 2)} == described(store)
 
 
 @pytest.mark.parametrize("update", ["ZADD z 2 a", "ZADD z XX GT 2 a", "ZADD z INCR 1 a", "ZINCRBY z 1 a"])
@@ -199,9 +203,7 @@ def test_missing_score_records_stop_the_partition() -> None:
     """A pop that finds fewer score records than the metadata says is damage, not a shorter reply."""
     store = new_store()
     machine = _filled(store, 2)
-    damage = Changes()
-    damage.of("zset_score")[PREFIX + _score_key(1)] = None
-    store.write(damage)
+    put(store, Kind.SCORES, (SCORES + _score_key(1), None))
 
     with pytest.raises(CorruptionError):
         send(machine, "ZPOPMIN z 2")
@@ -220,7 +222,7 @@ def test_a_pop_scans_from_where_the_last_one_ended() -> None:
 
     send(machine, "ZPOPMIN z")
 
-    assert [(PREFIX + _score_key(1) + b"\0", PREFIX + _score_key(5))] == store.bounds
+    assert [(SCORES + _score_key(1) + b"\0", SCORES + _score_key(5))] == store.bounds
 
 
 @pytest.mark.parametrize(("pop", "added"), [("ZPOPMIN z", "ZADD z 0.5 new"), ("ZPOPMAX z", "ZADD z 9 new")])

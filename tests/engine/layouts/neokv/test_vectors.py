@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.layouts.layout import Kind
 from engine.layouts.neokv import NeoKV
 from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
 from engine.values.encoding import pack_score, pack_u64
@@ -31,13 +32,13 @@ def test_neokv_keys(vector: dict[str, Any]) -> None:
     layout = NeoKV(vector["region_id"])
     name, member = bytes.fromhex(vector["key"]), bytes.fromhex(vector["member"])
     key = layout.metadata_key(vector["index_id"], slot(name), name)
-    prefix = layout.subkey_prefix(key, vector["version"])
+    prefix = layout.prefix(Kind.DATA, key, vector["version"])
     score = pack_score(float(vector["score"]))
 
     assert vector["metadata_key"] == key.hex()
     assert vector["subkey"] == (prefix + member).hex()
     assert vector["list_subkey"] == (prefix + pack_u64(vector["head"])).hex()
-    assert vector["score_key"] == (layout.score_prefix(key, vector["version"]) + score + member).hex()
+    assert vector["score_key"] == (layout.prefix(Kind.SCORES, key, vector["version"]) + score + member).hex()
     assert (vector["index_id"], slot(name), name) == layout.parse_metadata_key(key)
 
 

@@ -1,0 +1,85 @@
+"""Metadata values of the `neokv` layout. Every integer is big-endian.
+
+    string   [flags:1][expire_ms:8][value]
+    hash, set, zset   [flags:1][expire_ms:8][version:8][size:8]
+    list     [flags:1][expire_ms:8][version:8][size:8][head:8][tail:8]
+
+    with bit 4 of the flags set, forms of our own:
+    string in fragments   [flags:1][expire_ms:8][version:8][size:8]   size in bytes
+    zset with rank counts   as zset
+    hash with field times   [flags:1][expire_ms:8][version:8][size:8][timed:8][own_expire_ms:8][soonest_ms:8]
+
+`flags` is 0x80 | type code: bit 7 says 64-bit fields, bits 5 and 6 are zero. Example: the empty list of version 1 that
+never expires is 83 0000000000000000 0000000000000001 0000000000000000 7fffffffffffffff 7fffffffffffffff.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
+from typing import Any, Final
+
+from engine.errors import CorruptionError
+from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata, Times
+
+_STRING: Final = Struct(">BQ")
+_COLLECTION: Final = Struct(">BQQQ")
+_LIST: Final = Struct(">BQQQQQ")
+_TIMED_HASH: Final = Struct(">BQQQQQQ")
+
+_WIDE: Final = 0x80
+_STRING_FLAGS: Final = _WIDE | STRING
+_LIST_FLAGS: Final = _WIDE | LIST
+_EXTENDED: Final = 0x10
+_FRAGMENTS_FLAGS: Final = _STRING_FLAGS | _EXTENDED
+_RANKED_FLAGS: Final = _WIDE | _EXTENDED | ZSET
+_TIMED_FLAGS: Final = _WIDE | _EXTENDED | HASH
+_COLLECTION_FLAGS: Final = {
+    _WIDE | HASH: HASH,
+    _WIDE | SET: SET,
+    _WIDE | ZSET: ZSET,
+    _RANKED_FLAGS: ZSET,
+    _FRAGMENTS_FLAGS: STRING,
+}
+
+
+def pack_metadata(metadata: Any) -> bytes:
+    """The metadata value of anything with the attributes of `Metadata`."""
+    m = metadata
+    if m.type == STRING:
+        if m.version:
+            return _COLLECTION.pack(_FRAGMENTS_FLAGS, m.expire_ms, m.version, m.size)
+        value: bytes = m.value
+        return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
+    if m.type == LIST:
+        return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
+    if m.times is not None:
+        times = m.times
+        of_fields = times.timed, times.own_expire_ms, times.soonest_ms
+        return _TIMED_HASH.pack(_TIMED_FLAGS, m.expire_ms, m.version, m.size, *of_fields)
+    flags = _RANKED_FLAGS if m.ranked else _WIDE | m.type
+    return _COLLECTION.pack(flags, m.expire_ms, m.version, m.size)
+
+
+def parse_metadata(value: bytes) -> Metadata:
+    """The metadata that `pack_metadata` wrote.
+
+    Raises:
+        CorruptionError: it wrote nothing like that.
+    """
+    try:
+        flags = value[0]
+        if flags == _STRING_FLAGS:
+            return Metadata(STRING, _STRING.unpack_from(value)[1], value=value[_STRING.size :])
+        if flags == _LIST_FLAGS:
+            _, expire_ms, version, size, head, tail = _LIST.unpack(value)
+            return Metadata(LIST, expire_ms, version, size, head, tail)
+        if flags == _TIMED_FLAGS:
+            _, expire_ms, version, size, *of_fields = _TIMED_HASH.unpack(value)
+            return Metadata(HASH, expire_ms, version, size, times=Times(*of_fields))
+        _, expire_ms, version, size = _COLLECTION.unpack(value)
+        return Metadata(_COLLECTION_FLAGS[flags], expire_ms, version, size, ranked=flags == _RANKED_FLAGS)
+    except (IndexError, KeyError, StructError) as error:
+        # No more of it than its kind: behind that a string has its content.
+        message = f"metadata value {value[:1].hex()}… of {len(value)} bytes is not of the neokv layout"
+        raise CorruptionError(message) from error

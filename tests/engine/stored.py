@@ -1,0 +1,66 @@
+"""What a state has stored of its keys, said without the bytes of any layout; and ways to damage it."""
+
+from __future__ import annotations
+
+from engine.layouts.layout import Kind
+from engine.layouts.records import RecordRange, all_records
+from engine.model import Metadata
+from engine.store.store import Changes, Store
+from slotlog.shared.slots import slot
+from tests.layouts import layout_of
+
+
+def range_of(kind: Kind) -> RecordRange | None:
+    """Where the records of a kind are; None: the layout has no such kind."""
+    layout = layout_of()
+    return all_records(layout, kind) if kind in layout.families else None
+
+
+def stored(store: Store, kind: Kind) -> dict[bytes, bytes]:
+    """All records of one kind; none of one that the layout does not have."""
+    records = range_of(kind)
+    return {} if records is None else dict(records.scan(store))
+
+
+def written(changes: Changes, kind: Kind) -> dict[bytes, bytes | None]:
+    """What a batch puts and deletes of one kind."""
+    records = range_of(kind)
+    if records is None:
+        return {}
+    values = changes.values.get(records.column_family, {})
+    return {key: value for key, value in values.items() if key.startswith(records.prefix)}
+
+
+def is_of(kind: Kind, column_family: str, key: bytes) -> bool:
+    """Whether a key of that column family, or one where a scan begins, is of that kind."""
+    records = range_of(kind)
+    return records is not None and records.column_family == column_family and key.startswith(records.prefix)
+
+
+def key_of(name: bytes, db: int = 0) -> bytes:
+    """The metadata key of a name."""
+    return layout_of().metadata_key(db, slot(name), name)
+
+
+def prefix_of(name: bytes, version: int, kind: Kind = Kind.DATA, db: int = 0) -> bytes:
+    """What the records of a version of a key begin with."""
+    return layout_of().prefix(kind, key_of(name, db), version)
+
+
+def described(store: Store) -> dict[bytes, Metadata]:
+    """What the metadata of each key says, by its metadata key."""
+    layout = layout_of()
+    return {key: layout.parse_metadata(value) for key, value in stored(store, Kind.METADATA).items()}
+
+
+def subkeys_of(store: Store, name: bytes, kind: Kind = Kind.DATA, db: int = 0) -> dict[bytes, bytes]:
+    """The subkeys of a key that is there, and their values."""
+    prefix = prefix_of(name, described(store)[key_of(name, db)].version, kind, db)
+    return {key[len(prefix) :]: value for key, value in stored(store, kind).items() if key.startswith(prefix)}
+
+
+def put(store: Store, of: Kind | str, *records: tuple[bytes, bytes | None]) -> None:
+    """Write records of a kind, or of a shared column family, as they are, or delete them."""
+    changes = Changes()
+    changes.of(of if isinstance(of, str) else layout_of().families[of]).update(records)
+    store.write(changes)
