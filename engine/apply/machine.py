@@ -25,7 +25,6 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Spec, find
 from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, PartitionStoppedError
 from engine.layouts import make_layout
-from engine.layouts.records import column_families
 from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
@@ -68,7 +67,6 @@ class Machine:
         self.home, self.position = home, open_position(store, home)
         self._store = store
         self.layout = make_layout(home.layout, home.partition, home.partitions)
-        self._families = column_families(self.layout)
         self._clustered = home.partitions > 1
         self._tx = Transaction(
             store,
@@ -269,7 +267,7 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         changes = self._tx.changes()
-        self.has_changed = changes.has_any(self._families)
+        self.has_changed = changes.has_any(self.layout.families.values())
         position = Position(
             next_offset=self._next_offset,
             clock_ms=self._clock_ms,

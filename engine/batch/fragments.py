@@ -10,7 +10,6 @@ metadata record instead; which of the two follows from its length. In a layout w
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
@@ -29,9 +28,9 @@ Stretch = tuple[int, bytes]
 """Bytes of a value and the offset of the first one."""
 
 
-def inline_bytes_max(forms: Container[Form]) -> int:
-    """Up to which length a string is in its metadata record, in a layout that has these forms."""
-    return INLINE_BYTES_MAX if Form.FRAGMENTS in forms else sys.maxsize
+def is_fragmented(size: int, forms: Container[Form]) -> bool:
+    """Whether a string of so many bytes is in fragments, in a layout that has these forms."""
+    return size > INLINE_BYTES_MAX and Form.FRAGMENTS in forms
 
 
 def length(key: Key) -> int:

@@ -19,7 +19,6 @@ replaces has so many hidden versions in RocksDB's memtable that a scan takes 5 u
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable
 from itertools import accumulate
@@ -56,9 +55,9 @@ _Part = tuple[bytes, int]
 _parse = U64.unpack
 
 
-def plain_size_max(forms: Container[Form]) -> int:
-    """Up to how many members a sorted set has no counts, in a layout that has these forms."""
-    return PLAIN_SIZE_MAX if Form.RANK_COUNTS in forms else sys.maxsize
+def is_counted(size: int, forms: Container[Form]) -> bool:
+    """Whether a sorted set that grows to so many members gets counts, in a layout that has these forms."""
+    return size > PLAIN_SIZE_MAX and Form.RANK_COUNTS in forms
 
 
 def after(score_key: bytes) -> bytes:

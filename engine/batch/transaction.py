@@ -13,24 +13,21 @@ from typing import Final
 from engine.batch import fragments
 from engine.batch.cursors import Cursors
 from engine.batch.effects import Effect, EffectObserver
-from engine.batch.families import Families
-from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.batch.key import Key, Subkeys
 from engine.batch.keyspace import Keyspace
 from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
 from engine.batch.staging import Staging
-from engine.batch.writing import bury_subkeys, delete_databases, forget_surplus, image, mark_written, write_keys
+from engine.batch.writing import bury_subkeys
 from engine.errors import WRONG_TYPE, CommandError
-from engine.layouts.layout import Kind, Layout
+from engine.layouts.layout import Form, Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
 from engine.tables.watches import Watches
 from engine.values.splitmix import SplitMix64
-from slotlog.shared.slots import slot
 
 _COUNTER_BITS: Final = 11
 _HINTS_MAX: Final = 10_000
-_CACHED_BYTES_MAX: Final = 1024
 _READ_KEYS_MAX: Final = 256
 _READ_BYTES_MAX: Final = 1024 * 1024
 
@@ -45,6 +42,7 @@ class Transaction:
         staging: what large collections have written ahead of the batch.
         batch: what is to be written beside the keys and watches.
         last_version: the newest version taken.
+        forms: which forms of our own the layout can hold.
         rules: the rules number that the partition follows.
         counts: (stored db, type) -> keys that have a metadata record, due ones included.
         stored_dbs: by logical database, the number under which its records are stored: another one after SWAPDB.
@@ -58,10 +56,10 @@ class Transaction:
 
     # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
     __slots__ = (
-        "_cached_keys_max", "_databases", "_db", "_families", "_flushed", "_get_metadata", "_keys",
-        "_large", "_layout", "_observed", "_observer", "_offset", "_partition", "_store", "_touched", "batch",
-        "ceilings", "counts", "cursors", "draws", "floors", "knobs", "last_version", "now_ms", "rules", "session",
-        "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "_db", "_families", "_keys", "_layout", "_observed", "_observer", "_offset", "_overlay", "_partition",
+        "_touched", "batch",
+        "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version", "now_ms", "rules",
+        "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -86,24 +84,20 @@ class Transaction:
         self.rules = rules
         self.value_bytes = 0
         self.written_bytes = 0
+        self.forms = layout.forms
         self._layout = layout
         self._partition = partition
-        self._store = store
-        self._get_metadata = store.getter(layout.families[Kind.METADATA])
-        self._families = Families(store, layout)
+        self._overlay = Overlay(store, layout, cached_keys_max)
+        self._touched = self._overlay.touched
+        self._families = self._overlay.families
         self._offset = 0
         self.draws = 0
         self._db = 0
-        self._databases: dict[int, dict[bytes, Key]] = {}
         self.batch = Changes()
-        self._flushed: set[int] = set()
         self._observer = EffectObserver()
         self._observed = False
         self._keys: dict[bytes, Key] | EffectObserver
         self.select(0)
-        self._cached_keys_max = cached_keys_max
-        self._touched: list[Key] = []
-        self._large: list[Key] = []
         self.floors: dict[int, bytes] = {}
         self.ceilings: dict[int, bytes] = {}
         self.cursors = Cursors()
@@ -131,7 +125,7 @@ class Transaction:
     def select(self, db: int) -> None:
         """Turn to another logical database for the rest of the record."""
         self._db = db
-        keys = self._databases.setdefault(self.stored_dbs[db], {})
+        keys = self._overlay.databases.setdefault(self.stored_dbs[db], {})
         if self._observed:
             self._observer.turn_to(db, keys)
         else:
@@ -174,7 +168,7 @@ class Transaction:
 
         None: one of all that are in memory, where nobody can tell which of them the command has read.
         """
-        for name in self._databases[self.stored_db] if names is None else names:
+        for name in self._overlay.databases[self.stored_db] if names is None else names:
             key = self._keys.get(name)
             if key is not None and after_ms < key.expire_ms <= wall_ms:
                 return True
@@ -185,7 +179,7 @@ class Transaction:
     def find_stored(self, name: bytes) -> Key:
         """The key `name` as it is, due or not, for a cleaner: it stays in memory only if it was there."""
         if name not in self._keys:
-            self._large.append(self._load(name))
+            self._overlay.large.append(self._load(name))
         return self._touch(name)
 
     def is_crowded(self) -> bool:
@@ -194,8 +188,7 @@ class Transaction:
 
     def keyspace(self) -> Keyspace:
         """All keys of the database that the command runs in, due ones included."""
-        db = self.stored_db
-        return Keyspace(self._store, self._layout, db, self._touched, flushed=db in self._flushed)
+        return self._overlay.keyspace(self.stored_db)
 
     # ------------------------------------------------------------------ changing
 
@@ -220,12 +213,12 @@ class Transaction:
             key.type = STRING
             self._count(key)
         size = len(value)
-        if size > _CACHED_BYTES_MAX:
-            if size > INLINE_BYTES_MAX:
+        if size > CACHED_BYTES_MAX:
+            if fragments.is_fragmented(size, self.forms):
                 fragments.write(self.create(name, STRING), 0, value)
                 value = b""
             else:
-                self._large.append(key)
+                self._overlay.large.append(key)
         key.value = value
         key.expire_ms = expire_ms
         key.changed = True
@@ -246,8 +239,22 @@ class Transaction:
             key.settle()
 
     def start_times(self, key: Key) -> None:
-        """Let a hash, of which `Key.settle` follows, have fields with a time to live from now on."""
+        """Let a hash, of which `Key.settle` follows, have fields with a time to live from now on.
+
+        Raises:
+            CommandError: the layout cannot hold them. Who has changed anything by then has asked `require` before.
+        """
+        self.require(Form.FIELD_TIMES)
         self._families.bind_times(key, Times(0, key.expire_ms, 0), fresh=True)
+
+    def require(self, form: Form) -> None:
+        """Refuse a command that needs a form which the layout does not have.
+
+        Raises:
+            CommandError: it has none.
+        """
+        if form not in self.forms:
+            raise CommandError(f"ERR the layout {self._layout.name} cannot hold {form.value}")
 
     def start_ranks(self, key: Key) -> None:
         """Let a sorted set, which is `changed`, have rank counts from now on."""
@@ -255,19 +262,10 @@ class Transaction:
 
     def flush(self, databases: Sequence[int]) -> None:
         """Remove every key of these databases, given by their stored numbers."""
-        new = [db for db in databases if db not in self._flushed]
-        for db in databases:
-            for counted in self.counts:
-                if counted[0] == db:
-                    self.counts[counted] = 0
-            self._flushed.add(db)
-            self._databases.setdefault(db, {}).clear()
-        self._touched = [key for key in self._touched if key.db not in databases]
-        others = any(self.counts.values())
-        delete_databases(databases, new if others else None, self._layout, self._store, self.batch)
-        if not others:
-            for key in self._touched:  # deleted in this batch: their entries go with the rest
-                key.indexed_expire_ms = 0
+        for counted in self.counts:
+            if counted[0] in databases:
+                self.counts[counted] = 0
+        self._overlay.flush(databases, self.batch, others=any(self.counts.values()))
 
     def create_copy(self, name: bytes, source: Key) -> Key:
         """A new collection, or string in fragments, of the form of `source`, without subkeys. It must be filled."""
@@ -310,7 +308,7 @@ class Transaction:
     def changes(self) -> Changes:
         """Everything that changed since the last `reset`, as one batch. The overlay stays as it is."""
         changes = self.batch.copy()
-        write_keys(self._touched, self._layout, changes, self.last_version)
+        self._overlay.add_to(changes, self.last_version)
         self.watches.add_to(changes)
         self.staging.add_to(changes)
         return changes
@@ -318,47 +316,34 @@ class Transaction:
     def reset(self, *, written: bool) -> None:
         """Forget the overlay: after its changes were written, or to throw them away.
 
-        After a write its keys stay for the next batches, as many as may be cached: this transaction is the store's only
-        writer. Measured on HSET to 10,000 hashes: a key that is still there costs 0.6 us, one that must be read and
-        parsed 4 to 6.
+        After a write its keys stay for the next batches, as many as may be cached.
         """
-        if not written:
-            self._databases = {}
-            self._large = []
+        if written:
+            self._overlay.keep()
+        else:
+            self._overlay.forget()
             self.select(self._db)
+        if not written or len(self.floors) + len(self.ceilings) > _HINTS_MAX:
             self.floors.clear()
             self.ceilings.clear()
-        else:
-            self._keep_keys()
-            if len(self.floors) + len(self.ceilings) > _HINTS_MAX:
-                self.floors.clear()
-                self.ceilings.clear()
         self._observer.forget()
         self.watches.reset(written=written)
         self.staging.reset(written=written)
-        self._touched = []
         self.batch = Changes()
-        self._flushed.clear()
         self.value_bytes = 0
 
     def image(self) -> object:
         """Everything that the overlay would write, to be compared with another image. Slow: for tests."""
         others = (dict(self.counts), self.last_version, len(self.batch.ranges), self.stored_dbs)
-        return image(self._touched, self._layout), others, self.watches.image()
+        return self._overlay.image(), others, self.watches.image()
 
     # ------------------------------------------------------------------ inside
 
     def _load(self, name: bytes) -> Key:
         """The key `name` from the store: it is not cached."""
-        db = self.stored_dbs[self._db]
-        key = Key(db, name, self._layout.metadata_key(db, slot(name), name))
-        stored = None if db in self._flushed else self._get_metadata(key.metadata_key)
-        if stored is not None:
-            self._families.load(key, stored)
-            self.value_bytes += len(key.value)
+        key = self._overlay.load(self.stored_dbs[self._db], name)
         self._keys[name] = key
-        if len(name) + len(key.value) > _CACHED_BYTES_MAX:
-            self._large.append(key)
+        self.value_bytes += len(key.value)
         return key
 
     def _touch(self, name: bytes) -> Key:
@@ -368,14 +353,6 @@ class Transaction:
             key.touched = True
             self._touched.append(key)
         return key
-
-    def _keep_keys(self) -> None:
-        """Make the keys of this batch, which is written, ready for the next one, and forget what is too much."""
-        mark_written(self._touched)
-        for key in self._large:
-            self._databases[key.db].pop(key.name, None)
-        self._large = []
-        forget_surplus(self._databases, self._cached_keys_max)
 
     def _next_version(self) -> int:
         """The version of a new collection: from the log's time, never twice (engine/FORMAT.md, "Type codes")."""

@@ -29,7 +29,7 @@ from engine.model import Metadata
 
 
 class Kind(IntEnum):
-    """What a record is."""
+    """The kinds of records."""
 
     METADATA = 0
     DATA = 1
@@ -39,7 +39,7 @@ class Kind(IntEnum):
 
 
 class Form(Enum):
-    """What is stored in a way of our own, where the layout has a place for it. The value is how it is spoken of."""
+    """The forms of values that we added to the layouts of others. The value is for messages."""
 
     FRAGMENTS = "strings in fragments"
     RANK_COUNTS = "rank counts"
@@ -47,7 +47,7 @@ class Form(Enum):
 
 
 class Layout(Protocol):
-    """How one partition's keys are written. An instance is bound to one partition.
+    """The form of one partition's keys on disk. An instance is bound to one partition.
 
     Attributes:
         name: by which a state directory knows it.

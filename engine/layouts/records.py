@@ -1,4 +1,4 @@
-"""Where the records of keys are, in any layout: what is asked for is a column family and what they begin with.
+"""Finds the records of keys, in any layout: by column family and by the bytes that they begin with.
 
 This is the one place that says of which kinds a type has records, and the one that walks over all keys.
 """
@@ -66,7 +66,7 @@ def version_records(layout: Layout, kind: Kind, metadata_key: bytes, version: in
 
 
 def prefixes_of(layout: Layout, metadata_key: bytes, version: int | None) -> dict[Kind, bytes]:
-    """What the records of one version of a key, or of all, begin with in each kind that the layout has."""
+    """The prefix of the records of one version of a key, or of all versions, by kind."""
     return {kind: layout.prefix(kind, metadata_key, version) for kind in SUBKEY_KINDS if kind in layout.families}
 
 

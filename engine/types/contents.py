@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.layouts.layout import Form
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.types import hash_fields, lists, sets, strings, zsets
 from engine.values.encoding import pack_score
@@ -65,6 +66,8 @@ def write(tx: Transaction, name: bytes, old: Key | None, content: Content, expir
     if content.type == STRING:
         strings.put_until(tx, name, old, texts[0], expire_ms)
         return
+    if content.expires_ms:
+        tx.require(Form.FIELD_TIMES)
     size = sum(map(len, texts)) + _ELEMENT_BYTES * len(texts)
     tx.value_bytes += size
     tx.written_bytes += size

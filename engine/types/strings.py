@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.batch import fragments
-from engine.batch.fragments import INLINE_BYTES_MAX, Stretch, length, stretches
+from engine.batch.fragments import Stretch, length, stretches
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
 from engine.errors import INCREMENT_OVERFLOW, NOT_AN_INTEGER, CommandError
@@ -56,7 +56,7 @@ def write_range(tx: Transaction, name: bytes, key: Key | None, offset: int, cont
     if key is None or not key.version:
         old, expire_ms = (b"", 0) if key is None else (key.value, key.expire_ms)
         end = offset + len(content)
-        if max(end, len(old)) <= INLINE_BYTES_MAX:
+        if not fragments.is_fragmented(max(end, len(old)), tx.forms):
             value = b"".join((old[:offset].ljust(offset, b"\0"), content, old[end:]))
             tx.put_string(name, value, expire_ms)
             return len(value)
@@ -88,7 +88,7 @@ def put_stretches(tx: Transaction, name: bytes, size: int, stored: Iterable[Stre
 
     They must not be read from `name` itself while they are written.
     """
-    if size <= INLINE_BYTES_MAX:
+    if not fragments.is_fragmented(size, tx.forms):
         tx.put_string(name, fragments.joined(stored, 0, size))
         return
     key = tx.create(name, STRING)

@@ -391,7 +391,8 @@ def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator
 
 
 def _start_counting(tx: Transaction, key: Key) -> None:
-    """Give a sorted set its counts."""
-    tx.start_ranks(key)
-    assert key.ranks is not None
-    rank_counts.build(key.ranks, scan(tx, key), key.size)
+    """Give a sorted set that has become large its counts, in a layout that can hold them."""
+    if rank_counts.is_counted(key.size, tx.forms):
+        tx.start_ranks(key)
+        assert key.ranks is not None
+        rank_counts.build(key.ranks, scan(tx, key), key.size)

@@ -1,4 +1,4 @@
-"""What a state has stored of its keys, said without the bytes of any layout; and ways to damage it."""
+"""Reads the stored keys of a state without the bytes of any layout, and damages them."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from engine.commands.hashes.field_options import (
 )
 from engine.commands.hashes.notifications import of_hgetex, of_hsetex
 from engine.commands.registry import command
+from engine.layouts.layout import Form
 from engine.model import HASH
 from engine.types import hash_fields
 from engine.values.replies import Reply
@@ -63,6 +64,8 @@ def hsetex(tx: Transaction, args: list[bytes]) -> Reply:
     wrong = options.of_fields == b"FXX"
     if options.of_fields and any((hash_fields.get(tx, key, field) is None) is wrong for field in fields):
         return 0
+    if expire_ms is not None and expire_ms > tx.now_ms:
+        tx.require(Form.FIELD_TIMES)
     if key is None:
         key = tx.create(name, HASH)
     if options.lifetime == b"KEEPTTL":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch.fragments import inline_bytes_max
+from engine.batch.fragments import is_fragmented
 from engine.layouts.layout import Kind
 from engine.layouts.records import version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
@@ -33,7 +33,6 @@ class Contents:
         self._ranks, self._times = Cursor(state, Kind.RANKS), Cursor(state, Kind.TIMES)
         every = (self._data, self._scores, self._ranks, self._times)
         self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
-        self._inline_bytes_max = inline_bytes_max(state.layout.forms)
         self._checks: dict[int, Callable[[Live], Violations]] = {
             STRING: self._string,
             HASH: self._hash,
@@ -55,7 +54,7 @@ class Contents:
 
     def _string(self, live: Live) -> Violations:
         length = live.metadata.size
-        if not self._inline_bytes_max < length <= _LENGTH_MAX:
+        if not is_fragmented(length, self._state.layout.forms) or length > _LENGTH_MAX:
             text = f"{self._state.name_of(live.metadata_key)} is in fragments, with a length of {length} bytes"
             yield Violation("fragments", self._state.metadata_cf, live.metadata_key, text)
         for subkey, content in self._data.under(live.prefixes[Kind.DATA]):

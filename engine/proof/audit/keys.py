@@ -8,7 +8,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
-from engine.batch.fragments import inline_bytes_max
+from engine.batch.fragments import is_fragmented
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
@@ -34,7 +34,7 @@ _OWNER: Final = Struct(">?QI")
 
 
 class Owner(NamedTuple):
-    """Whose records come next: what those of DATA begin with, what it is, the key and version, and all of it."""
+    """The owner of the next records: their prefix in DATA, its kind, key, version and content."""
 
     prefix: bytes
     what: int
@@ -89,7 +89,7 @@ class Keys:
 
     def _keys(self) -> Iterator[Owner]:
         """The keys with subkeys; of those whose metadata cannot be read everything, of any version."""
-        state, longest = self._state, inline_bytes_max(self._state.layout.forms)
+        state = self._state
         for key, value in metadata_records(state.store, state.layout):
             state.keys += 1
             if state.keys % _STEP_KEYS == 0:
@@ -107,7 +107,7 @@ class Keys:
             if metadata.version:
                 live = Live(key, metadata, prefixes_of(state.layout, key, metadata.version))
                 yield self._owner(_KEY, key, metadata.version, live)
-            elif len(metadata.value) > longest:
+            elif is_fragmented(len(metadata.value), state.layout.forms):
                 text = f"{state.name_of(key)} has {len(metadata.value)} bytes in its metadata"
                 self._say("fragments", key, text)
 

@@ -32,7 +32,7 @@ class Ranks:
         """Before the first score record."""
         metadata = self._live.metadata
         if not metadata.ranked:
-            if metadata.size > rank_counts.plain_size_max(self._state.layout.forms):
+            if rank_counts.is_counted(metadata.size, self._state.layout.forms):
                 yield self._wrong(b"", f"has {several(metadata.size, 'member')} and no rank counts")
             return
         prefix = self._live.prefixes[Kind.RANKS]

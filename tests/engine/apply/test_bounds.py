@@ -58,7 +58,7 @@ def test_long_names_do_not_stay_in_memory() -> None:
         machine.apply([(offset, NOW_MS, b"DEL", [b"%d" % offset * MIB], 0, None, None)], offset)
         machine.commit(FINGERPRINT)
 
-    assert [] == [name for keys in machine._tx._databases.values() for name in keys]
+    assert [] == [name for keys in machine._tx._overlay.databases.values() for name in keys]
 
 
 class _ScanCounter(MemoryStore):
@@ -121,7 +121,7 @@ def test_damage_of_the_store_is_not_taken_for_a_fault_of_the_record() -> None:
         raise Exception("Corruption: block checksum mismatch")  # noqa: TRY002 - rocksdict raises nothing else
 
     machine = open_machine(new_store())
-    machine._tx._get_metadata = damaged
+    machine._tx._overlay._get_metadata = damaged
 
     with pytest.raises(CorruptionError, match="slotlog replay"):
         apply(machine, event(0, "GET a"))

@@ -190,12 +190,12 @@ def test_keys_in_use_stay_in_memory(store: CountingStore) -> None:
     send(machine, *(f"HSET mixed{n} f 1" for n in range(20)))
     send(machine, *(f"HSETEX mixed{n} PX 5 FIELDS 1 g 1" for n in range(20)))
     send(machine, *(f"SET hot{n} 1" for n in range(10)), at_ms=NOW_MS + 5)
-    in_memory = list(machine._tx._databases[0])
+    in_memory = list(machine._tx._overlay.databases[0])
     swept = Sweeper(machine, store).expire(1000)
 
     assert (100, 20) == (len(swept.keys), len(swept.fields))
     assert len(in_memory) in range(5, 11)
-    assert in_memory == list(machine._tx._databases[0])
+    assert in_memory == list(machine._tx._overlay.databases[0])
 
 
 # ------------------------------------------------------------------ fields

@@ -1,4 +1,4 @@
-"""Damage to what is stored in a form of our own, and what an audit has to say of it; of layouts that hold that form."""
+"""Damage to values in a form of our own, and the violations that an audit finds of it."""
 
 from __future__ import annotations
 

@@ -16,19 +16,8 @@ from engine.store.memory import MemoryStore
 from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.consistency import problems
-from tests.engine.harness import (
-    FINGERPRINT,
-    NOW_MS,
-    apply,
-    event,
-    family,
-    feed,
-    new_store,
-    open_machine,
-    records_of,
-    send,
-    shape,
-)
+from tests.engine import harness
+from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, feed, new_store, open_machine, send, shape
 from tests.engine.stored import described, key_of, stored, subkeys_of
 from tests.layouts import layout_of
 
@@ -332,7 +321,7 @@ def test_batches_make_no_difference(seed: int) -> None:
         store = new_store()
         feed(open_machine(store, cached_keys_max=cached_keys_max), records, batch)
         assert [] == problems(store)
-        states.append(records_of(store))
+        states.append(harness.records_of(store))
 
     assert states[0] == states[1] == states[2]
 

@@ -181,7 +181,7 @@ def test_what_was_read_does_not_stay_in_memory() -> None:
     run(machine, [b"SET", b"k", b"x" * MIB])
     machine.read(b"GET", [b"k"])
 
-    key = machine._tx._databases[0][b"k"]
+    key = machine._tx._overlay.databases[0][b"k"]
     assert (b"", {}) == (key.value, key.data.changed)
 
 

@@ -1,4 +1,4 @@
-"""What a state of the neokv layout has in its keys, and which bytes are none of its metadata."""
+"""Tests of the keys in a state of the neokv layout, and of bytes that are no metadata of it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,100 @@
+"""The keys of one partition in memory: those of the batch at hand, and a number of earlier ones.
+
+A transaction is the store's only writer, so a key that is in memory is as the store has it, or newer. Measured on HSET
+to 10,000 hashes: a key that is still there costs 0.6 us, one that must be read and parsed 4 to 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.batch.families import Families
+from engine.batch.key import Key
+from engine.batch.keyspace import Keyspace
+from engine.batch.writing import delete_databases, forget_surplus, image, mark_written, write_keys
+from engine.layouts.layout import Kind, Layout
+from engine.store.store import Changes, Store
+from slotlog.shared.slots import slot
+
+CACHED_BYTES_MAX: Final = 1024
+"""A key with a longer name and value leaves memory with its batch."""
+
+
+class Overlay:
+    """The keys in memory, by the number under which their database is stored.
+
+    Attributes:
+        databases: stored database -> name -> key.
+        touched: the keys that this batch has looked at, each once: what it may change. One list for ever.
+        large: keys that go with the batch.
+        families: binds the subkeys of a key.
+    """
+
+    __slots__ = (
+        "_cached_keys_max", "_flushed", "_get_metadata", "_layout", "_store",
+        "databases", "families", "large", "touched",
+    )  # fmt: skip
+
+    def __init__(self, store: Store, layout: Layout, cached_keys_max: int) -> None:
+        self.databases: dict[int, dict[bytes, Key]] = {}
+        self.touched: list[Key] = []
+        self.large: list[Key] = []
+        self.families = Families(store, layout)
+        self._store = store
+        self._layout = layout
+        self._get_metadata = store.getter(layout.families[Kind.METADATA])
+        self._flushed: set[int] = set()
+        self._cached_keys_max = cached_keys_max
+
+    def load(self, db: int, name: bytes) -> Key:
+        """The key `name` of a stored database, from the store. It is not in `databases` yet."""
+        key = Key(db, name, self._layout.metadata_key(db, slot(name), name))
+        stored = None if db in self._flushed else self._get_metadata(key.metadata_key)
+        if stored is not None:
+            self.families.load(key, stored)
+        if len(name) + len(key.value) > CACHED_BYTES_MAX:
+            self.large.append(key)
+        return key
+
+    def keyspace(self, db: int) -> Keyspace:
+        """All keys of a stored database, due ones included."""
+        return Keyspace(self._store, self._layout, db, self.touched, flushed=db in self._flushed)
+
+    def flush(self, databases: Sequence[int], changes: Changes, *, others: bool) -> None:
+        """Remove every key of these stored databases, from memory and by a batch; `others`: other ones have keys."""
+        new = [db for db in databases if db not in self._flushed]
+        for db in databases:
+            self._flushed.add(db)
+            self.databases.setdefault(db, {}).clear()
+        self.touched[:] = [key for key in self.touched if key.db not in databases]
+        delete_databases(databases, new if others else None, self._layout, self._store, changes)
+        if not others:
+            for key in self.touched:  # deleted in this batch: their entries go with the rest
+                key.indexed_expire_ms = 0
+
+    def add_to(self, changes: Changes, last_version: int) -> None:
+        """Add to a batch what has changed."""
+        write_keys(self.touched, self._layout, changes, last_version)
+
+    def image(self) -> list[object]:
+        """What `add_to` would add, to be compared with another image. Slow: for tests."""
+        return image(self.touched, self._layout)
+
+    def keep(self) -> None:
+        """The batch is written: make its keys ready for the next one, and forget what is too much."""
+        mark_written(self.touched)
+        for key in self.large:
+            self.databases[key.db].pop(key.name, None)
+        forget_surplus(self.databases, self._cached_keys_max)
+        self._end()
+
+    def forget(self) -> None:
+        """The batch is thrown away, and every key with it."""
+        self.databases.clear()
+        self._end()
+
+    def _end(self) -> None:
+        self.large.clear()
+        self.touched.clear()
+        self._flushed.clear()
