@@ -117,11 +117,11 @@ docs: $(VENV) ## Write what comes from the code anew: the tables in docs/, the d
 
 .PHONY: lock
 lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml (UPGRADE=1: newest versions)
-	$(call lock,run)
-	$(call lock,dev,--group dev --extra tracing --constraints requirements/run.txt)
+	$(call lock,run,--extra server)
+	$(call lock,dev,--group dev --extra server --extra tracing --constraints requirements/run.txt)
 	$(call lock,build,--group build --constraints requirements/dev.txt,without the project)
-	$(call lock,bench,--group bench)
-	$(call lock,applications,--group applications)
+	$(call lock,bench,--group bench --extra server)
+	$(call lock,applications,--group applications --extra server)
 
 .PHONY: clean
 clean: ## Remove everything that make has brought, the demo's data too; not what else lies in .data

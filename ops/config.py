@@ -13,12 +13,14 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.dataclasses import dataclass as validated
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from engine.layouts import LAYOUTS
@@ -73,6 +75,11 @@ class RedisSettings(BaseModel):
         if value:
             parse_address(value)
         return value
+
+
+@validated(config=ConfigDict(extra="forbid", hide_input_in_errors=True), frozen=True, kw_only=True)
+class KafkaTable(KafkaSettings):
+    """The client library's settings, validated as they come from environment and file."""
 
 
 class Settings(BaseSettings):
@@ -167,7 +174,7 @@ class Settings(BaseSettings):
     )
     tracing: bool = Field(default=False, description="OpenTelemetry spans, to where OTEL_EXPORTER_OTLP_ENDPOINT says")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
-    kafka: KafkaSettings = Field(default_factory=KafkaSettings, description="how to reach Kafka")
+    kafka: KafkaTable = Field(default_factory=KafkaTable, description="how to reach Kafka")
 
     @classmethod
     def settings_customise_sources(
@@ -211,6 +218,13 @@ class Settings(BaseSettings):
     def owned(self) -> list[int]:
         """The partitions that this process applies, ascending."""
         return parse_own(self.own, self.partitions) if self.own else parse_share(self.own_of, self.partitions)
+
+
+_TABLES: Final = {
+    "redis": tuple(RedisSettings.model_fields),
+    "kafka": tuple(each.name for each in fields(KafkaSettings)),
+}
+"""The names of nested settings, by table."""
 
 
 def load_settings(**options: Any) -> Settings:
@@ -285,8 +299,7 @@ def _variables() -> set[str]:
     return {
         "SLOTLOG_CONFIG",
         *(_variable_of((name,)) for name in Settings.model_fields),
-        *(_variable_of(("redis", name)) for name in RedisSettings.model_fields),
-        *(_variable_of(("kafka", name)) for name in KafkaSettings.model_fields),
+        *(_variable_of((table, name)) for table, names in _TABLES.items() for name in names),
     }
 
 
@@ -298,8 +311,8 @@ def _misspelt(names: Iterable[str]) -> list[tuple[str, str]]:
     """
     right = {
         f"SLOTLOG_{table}_{name}".upper(): f"SLOTLOG_{table}__{name}".upper()
-        for table, model in (("redis", RedisSettings), ("kafka", KafkaSettings))
-        for name in model.model_fields
+        for table, names in _TABLES.items()
+        for name in names
     }
     return [(name, right[name.upper()]) for name in names if name.upper() in right]
 

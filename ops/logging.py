@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
+from slotlog.log_lines import Line
 from slotlog.shared.shown_errors import named_error, shown_error
 
 _MINUTE_SECONDS: Final = 60.0
@@ -80,6 +81,14 @@ def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
     for name in event:
         if _SECRET.search(name):
             event[name] = "***"
+    return event
+
+
+def with_fields(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Take a line of the client library apart: its fields become fields here."""
+    line = event["_record"].msg
+    if isinstance(line, Line):
+        event.update(line.fields, event=line.event)
     return event
 
 
@@ -166,7 +175,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[with_fields, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )

@@ -13,20 +13,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 import resp.commands  # noqa: F401 - fills both registries
 from engine.commands.registry import SPECS, Spec
-from ops.config import RedisSettings, Settings
+from ops.config import KafkaTable, RedisSettings, Settings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from resp.settings.config import all_parameters
-from slotlog.log import KafkaSettings
 from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-GROUPS: Final[dict[str, type[BaseModel]]] = {"redis": RedisSettings, "kafka": KafkaSettings}
+GROUPS: Final[dict[str, type]] = {"redis": RedisSettings, "kafka": KafkaTable}
 """The settings that stand in tables of their own."""
 
 _PART: Final = re.compile(r"(<!-- generated: [^\n]* -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -78,7 +77,7 @@ def settings() -> str:
     tables = [_settings(own, "SLOTLOG_")]
     for name, group in GROUPS.items():
         tables.append(f"In the table `[{name}]`:\n")
-        tables.append(_settings(group.model_json_schema()["properties"], f"SLOTLOG_{name.upper()}__"))
+        tables.append(_settings(TypeAdapter(group).json_schema()["properties"], f"SLOTLOG_{name.upper()}__"))
     return "\n".join(tables)
 
 
@@ -138,6 +137,8 @@ def _setting(name: str, variable: str, schema: dict[str, Any]) -> tuple[str, ...
 
 def _values(schema: dict[str, Any]) -> str:
     """What a setting may be, from its JSON schema."""
+    if schema.get("format") == "password":
+        return "secret"
     schema = next((each for each in schema.get("anyOf", ()) if each["type"] != "null"), schema)
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])

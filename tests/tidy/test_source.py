@@ -15,6 +15,7 @@ FILE_LINES_MAX = 400
 ENTRY_POINTS = {
     "benchmarks.metrics.unmeasured": "benchmarks/metrics/cost.py, as a process of its own",
     "ops.demo.make_data": "a person who makes the demo's CSV anew",
+    "ops.entry": "the console script, by its name in pyproject.toml",
     "tests.real.fixtures": "tests/conftest.py, by its name in a string",
 }
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-import structlog
+from slotlog.log_lines import LineLogger
 
 SUFFIX = "-owners"
 
-logger = structlog.get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class EmbeddedClaims:

@@ -12,8 +12,6 @@ from time import perf_counter
 from typing import Final, TypeVar
 from zlib import crc32
 
-import structlog
-
 from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
 from slotlog.log.appends import Appends
@@ -38,6 +36,7 @@ from slotlog.log.embedded.upgrade import upgrade
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
+from slotlog.log_lines import LineLogger
 from slotlog.wording import counted
 
 _TRIM_ROWS: Final = 10_000
@@ -46,7 +45,7 @@ _MARK_SECONDS: Final = 1.0
 
 T = TypeVar("T")
 
-logger = structlog.get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class EmbeddedLog:

@@ -29,11 +29,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, TypeVar
 
-import structlog
-
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log.embedded.chain import root, sum_of
 from slotlog.log.embedded.heads import Head, insert_head
+from slotlog.log_lines import LineLogger
 
 FORMAT: Final = 3
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
@@ -92,7 +91,7 @@ _NO_VERDICT: Final = "read again: only what fails each time is damage, and is sa
 
 T = TypeVar("T")
 
-logger = structlog.get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class Identity(NamedTuple):

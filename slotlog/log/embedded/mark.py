@@ -25,14 +25,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.file import WORKS_MAX, Identity, code_of, read_identity, steadily_here, translated, works_of
 from slotlog.log.embedded.heads import Head, head_of, link_at
+from slotlog.log_lines import LineLogger
 
-logger = structlog.get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class Marked(NamedTuple):

@@ -17,8 +17,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-import structlog
-
 from slotlog.errors import LogDamagedError
 from slotlog.log.embedded.chain import LINK_BYTES, OFFSET_BITS, OFFSET_MASK, root, seals_of, sum_of
 from slotlog.log.embedded.file import (
@@ -36,6 +34,7 @@ from slotlog.log.embedded.file import (
 )
 from slotlog.log.embedded.heads import Head, head_of, insert_head, set_head
 from slotlog.log.embedded_format_2 import was_sealed
+from slotlog.log_lines import LineLogger
 
 _SLICE_ROWS: Final = 1000
 _SLICE_BYTES: Final = 4 * 1024 * 1024
@@ -43,7 +42,7 @@ _TELL_SECONDS: Final = 5.0
 _CAME_FROM: Final = -1
 _PLACE: Final = "SELECT next_offset FROM upgrade WHERE partition = ?"
 
-logger = structlog.get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> Identity:

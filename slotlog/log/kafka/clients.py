@@ -21,10 +21,10 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     NoBrokersAvailable,
 )
-from structlog import get_logger
 
 from slotlog.errors import LogUnavailableError
 from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.log_lines import LineLogger
 from slotlog.shared.shown_errors import named_error
 
 _END_SECONDS: Final = 5.0
@@ -38,7 +38,7 @@ _SENTENCES: Final[tuple[tuple[type[Exception], str], ...]] = (
 )
 """What the commonest failures mean for whoever reads a message."""
 
-logger = get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 def unavailable(text: str, error: Exception) -> LogUnavailableError:

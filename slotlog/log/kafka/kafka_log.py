@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import OffsetAndMetadata
-from structlog import get_logger
 
 from slotlog.clock import stamp_ms
 from slotlog.errors import LogMismatchError, LogUnavailableError
@@ -25,6 +24,7 @@ from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log.kafka.sizes import topic_bytes
 from slotlog.log.kafka.topic import MESSAGE_BYTES_MAX, KafkaTopics, TopicRules
 from slotlog.log.log import Entry, LogRecord, RecordPosition, check_entries
+from slotlog.log_lines import LineLogger
 
 _LOOKUP_FETCH_BYTES: Final = 64 * 1024  # one record is wanted, not what follows it
 _LOOKUP_WAIT_MS: Final = 200
@@ -32,7 +32,7 @@ _COMMIT_SECONDS: Final = 5.0
 
 T = TypeVar("T")
 
-logger = get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class KafkaLog:

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError, UnsupportedCodecError
-from structlog import get_logger
 
 from slotlog.errors import LogRecordError, LogUnavailableError
 from slotlog.log.identity import check_range
@@ -21,6 +20,7 @@ from slotlog.log.kafka.clients import is_dead, open_consumer, stop_consumer, tol
 from slotlog.log.kafka.requests import Incarnation, fetch_once, incarnations
 from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log.log import Headers, LogRecord
+from slotlog.log_lines import LineLogger
 
 _PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there is one
 _PROBE_TIMEOUT_SECONDS: Final = 5.0
@@ -28,7 +28,7 @@ _PROBE_TIMEOUT_SECONDS: Final = 5.0
 _Fetched: TypeAlias = dict[TopicPartition, list[Any]]
 """aiokafka's `ConsumerRecord`s by partition."""
 
-logger = get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class KafkaReader:

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-class KafkaSettings(BaseModel):
-    """Connection, security and topic settings. Secrets are `SecretStr`: no repr, log line or error shows them."""
+def _about(text: str, **more: str) -> dict[str, Any]:
+    """The metadata of a field: what tables of settings say of it."""
+    return {"description": text, "json_schema_extra": more}
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    client_id: str = Field(default="slotlog", description="what the broker's own logs and quotas call us")
-    group: str = Field(
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings:
+    """Connection, security and topic settings; `metadata` of each field says what it is for.
+
+    Example:
+        >>> KafkaSettings(security_protocol="SASL_SSL", sasl_username="ann", sasl_password="secret").sasl_mechanism
+        'SCRAM-SHA-512'
+
+    Raises:
+        ValueError: a protocol or mechanism that there is not.
+    """
+
+    client_id: str = field(default="slotlog", metadata=_about("what the broker's own logs and quotas call us"))
+    group: str = field(
         default="slotlog",
-        description="consumer group of committed positions, for lag tools, and of who owns which partition",
+        metadata=_about("consumer group of committed positions, for lag tools, and of who owns which partition"),
     )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="as in Kafka's clients"
+    security_protocol: SecurityProtocol = field(default="PLAINTEXT", metadata=_about("as in Kafka's clients"))
+    sasl_mechanism: SaslMechanism = field(default="SCRAM-SHA-512", metadata=_about("as in Kafka's clients"))
+    sasl_username: str | None = field(default=None, metadata=_about("user name for SASL"))
+    sasl_password: str | None = field(default=None, repr=False, metadata=_about("password for SASL", format="password"))
+    ssl_ca: Path | None = field(
+        default=None,
+        metadata=_about("PEM file of the authorities to trust; absent: the system's. Host names are checked"),
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="SCRAM-SHA-512", description="as in Kafka's clients"
+    ssl_certificate: Path | None = field(
+        default=None, metadata=_about("PEM file of our own certificate, for mutual TLS")
     )
-    sasl_username: str | None = Field(default=None, description="user name for SASL")
-    sasl_password: SecretStr | None = Field(default=None, description="password for SASL")
-    ssl_ca: Path | None = Field(
-        default=None, description="PEM file of the authorities to trust; absent: the system's. Host names are checked"
+    ssl_key: Path | None = field(default=None, metadata=_about("PEM file of its key"))
+    ssl_key_password: str | None = field(
+        default=None, repr=False, metadata=_about("password of that key", format="password")
     )
-    ssl_certificate: Path | None = Field(default=None, description="PEM file of our own certificate, for mutual TLS")
-    ssl_key: Path | None = Field(default=None, description="PEM file of its key")
-    ssl_key_password: SecretStr | None = Field(default=None, description="password of that key")
-    replicas: int | None = Field(
-        default=None, description="of topics that are created; absent: 3, or one per broker where there are fewer"
+    replicas: int | None = field(
+        default=None,
+        metadata=_about("of topics that are created; absent: 3, or one per broker where there are fewer"),
     )
-    create_time: bool = Field(
+    create_time: bool = field(
         default=False,
-        description="accept a topic with CreateTime; a producer with a wrong clock can then expire anybody's keys",
+        metadata=_about("accept a topic with CreateTime; a producer with a wrong clock can then expire anybody's keys"),
     )
-    request_timeout_ms: int = Field(
-        default=30_000, description="how long one request may take, and an append until it counts as uncertain"
+    request_timeout_ms: int = field(
+        default=30_000,
+        metadata=_about("how long one request may take, and an append until it counts as uncertain"),
     )
+
+    def __post_init__(self) -> None:
+        for value, known in ((self.security_protocol, SecurityProtocol), (self.sasl_mechanism, SaslMechanism)):
+            if value not in get_args(known):
+                raise ValueError(f"{value!r} is not one of {', '.join(get_args(known))}")
 
     def client_arguments(self) -> dict[str, Any]:
         """What every aiokafka client takes. It holds the password in clear: for passing on, not for keeping.
@@ -64,7 +86,7 @@ class KafkaSettings(BaseModel):
                 raise ValueError(f"{self.security_protocol} needs sasl_username and sasl_password")
             arguments["sasl_mechanism"] = self.sasl_mechanism
             arguments["sasl_plain_username"] = self.sasl_username
-            arguments["sasl_plain_password"] = self.sasl_password.get_secret_value()
+            arguments["sasl_plain_password"] = self.sasl_password
         return arguments
 
     def _ssl_context(self) -> SSLContext:
@@ -74,6 +96,6 @@ class KafkaSettings(BaseModel):
             cafile=self.ssl_ca,
             certfile=self.ssl_certificate,
             keyfile=self.ssl_key,
-            password=self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else None,
+            password=self.ssl_key_password,
         )
         return context

@@ -8,24 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
-from stamina import retry_context
-from structlog import get_logger
 
 from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log.kafka.clients import client_arguments, ended, unavailable
 from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.log_lines import LineLogger
 from slotlog.wording import counted
 
 MESSAGE_BYTES_MAX: Final = 9 * 1024 * 1024
 _REPLICAS: Final = 3
 _APPEARS_WITHIN_SECONDS: Final = 30.0
-_APPEARS_AFTER_SECONDS: Final = 0.1
+_APPEARS_AFTER_SECONDS: Final = 0.2
 _ALREADY_EXISTS: Final = 36
 
 HARMS_LATER: Final = frozenset({"max.message.bytes", "min.insync.replicas", "unclean.leader.election.enable"})
@@ -34,7 +34,7 @@ age out of it, or come into it with a time that no broker has set."""
 
 T = TypeVar("T")
 
-logger = get_logger(__name__)
+logger = LineLogger(__name__)
 
 
 class Breach(NamedTuple):
@@ -213,17 +213,7 @@ class KafkaTopics:
                 text = f"the topic {rules.name} cannot be created: {for_code(code).__name__} {said}".rstrip()
                 raise LogUnavailableError(text)
         # Whoever is asked from now on, here or by another client of ours, is to know of it.
-        waiting = retry_context(
-            LogUnavailableError,
-            attempts=None,
-            timeout=_APPEARS_WITHIN_SECONDS,
-            wait_initial=_APPEARS_AFTER_SECONDS,
-            wait_max=1.0,
-            wait_jitter=_APPEARS_AFTER_SECONDS,
-        )
-        async for attempt in waiting:
-            with attempt:
-                await self._known_to_all(rules.name)
+        await self._appeared(rules.name)
         logger.warning(
             "topic_created",
             topic=rules.name,
@@ -231,6 +221,21 @@ class KafkaTopics:
             replicas=replicas,
             hint="it was not there; if it should have been, look at --topic and at the broker",
         )
+
+    async def _appeared(self, name: str) -> None:
+        """Wait until every broker knows of a topic that was just created.
+
+        Raises:
+            LogUnavailableError: one of them does not in time.
+        """
+        last_try = monotonic() + _APPEARS_WITHIN_SECONDS
+        while True:
+            try:
+                return await self._known_to_all(name)
+            except LogUnavailableError:
+                if monotonic() >= last_try:
+                    raise
+            await asyncio.sleep(_APPEARS_AFTER_SECONDS)
 
     async def _known_to_all(self, name: str) -> None:
         """Ask every broker for a topic that was just created.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from slotlog.errors import LogDamagedError, LogRecordError, LogUnavailableError
 from slotlog.log import Entry, LogRecord
@@ -18,6 +17,7 @@ from slotlog.log.embedded.file import steadily, translated
 from slotlog.log.embedded.heads import head_of, set_head
 from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.embedded.scan import Damage, PartitionScan
+from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append, last_record, read
 
 RECORDS = 10
@@ -305,7 +305,7 @@ async def test_an_attempt_is_no_verdict(filled: EmbeddedLog, local_path: Path, m
             raise errors.pop()
         return 1
 
-    with capture_logs() as lines:
+    with captured_lines() as lines:
         assert 1 == await steadily(ask, local_path)
 
     assert ["SQLite: database disk image is malformed"] * 2 + ["what was read is not what slotlog writes"] == [

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
@@ -23,6 +22,7 @@ from slotlog.log.embedded.chain import link_behind
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.embedded.file import WORKS_MAX, works_of
 from slotlog.log.embedded.heads import head_of, set_head
+from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append
 
 
@@ -311,6 +311,6 @@ async def test_mark_without_works(marked: EmbeddedLog, local_path: Path) -> None
     assert 10 == await end_offset(local_path)
     said["heads"][0][0] = 9
     beside(local_path, "-head").write_text(json.dumps(said))
-    with capture_logs() as logs:
+    with captured_lines() as logs:
         assert 10 == await end_offset(local_path)
     assert "head_mark_unreadable" in [line["event"] for line in logs]

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from structlog.testing import capture_logs
 
 from engine.apply.machine import Applied
 from ingest.applying.consumer import Consumer
@@ -25,6 +24,7 @@ from tests.engine.harness import new_store
 from tests.faults.topics import Topic
 from tests.layouts import home_of
 from tests.slotlog.fixtures import MakeKafkaLog
+from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append, read, read_values
 
 # Puts a record into partition 0 whose header's name is the bytes FF FE; only aiokafka without its extension can.
@@ -56,7 +56,7 @@ async def test_header_name_that_is_not_utf8(make_log: MakeKafkaLog, kafka_bootst
     await append(log, b"after")
     await append(log, b"beside", partition=1)
     reader = log.reader({0: 0, 1: 0})
-    with capture_logs() as said:
+    with captured_lines() as said:
         found = await read(reader, 4)
     bad = found[0][1]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-from pydantic import SecretStr
 
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry, KafkaSettings, open_log
@@ -59,7 +59,7 @@ def settings(authority: trustme.CA, tmp_path: Path) -> KafkaSettings:
         security_protocol="SASL_SSL",
         sasl_mechanism="PLAIN",
         sasl_username="slotlog",
-        sasl_password=SecretStr(PASSWORD),
+        sasl_password=PASSWORD,
         ssl_ca=path,
         request_timeout_ms=5000,
     )
@@ -86,10 +86,8 @@ async def test_nothing_connects_without_the_right_secret(
     """A wrong password or an unknown authority is refused with an error that shows no secret."""
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
-    changes = {"sasl_password": SecretStr("wrong-secret")} if wrong == "password" else {"ssl_ca": other}
-    log = open_log(
-        f"kafka://{broker.secured_bootstrap}", topic="secured", partitions=1, kafka=settings.model_copy(update=changes)
-    )
+    unfit = replace(settings, sasl_password="wrong-secret") if wrong == "password" else replace(settings, ssl_ca=other)
+    log = open_log(f"kafka://{broker.secured_bootstrap}", topic="secured", partitions=1, kafka=unfit)
 
     with pytest.raises(LogUnavailableError) as error:
         await log.start()
@@ -139,7 +137,7 @@ async def test_certificates_that_are_being_replaced(broker: KafkaBroker, setting
 
 async def test_hung_broker(broker: KafkaBroker, settings: KafkaSettings) -> None:
     """TLS waits long for the farewell of a broker that hangs: a client is given up all the same, and others come."""
-    impatient = settings.model_copy(update={"request_timeout_ms": 3000})
+    impatient = replace(settings, request_timeout_ms=3000)
     log = open_log(f"kafka://{broker.secured_bootstrap}", topic="hung", partitions=1, kafka=impatient)
     await log.start()
     await log.commit({0: 0})

@@ -10,13 +10,13 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.metadata import MetadataRequest
-from structlog.testing import capture_logs
 
 from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log import Entry, KafkaSettings
 from slotlog.log.kafka.kafka_log import KafkaLog
 from slotlog.log.kafka.topic import Breach, TopicRules
 from tests.slotlog.fixtures import MakeKafkaLog
+from tests.slotlog.lines import captured_lines
 from tests.slotlog.log.reading import append, last_record, read
 
 GOOD = TopicRules("any", 1).settings(1)
@@ -48,7 +48,7 @@ async def refused(log: KafkaLog) -> LogMismatchError:
 async def test_created_topic(make_log: MakeKafkaLog, admin: AIOKafkaAdminClient, topic: str) -> None:
     """A topic is created with the partitions and settings of a log of record, said to be new, and passes its check."""
     log = make_log(partitions=3)
-    with capture_logs() as lines:
+    with captured_lines() as lines:
         await log.start()
     await log.close()
 
