@@ -13,9 +13,9 @@ from engine.errors import CommandError, hidden_pattern
 from resp.acl.log import Context, Reason
 from resp.acl.protection import may_connect
 from resp.catalog.plans import Kind, Plan
-from resp.clients import output
 from resp.clients.addresses import is_loopback
 from resp.clients.client_list import line_of
+from resp.clients.output import FREE_BYTES
 from slotlog.clock import now_ms
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def cut_off(server: Shared[Session]) -> None:
             logger.warning("client_does_not_read", client=session.id, output_bytes=session.output_bytes)
             session.kill()
         elif _is_over_soft_limit(session, now):
-            output.cut_off(session, session.output_bytes)
+            session.output.cut_off(session.output_bytes)
         elif (
             idle_seconds
             and now - session.last_active > idle_seconds
@@ -101,8 +101,8 @@ def cut_off(server: Shared[Session]) -> None:
 
 def _is_over_soft_limit(session: Session, now: float) -> bool:
     """Whether more than the soft limit has waited for the client for longer than it may."""
-    limit = output.limit_of(session)
-    if not limit.soft_bytes or session.output_bytes - output.FREE_BYTES <= limit.soft_bytes:
+    limit = session.output.limit
+    if not limit.soft_bytes or session.output_bytes - FREE_BYTES <= limit.soft_bytes:
         session.over_soft_limit_since = 0.0
         return False
     session.over_soft_limit_since = session.over_soft_limit_since or now

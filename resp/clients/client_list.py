@@ -67,7 +67,7 @@ def has_time_limit(session: Session) -> bool:
 
 def command_bytes(session: Session) -> int:
     """Of whole commands: the one that is being answered, or waits, and those behind it."""
-    return sum(map(len, session.served_command)) + session.backlog_bytes
+    return sum(map(len, session.served_command)) + session.inbox.backlog_bytes
 
 
 def total_bytes(session: Session) -> int:
@@ -119,7 +119,7 @@ def line_of(session: Session) -> bytes:
         (b"lib-name", session.lib_name),
         (b"lib-ver", session.lib_ver),
         (b"tot-net-in", session.received_bytes),
-        (b"tot-net-out", session.sent_bytes),
+        (b"tot-net-out", session.output.sent_bytes),
         (b"tot-cmds", session.received_commands),
     )
     return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)

@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
             self._rest(session)
         if commands:
             session.inbox.receive(commands)
-            if not session.pending_replies and (session.plain or not session.is_held):
+            if not session.output.pending_replies and (session.plain or not session.is_held):
                 stats.request_seconds.add(monotonic() - session.last_active, len(commands))
         while parser.held and not session.closing:  # what is too long for a client that has not logged in yet
             parser.authenticated = session.authenticated

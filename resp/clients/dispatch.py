@@ -176,21 +176,21 @@ def _unknown(command: list[bytes]) -> str:
 
 def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     """Whether the command cannot begin yet. Who keeps it waiting calls `session.resume`."""
-    server = session.server
-    if session.is_full:
+    server, output = session.server, session.output
+    if output.is_full:
         return True
-    if plan.returns_data and len(session.pending_replies) >= session.window.commands:
+    if plan.returns_data and len(output.pending_replies) >= output.window.commands:
         return True
     if plan.server is not None:
-        if session.has_pending and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
+        if output.pending_replies and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
             return True
         return plan.name in _APPENDING and any(
             server.is_crowded(session, pipeline) for pipeline in server.pipelines.values()
         )
     assert plan.spec is not None
     if server.clustered and plan.spec.keyless:
-        return session.has_pending
-    if plan.kind is _WRITE or session.has_pending:
+        return bool(output.pending_replies)
+    if plan.kind is _WRITE or output.pending_replies:
         return server.is_crowded(session, server.pipeline_of(plan.spec.keys(args)))
     return False
 
@@ -249,14 +249,20 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
     else:
         pipeline = server.pipeline_of(plan.spec.keys(args))
-        if session.has_pending and pipeline.answers.pending_events:  # else its writes are in other partitions
-            session.expect(pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec))
+        if (
+            session.output.pending_replies and pipeline.answers.pending_events
+        ):  # else its writes are in other partitions
+            session.output.pending_replies.append(
+                pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec)
+            )
             pipeline.submit(pending)
             return
         try:
             reply = pipeline.read(plan.spec, args, session.db, server.wall_ms)
         except DueError:
-            session.expect(pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec))
+            session.output.pending_replies.append(
+                pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec)
+            )
             pipeline.submit_after_tick(pending)
             return
         if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
@@ -286,5 +292,5 @@ def submit_write(
     args = command[1:]
     entry = event_entry(pipeline.partition, plan.name, args, keys, db=session.db)
     pending = PendingReply(session, plan, plan.name, args, command, entry)
-    session.expect(pending)
+    session.output.pending_replies.append(pending)
     pipeline.submit(pending)

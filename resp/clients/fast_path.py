@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from greenlet import GreenletExit
 
 from resp.catalog.plans import Kind, Plan
-from resp.clients.output import FLUSH_BYTES, write_much
+from resp.clients.output import FLUSH_BYTES
 from resp.clients.pending_reply import PendingReply
 from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
@@ -33,7 +33,7 @@ def take(session: Session, command: list[bytes]) -> bool:
     if plan is None:
         return False
     if plan.kind is _READ:
-        return not session.pending_replies and read(session, plan, command)
+        return not session.output.pending_replies and read(session, plan, command)
     return plan.first_key >= 0 and write(session, plan, command)
 
 
@@ -49,15 +49,16 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
         data = session.encode(reply := evaluate(spec, args, session.db, server.wall_ms))
     except (Exception, GreenletExit):  # noqa: BLE001 - whatever it is, the general way has the words for it
         return False
-    session.parts.append(data)
+    output = session.output
+    output.parts.append(data)
     ended = perf_counter()
     took = ended - began
     if took > _SHORT_SECONDS:
         took = server.slices.own_seconds(began)
     server.accounting.ended(session, plan, command, reply, took)
-    session.run_bytes += len(data)
-    if session.run_bytes > FLUSH_BYTES:
-        write_much(session)
+    output.run_bytes += len(data)
+    if output.run_bytes > FLUSH_BYTES:
+        output.write_much()
     if ended > session.turns.ends:
         session.turns.end()
     return True
@@ -65,16 +66,17 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
 
 def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a write that names one key; False: it takes the general way."""
-    args, pending_replies = command[1:], session.pending_replies
+    args, output = command[1:], session.output
+    pending_replies = output.pending_replies
     pipeline = session.server.pipelines[0]
     if (
         session.db
         or pipeline.answers.crowded
-        or session.is_full
+        or output.is_full
         or not plan.arguments_min <= len(args) <= plan.arguments_max
     ):
         return False
-    if plan.returns_data and len(pending_replies) >= session.window.commands:
+    if plan.returns_data and len(pending_replies) >= output.window.commands:
         return False
     value = plan.event_head + pack_arguments(args)
     if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:

@@ -57,8 +57,8 @@ class Inbox:
         """Run these commands, which have just come, behind those that wait; then send what they have answered."""
         session = self._session
         session.received_commands += len(commands)
-        if not session.pending_replies:
-            session.waiting_since = session.last_active
+        if not session.output.pending_replies:
+            session.output.waiting_since = session.last_active
         # `plain` is kept up to date, but for a command that is suspended: no need to ask `is_held` then.
         if self.backlog or not ((session.plain and self.fiber is None) or not session.is_held):
             self._keep(commands)
@@ -95,8 +95,8 @@ class Inbox:
         Up to one that has to wait; outside of a fiber, to one that may take its time.
         """
         session, fiber = self._session, self.fiber
-        plans = session.server.plans.by_spelling
-        session.run_bytes = 0
+        plans, pending_replies = session.server.plans.by_spelling, session.output.pending_replies
+        session.output.run_bytes = 0
         if fiber is None and len(commands) == 1:
             session.turns.ends = _NEVER  # what takes the short way alone has no next command
         else:
@@ -106,7 +106,7 @@ class Inbox:
             if plan is not None and session.plain:
                 if plan.kind is _READ:
                     is_short = fiber is not None or len(command) <= plan.short_words
-                    if is_short and not session.pending_replies and fast_path.read(session, plan, command):
+                    if is_short and not pending_replies and fast_path.read(session, plan, command):
                         continue
                 elif plan.first_key >= 0 and fast_path.write(session, plan, command):
                     continue
@@ -143,7 +143,7 @@ class Inbox:
                     break
         finally:
             self.fiber = None
-        session.write_out()
+        session.output.write_out()
         session.turns.rest(len(backlog))
         if not backlog:
             self.backlog_bytes = 0

@@ -67,7 +67,7 @@ def execute(session: Session, plan: Plan) -> Reply:
         raise
     session.watched_partition = None  # the event ends the watches
     session.watched_keys.clear()
-    session.expect(pending)
+    session.output.pending_replies.append(pending)
     if any(step.is_served for step in steps):
         session.transacting = pending  # these change what later commands mean, such as the database
         session.refresh()
@@ -77,7 +77,7 @@ def execute(session: Session, plan: Plan) -> Reply:
 
 def show_when_run(session: Session, db: int, steps: list[Step], command: list[bytes]) -> None:
     """Let MONITOR show what has run: an EXEC with watches when its outcome is there, all else at once."""
-    pending = session.pending_replies[-1] if session.pending_replies else None
+    pending = session.output.pending_replies[-1] if session.output.pending_replies else None
     if steps and isinstance(pending, PendingExec) and pending.watch_id is not None and pending.data is None:
         pending.shown = db, command
     else:

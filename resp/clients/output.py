@@ -1,15 +1,17 @@
-"""Encoded replies on their way to the socket."""
+"""Replies and messages on their way to a client, in the order of its commands, and their limits."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from engine.values.replies import Reply
-from resp.clients.window import HELD_BYTES_MAX
+from resp.clients.window import AHEAD_BYTES, HELD_BYTES_MAX, PENDING_REPLIES_MAX, Window
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,11 +41,14 @@ class Filled:
         self.data: bytes | None = data
 
 
-class Limits(Protocol):
-    """Has the limits, and counts who is over them."""
+class Place(Protocol):
+    """The place of a reply, which keeps the order of replies.
 
-    config: Config
-    stats: Stats
+    Attributes:
+        data: the encoded reply, once it is there.
+    """
+
+    data: bytes | None
 
 
 class Recipient(Protocol):
@@ -52,30 +57,17 @@ class Recipient(Protocol):
     Attributes:
         authenticated: whether it has logged in.
         closing: its connection is being closed.
-        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
-        pending_reply_bytes: of replies that wait for earlier ones.
+        last_active: when bytes came from it, on the monotonic clock.
     """
 
     id: int
     authenticated: bool
     closing: bool
-    transport: asyncio.Transport
-    parts: list[bytes]
-    run_bytes: int
-    pending_reply_bytes: int
-
-    @property
-    def server(self) -> Limits:
-        """Whose client it is."""
-        ...
+    last_active: float
 
     @property
     def is_subscriber(self) -> bool:
         """Whether it listens to anything."""
-        ...
-
-    def write_out(self) -> None:
-        """Hand what has come together to the socket."""
         ...
 
     def kill(self) -> None:
@@ -83,53 +75,163 @@ class Recipient(Protocol):
         ...
 
 
-def write_much(session: Recipient) -> None:
-    """Hand a lot to the socket."""
-    pieces = list(lumps(session.parts))
-    session.parts.clear()
-    for piece in pieces:
-        session.parts.append(piece)
-        session.write_out()
-    session.run_bytes = 0
+class Output:
+    """Replies and messages on their way to one client, in order.
 
+    Args:
+        client: whose.
+        transport: its connection's.
+        config: has the limits.
+        stats: counts what is sent, and who is over the limits.
 
-def fits(session: Recipient, size: int) -> bool:
-    """Whether `size` more bytes may wait for the client, by `client-output-buffer-limit`; if not, it is cut off.
-
-    Redis counts what is behind the first 16 KiB, before any of it is sent: who asks for more than the limit at once
-    gets nothing.
+    Attributes:
+        pending_replies: the places of replies that are still to come, and of those behind them; empty most of the time.
+        pending_reply_bytes: of the replies that are there, in these places.
+        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
+        pushes: encoded messages that leave with it too, behind the replies that are there.
+        waiting_since: when the bytes came whose replies are the next to be filled in.
+        window: how far its commands may run ahead of its replies.
+        sent_bytes: handed to the socket so far.
     """
-    waiting = session.transport.get_write_buffer_size()
-    if session.authenticated:
-        most = limit_of(session).hard_bytes
-        if not most or waiting + size - FREE_BYTES <= most:
+
+    __slots__ = (
+        *("_client", "_config", "_stats", "_transport"),
+        *("parts", "pending_replies", "pending_reply_bytes", "pushes", "run_bytes"),
+        *("sent_bytes", "waiting_since", "window"),
+    )
+
+    def __init__(self, client: Recipient, transport: asyncio.Transport, config: Config, stats: Stats) -> None:
+        self._client, self._transport, self._config, self._stats = client, transport, config, stats
+        self.pending_replies: deque[Place] = deque()
+        self.parts: list[bytes] = []
+        self.pushes: list[bytes] = []
+        self.window = Window()
+        self.waiting_since = client.last_active
+        self.pending_reply_bytes = self.run_bytes = self.sent_bytes = 0
+
+    # ------------------------------------------------------------------ how it is
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits to be sent, but for what is in `pending_replies`."""
+        return self._transport.get_write_buffer_size() + sum(map(len, self.parts)) + sum(map(len, self.pushes))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many replies are still to come, or wait for those, that the client's commands should wait."""
+        return len(self.pending_replies) > PENDING_REPLIES_MAX or self.pending_reply_bytes > AHEAD_BYTES
+
+    @property
+    def limit(self) -> BufferLimit:
+        """The limits that hold for the client."""
+        limits: BufferLimits = self._config["client-output-buffer-limit"]
+        return limits.pubsub if self._client.is_subscriber else limits.normal
+
+    # ------------------------------------------------------------------ in
+
+    def add(self, data: bytes) -> None:
+        """A reply that is there at once; behind others that are still to come it waits."""
+        if self.pending_replies:
+            self.pending_replies.append(Filled(data))
+            self.pending_reply_bytes += len(data)
+        else:
+            self.parts.append(data)
+            self.run_bytes += len(data)
+            if self.run_bytes > FLUSH_BYTES:
+                self.write_much()
+
+    def add_pushes(self) -> None:
+        """Let the messages that are there stand behind the reply to the command at hand."""
+        pushes, self.pushes = self.pushes, []
+        for data in pushes:
+            self.add(data)
+
+    def swell(self, size: int) -> None:
+        """Much waits, with a reply of `size` bytes that has just come: if it was too much before, the client goes."""
+        held = self.pending_reply_bytes + self._transport.get_write_buffer_size()
+        if held - size > HELD_BYTES_MAX and not self._client.closing:
+            self._stats.output_limit_disconnections += 1
+            logger.warning("client_asks_too_much", client=self._client.id, output_bytes=held)
+            self._client.kill()
+
+    def clear(self) -> None:
+        """Nobody is there any more to be sent anything."""
+        self.pending_replies.clear()
+        self.parts.clear()
+
+    # ------------------------------------------------------------------ out
+
+    def flush(self) -> None:
+        """Send what is there, in order."""
+        if self.pending_replies and self.pending_replies[0].data is not None:
+            self._take_filled()
+        if self.pushes:
+            self.parts += self.pushes
+            self.pushes.clear()
+        if self.parts:
+            self.write_out()
+
+    def _take_filled(self) -> None:
+        """Replies that had to wait, and are there."""
+        pending_replies, parts = self.pending_replies, self.parts
+        waiting = len(pending_replies)
+        while pending_replies and (data := pending_replies[0].data) is not None:
+            parts.append(data)
+            pending_replies.popleft()
+        filled = waiting - len(pending_replies)
+        self._stats.write_seconds.add(monotonic() - self.waiting_since, filled)
+        self.waiting_since = self._client.last_active
+        size = sum(map(len, parts))
+        self.window.learn(size, filled)
+        self.pending_reply_bytes = self.pending_reply_bytes - size if pending_replies else 0
+        if size > FLUSH_BYTES:
+            self.write_much()
+
+    def write_out(self) -> None:
+        """Hand what has come together to the socket."""
+        parts, transport = self.parts, self._transport
+        if parts:
+            data = b"".join(parts)
+            size = len(data)
+            parts.clear()
+            # `_fits`, which looks at the limits, takes 4,000 instructions; few bytes are within any.
+            are_few = self._client.authenticated and transport.get_write_buffer_size() + size <= FREE_BYTES
+            if not transport.is_closing() and (are_few or self._fits(size)):
+                transport.write(data)
+                self._stats.net_output_bytes += size
+                self.sent_bytes += size
+                self._stats.writes_processed += 1
+
+    def write_much(self) -> None:
+        """Hand a lot to the socket."""
+        pieces = list(lumps(self.parts))
+        self.parts.clear()
+        for piece in pieces:
+            self.parts.append(piece)
+            self.write_out()
+        self.run_bytes = 0
+
+    def _fits(self, size: int) -> bool:
+        """Whether `size` more bytes may wait, by `client-output-buffer-limit`; if not, the client is cut off.
+
+        Redis counts what is behind the first 16 KiB, before any of it is sent: who asks for more than the limit at once
+        gets nothing.
+        """
+        waiting = self._transport.get_write_buffer_size()
+        if self._client.authenticated:
+            most = self.limit.hard_bytes
+            if not most or waiting + size - FREE_BYTES <= most:
+                return True
+        elif waiting <= _STRANGER_BYTES_MAX:
             return True
-    elif waiting <= _STRANGER_BYTES_MAX:
-        return True
-    cut_off(session, waiting + size)
-    return False
+        self.cut_off(waiting + size)
+        return False
 
-
-def limit_of(session: Recipient) -> BufferLimit:
-    """The limits that hold for the client."""
-    limits: BufferLimits = session.server.config["client-output-buffer-limit"]
-    return limits.pubsub if session.is_subscriber else limits.normal
-
-
-def cut_off(session: Recipient, waiting: int) -> None:
-    """End the connection of a client for which too much waits, and count it."""
-    session.server.stats.output_limit_disconnections += 1
-    logger.warning("client_too_slow", client=session.id, output_bytes=waiting)
-    session.kill()
-
-
-def swell(session: Recipient, size: int) -> None:
-    """Much waits for a client, with a reply of `size` bytes that has just come: if it was too much before, it goes."""
-    held = session.pending_reply_bytes + session.transport.get_write_buffer_size()
-    if held - size > HELD_BYTES_MAX and not session.closing:
-        session.server.stats.output_limit_disconnections += 1
-        logger.warning("client_asks_too_much", client=session.id, output_bytes=held)
-        session.kill()
+    def cut_off(self, waiting_bytes: int) -> None:
+        """End the connection of a client for which too much waits, and count it."""
+        self._stats.output_limit_disconnections += 1
+        logger.warning("client_too_slow", client=self._client.id, output_bytes=waiting_bytes)
+        self._client.kill()
 
 
 def lumps(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.commands.registry import Spec
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan
-from resp.clients.output import swell
 from resp.writes.groups import BROKEN
 from resp.writes.items import ITEM_BYTES, Item
 from slotlog.log import Entry
@@ -67,9 +66,10 @@ class PendingReply(Item):
         if entry is not None and self.offset >= 0:  # else it reads, or failed before it was applied
             session.last_position = entry.partition, self.offset
         self.data = data = b"" if self._muted else session.encode(reply)
-        session.pending_reply_bytes += len(data)
-        if session.pending_reply_bytes > _LARGE_BYTES:
-            swell(session, len(data))
+        output = session.output
+        output.pending_reply_bytes += len(data)
+        if output.pending_reply_bytes > _LARGE_BYTES:
+            output.swell(len(data))
         server.ready[session] = None
         server.accounting.ended(session, self.plan, self.command, reply, seconds)
 
@@ -85,5 +85,5 @@ class PendingReply(Item):
     def fill(self, reply: Reply) -> None:
         """The reply is this one."""
         self.data = b"" if self._muted else self.session.encode(reply)
-        self.session.pending_reply_bytes += len(self.data)
+        self.session.output.pending_reply_bytes += len(self.data)
         self.session.server.ready[self.session] = None

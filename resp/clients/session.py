@@ -1,4 +1,4 @@
-"""One client: what it is, what it has sent, and what it is to be answered, in order.
+"""One client: what it is, how it runs its commands in order, and how it ends.
 
 Replies leave in the order of the commands. A reply that is there at once goes out at once; one that has to wait (a
 write, or a read behind one) is pending, and so is everything behind it. A command that needs all earlier ones to be
@@ -20,9 +20,8 @@ from engine.errors import CommandError
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan
 from resp.clients.addresses import addresses, is_loopback
-from resp.clients.output import FLUSH_BYTES, FREE_BYTES, Filled, fits, to_nobody, write_much
+from resp.clients.output import Output, Place, to_nobody
 from resp.clients.turns import Turns
-from resp.clients.window import AHEAD_BYTES, PENDING_REPLIES_MAX, Window
 from resp.wire.encode import encode2, encode3
 from resp.wire.protocol import Parser
 from resp.wire.server_replies import Push
@@ -33,18 +32,7 @@ if TYPE_CHECKING:
     from resp.catalog.multi_queue import Queue
     from resp.clients.shared import Shared
 
-
 logger = structlog.get_logger(__name__)
-
-
-class Place(Protocol):
-    """The place of a reply, which keeps the order of replies.
-
-    Attributes:
-        data: the encoded reply, once it is there.
-    """
-
-    data: bytes | None
 
 
 class CommandRunner(Protocol):
@@ -90,13 +78,12 @@ class Session:
         inbox_of: makes what runs its commands.
 
     Attributes:
-        pending_replies: the places of replies that are still to come, and of those behind them; empty most of the time.
+        inbox: runs its commands.
+        output: replies and messages on their way to it.
+        turns: let other clients run between its commands.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
-        parts, run_bytes: encoded replies that leave with the next write, and their size in this run of commands.
-        pushes: encoded messages that leave with it too, behind the replies that are there.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
-        waiting_since: when the bytes came whose replies are the next to be filled in.
         task: finds the reply of a command that takes its time.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
         served_plan: of the last command that the server ran itself.
@@ -124,7 +111,7 @@ class Session:
         self.authenticated = server.acl.default_user.needs_no_password
         self.address, self.local_address, self.fd = addresses(transport)
         self.is_loopback = is_loopback(transport)
-        self.created = self.last_active = self.waiting_since = monotonic()
+        self.created = self.last_active = monotonic()
         self.last_command = b""
         self.reply_mode: Literal["on", "off", "skip"] = "on"
         self.muted = False
@@ -144,19 +131,15 @@ class Session:
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
         self.last_position: tuple[int, int] | None = None
-        self.query_bytes = self.pending_reply_bytes = self.run_bytes = 0
-        self.received_bytes = self.received_commands = self.sent_bytes = 0
+        self.query_bytes = self.received_bytes = self.received_commands = 0
         self.closing = self.choked = False
         self.choked_since = 0.0
         self.over_soft_limit_since = 0.0
         self.plain = False
         self.parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
-        self.window = Window()
-        self.turns = Turns(self, server.stats)
+        self.output = Output(self, transport, server.config, server.stats)
+        self.turns = Turns(self, self.output.pending_replies, server.stats)
         self.inbox = inbox_of(self)
-        self.pending_replies: deque[Place] = deque()
-        self.parts: list[bytes] = []
-        self.pushes: list[bytes] = []
         self.task: asyncio.Task[None] | None = None
         self._finished = self.waits = False
         self._ending: CommandError | None = None
@@ -172,22 +155,14 @@ class Session:
     @property
     def output_bytes(self) -> int:
         """What waits to be sent to it."""
-        return self.transport.get_write_buffer_size() + sum(map(len, self.parts)) + sum(map(len, self.pushes))
+        return self.output.waiting_bytes
 
     @property
-    def backlog_bytes(self) -> int:
-        """Of the commands that wait for earlier ones."""
-        return self.inbox.backlog_bytes
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether replies to earlier commands are still to come."""
-        return bool(self.pending_replies)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so many replies are still to come, or wait for those, that its commands should wait."""
-        return len(self.pending_replies) > PENDING_REPLIES_MAX or self.pending_reply_bytes > AHEAD_BYTES
+    def held_bytes(self) -> int:
+        """What is held for it: of its input, and of its output."""
+        queued = 0 if self.transaction is None else self.transaction.size
+        replies = max(self.output.pending_reply_bytes, 0) + self.output_bytes
+        return self.query_bytes + self.inbox.backlog_bytes + queued + replies
 
     @property
     def is_finished(self) -> bool:
@@ -237,63 +212,26 @@ class Session:
     def answer(self, reply: Reply) -> None:
         """The reply to the command at hand, which is there at once; behind it what the command has pushed to itself."""
         if not self.muted or isinstance(reply, Push):  # CLIENT REPLY hides no push, so no confirmation of SUBSCRIBE
-            self._add(self.encode(reply))
-        if self.pushes:
-            pushes, self.pushes = self.pushes, []
-            for data in pushes:
-                self._add(data)
-
-    def _add(self, data: bytes) -> None:
-        if self.pending_replies:
-            self.pending_replies.append(Filled(data))
-            self.pending_reply_bytes += len(data)
-        else:
-            self.parts.append(data)
-            self.run_bytes += len(data)
-            if self.run_bytes > FLUSH_BYTES:
-                write_much(self)
-
-    def expect(self, pending: Place) -> None:
-        """The reply to the command at hand is `pending`."""
-        self.pending_replies.append(pending)
+            self.output.add(self.encode(reply))
+        if self.output.pushes:
+            self.output.add_pushes()
 
     def send(self, reply: Reply) -> None:
         """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot, behind its replies."""
-        self.pushes.append(self.encode(reply))
+        self.output.pushes.append(self.encode(reply))
         self.server.ready[self] = None
 
     def flush(self) -> None:
         """Send what is there, in order; then go on with what waited for it."""
-        if self.pending_replies and self.pending_replies[0].data is not None:
-            self._take_filled()
-        if self.pushes:
-            self.parts += self.pushes
-            self.pushes.clear()
-        if self.parts:
-            self.write_out()
+        output = self.output
+        output.flush()
         if self.inbox.backlog:
             self.inbox.resume()
         if self.closing:
-            if not self.pending_replies:
+            if not output.pending_replies:
                 self.transport.close()
         elif self._finished or self._ending is not None:
             self._end_if_done()
-
-    def _take_filled(self) -> None:
-        """Replies that had to wait, and are there."""
-        pending_replies, parts = self.pending_replies, self.parts
-        waiting = len(pending_replies)
-        while pending_replies and (data := pending_replies[0].data) is not None:
-            parts.append(data)
-            pending_replies.popleft()
-        filled = waiting - len(pending_replies)
-        self.server.stats.write_seconds.add(monotonic() - self.waiting_since, filled)
-        self.waiting_since = self.last_active
-        size = sum(map(len, parts))
-        self.window.learn(size, filled)
-        self.pending_reply_bytes = self.pending_reply_bytes - size if pending_replies else 0
-        if size > FLUSH_BYTES:
-            write_much(self)
 
     def choke(self) -> None:
         """It does not read its replies: run nothing more for it, and read nothing more from it, until it does."""
@@ -306,22 +244,6 @@ class Session:
         self.choked = False
         self.refresh()
         self.flush()
-
-    def write_out(self) -> None:
-        """Hand what has come together to the socket."""
-        parts, transport = self.parts, self.transport
-        if parts:
-            data = b"".join(parts)
-            size = len(data)
-            parts.clear()
-            # `fits`, which looks at the limits, takes 4,000 instructions; few bytes are within any.
-            are_few = self.authenticated and transport.get_write_buffer_size() + size <= FREE_BYTES
-            if not transport.is_closing() and (are_few or fits(self, size)):
-                transport.write(data)
-                stats = self.server.stats
-                stats.net_output_bytes += size
-                self.sent_bytes += size
-                stats.writes_processed += 1
 
     # ------------------------------------------------------------------ the end
 
@@ -343,10 +265,10 @@ class Session:
         if (
             (self._finished or self._ending is not None)
             and self.inbox.is_done
-            and not (self.pending_replies or self.task)
+            and not (self.output.pending_replies or self.task)
         ):
             if self._ending is not None:
-                self.parts.append(self.encode(self._ending))
+                self.output.parts.append(self.encode(self._ending))
                 self.server.accounting.refused(None, self._ending)
             self.close("the client ended it" if self._ending is None else self._ending.message)
 
@@ -358,7 +280,7 @@ class Session:
             self.inbox.clear()
             logger.debug("client_closed", client=self.id, reason=reason)
             self.flush()
-            if not self.pending_replies:
+            if not self.output.pending_replies:
                 self.transport.close()
 
     def kill(self) -> None:
@@ -373,7 +295,6 @@ class Session:
         self.closing = True
         self.encode = to_nobody
         self.inbox.clear()
-        self.pending_replies.clear()
-        self.parts.clear()
+        self.output.clear()
         if self.task is not None:
             self.task.cancel()

@@ -26,11 +26,6 @@ class TurnTaker(Protocol):
     plain: bool
 
     @property
-    def pending_replies(self) -> Sized:
-        """The places of replies that are still to come."""
-        ...
-
-    @property
     def is_held(self) -> bool:
         """Whether a command that takes its time keeps the later ones waiting."""
         ...
@@ -49,6 +44,7 @@ class Turns:
 
     Args:
         session: whose.
+        pending_replies: the places of its replies that are still to come.
         stats: takes how long requests took.
 
     Attributes:
@@ -57,12 +53,16 @@ class Turns:
         resting: commands of it wait for its next turn.
     """
 
-    __slots__ = ("_has_run", "_owed", "_owed_since", "_session", "_stats", "ends", "over", "resting")
+    __slots__ = (
+        *("_has_run", "_owed", "_owed_since", "_pending_replies", "_session", "_stats"),
+        *("ends", "over", "resting"),
+    )
 
-    def __init__(self, session: TurnTaker, stats: Stats) -> None:
+    def __init__(self, session: TurnTaker, pending_replies: Sized, stats: Stats) -> None:
         self.ends = 0.0
         self.resting = False
         self._session = session
+        self._pending_replies = pending_replies
         self._stats = stats
         self.over = self._has_run = False
         self._owed = 0
@@ -109,6 +109,6 @@ class Turns:
         session.refresh()
         session.flush()
         if self._owed and not self.resting:
-            if not session.pending_replies and not session.is_held:
+            if not self._pending_replies and not session.is_held:
                 self._stats.request_seconds.add(monotonic() - self._owed_since, self._owed)
             self._owed = 0

@@ -126,7 +126,7 @@ def watch(session: Session, args: list[bytes]) -> Reply:
     entry = event_entry(pipeline.partition, b"WATCH", args, args, db=session.db, watch_id=session.watch_id)
     plan, command = server.plans.by_name[b"WATCH"], session.served_command
     pending = _PendingWatch(session, plan, b"WATCH", args, command, entry, watch_id=session.watch_id)
-    session.expect(pending)
+    session.output.pending_replies.append(pending)
     pipeline.submit(pending)
     return NO_REPLY
 

@@ -258,7 +258,7 @@ def memory_stats(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
             (b"startup.allocated", use.startup_bytes),
             (b"replication.backlog", 0),
             (b"clients.slaves", 0),
-            (b"clients.normal", sum(client.output_bytes for client in client.server.sessions.values())),
+            (b"clients.normal", sum(other.output_bytes for other in client.server.sessions.values())),
             (b"overhead.total", use.startup_bytes),
             (b"keys.count", keys),
             (b"keys.bytes-per-key", used // keys if keys else 0),

@@ -161,6 +161,6 @@ def once(session: Session, args: list[bytes]) -> Reply:
     pipeline = server.pipeline_of(keys)
     entry = event_entry(pipeline.partition, plan.name, inner, keys, db=session.db, event_id=event_id)
     pending = PendingReply(session, plan, plan.name, inner, command, entry, event_id=event_id)
-    session.expect(pending)
+    session.output.pending_replies.append(pending)
     pipeline.submit(pending)
     return NO_REPLY

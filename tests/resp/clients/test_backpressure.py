@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from resp.clients import output, session, window
+from resp.clients import output, window
 from resp.writes import answers
 from tests.real.oracle import SimpleString, request
 from tests.resp.harness import Live, PlayedLog, pipeline, replies, serving, until
@@ -28,7 +28,7 @@ def slow(log: PlayedLog) -> None:
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "PENDING_EVENTS_MAX", EVENTS_MAX)
-    monkeypatch.setattr(session, "PENDING_REPLIES_MAX", 2 * EVENTS_MAX)
+    monkeypatch.setattr(output, "PENDING_REPLIES_MAX", 2 * EVENTS_MAX)
     monkeypatch.setattr(window, "_FIRST_COMMANDS", window.PENDING_REPLIES_MAX)
 
 
@@ -89,9 +89,9 @@ async def test_quick_commands_behind_a_slow_write(tmp_path: Path) -> None:
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["SET", "a", "1"], *[["PING"]] * 1000)
-        await until(lambda: live.server.sessions[1].is_full)
+        await until(lambda: live.server.sessions[1].output.is_full)
         await asyncio.sleep(0.02)
-        kept = len(live.server.sessions[1].pending_replies)
+        kept = len(live.server.sessions[1].output.pending_replies)
         live.log.start_gate.set()
 
         assert 2 * EVENTS_MAX + 1 == kept

@@ -125,7 +125,7 @@ async def test_a_group_that_is_cut_gives_the_same_replies_and_state(
 def held_bytes(live: Live, number: int) -> int:
     """What is held for a client, sent or not."""
     session = live.server.sessions[number]
-    return session.pending_reply_bytes + session.output_bytes
+    return session.output.pending_reply_bytes + session.output_bytes
 
 
 async def deaf(live: Live, commands: Iterable[list[str]]) -> tuple[Client, int]:
@@ -173,12 +173,12 @@ async def test_replies_that_are_there_at_once_are_bounded_behind_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ECHOs behind a write that takes its time: no more run than may be held, and the rest comes after it."""
-    monkeypatch.setattr("resp.clients.session.AHEAD_BYTES", 1_000_000)
+    monkeypatch.setattr("resp.clients.output.AHEAD_BYTES", 1_000_000)
     async with serving(tmp_path, prepare=lambda log: setattr(log, "at_once", False)) as live:
         client = await live.client()
         live.log.start_gate.clear()
         client.send(["INCR", "n"], *[["ECHO", "x" * 100_000]] * 40)
-        await until(lambda: live.server.sessions[1].is_full)
+        await until(lambda: live.server.sessions[1].output.is_full)
         held = held_bytes(live, 1)
         live.log.start_gate.set()
 

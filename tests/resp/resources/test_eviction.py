@@ -76,8 +76,8 @@ async def test_what_waits_to_run_counts_as_well(tmp_path: Path) -> None:
         blocked, queuing = await live.client(), await live.client()
         blocked.send(["BLPOP", "nothing", "0"], ["ECHO", "x" * 100_000])
         queuing.send(["MULTI"], ["SET", "a", "x" * 100_000])
-        await until(lambda: all(eviction.held_bytes(each) > 100_000 for each in live.server.sessions.values()))
-        held = [eviction.held_bytes(each) for each in live.server.sessions.values()]
+        await until(lambda: all(each.held_bytes > 100_000 for each in live.server.sessions.values()))
+        held = [each.held_bytes for each in live.server.sessions.values()]
 
         assert 2 == len(held)
         assert max(held) < 110_000
@@ -91,7 +91,7 @@ async def test_nobody_is_looked_at_while_the_process_is_small(tmp_path: Path, mo
         asked.append(session)
         return 0
 
-    monkeypatch.setattr(eviction, "held_bytes", held_bytes)
+    monkeypatch.setattr(Session, "held_bytes", property(held_bytes))
     async with serving(tmp_path) as live:
         await live.client()
         counts = []
