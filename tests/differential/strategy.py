@@ -16,12 +16,6 @@ from engine.commands.usage import KEY_WORDS, Argument, Choice, Line, Literal, pa
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
 
-NOT_DRAWN: Final = frozenset({b"TICK", b"RULES", b"SETCLOCK", b"WATCH", b"UNWATCH", b"SELECT", b"SWAPDB"})
-"""slotlog's own commands, and those about sessions and databases, which `test_watches` and the engine's tests have."""
-
-GROUPS: Final = tuple(sorted({spec.group for name, spec in SPECS.items() if name not in NOT_DRAWN}))
-"""Every group of the registry that has a command to compare."""
-
 STEPS_MAX: Final = 99
 
 _MAKERS: Final = {
@@ -84,10 +78,19 @@ class Step(NamedTuple):
     after: int
 
 
+def is_apart(spec: Spec) -> bool:
+    """Whether a command is about sessions or databases, or slotlog's own event: the engine's tests have those."""
+    return spec.sessional or spec.internal or (spec.standalone and spec.keyless)
+
+
 @cache
 def participants() -> dict[bytes, Spec]:
-    """Every command that can be compared, by its name and in order of names."""
-    return {name: spec for name, spec in sorted(SPECS.items()) if name not in NOT_DRAWN}
+    """Every command that can be compared, by its name and in order of names: Redis has it, too."""
+    return {name: spec for name, spec in sorted(SPECS.items()) if spec.of == "redis" and not is_apart(spec)}
+
+
+GROUPS: Final = tuple(sorted({spec.group for spec in participants().values()}))
+"""Every group of the registry that has a command to compare."""
 
 
 def members_of(group: str) -> tuple[bytes, ...]:

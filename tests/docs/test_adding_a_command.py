@@ -1,32 +1,59 @@
-"""`docs/adding-a-command.md` is true: its command works as the page says, and the names that it mentions exist."""
+"""`docs/adding-a-command.md` is true: its commands work, no test has to be changed for them, and its names exist."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
 from engine.batch.key import Key, Subkeys
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Spec
+from tests.docs.example_commands import PAGE, examples
 from tests.engine.harness import NOW_MS, new_store, open_machine, send
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "adding-a-command.md").read_text()
+
+
+META_TESTS: Final = (
+    "tests/docs/example_checks.py",
+    "tests/docs/test_commands_doc.py",
+    "tests/docs/test_generated.py",
+    "tests/engine/commands/test_registry.py",
+    "tests/engine/commands/test_transcripts.py",
+    "tests/differential/test_harness.py",
+    "tests/ops/state/test_replay_everything.py",
+    "tests/resp/acl/test_categories.py",
+    "tests/resp/commands/test_introspection.py",
+    "tests/resp/messages/test_notifications.py",
+    "tests/resp/messages/test_pubsub.py::test_what_a_subscriber_may_send",
+)
+"""The tests that hold lists of commands against something, and those that the examples pass alone."""
+
+TOO_LONG: Final = "not planted and not cleaning and not two_replays and not random"
+"""Leaves out what says nothing of lists of commands and takes long."""
 
 
 @pytest.fixture
 def alive() -> Iterator[Spec]:
-    """The page's command, registered for the time of a test."""
-    names: dict[str, Any] = {}
-    exec(PAGE.partition("```python\n")[2].partition("```")[0], names)  # noqa: S102 - our own page
-    try:
+    """The page's first command, registered for the time of a test."""
+    with examples():
         yield SPECS[b"ALIVE"]
-    finally:
-        del SPECS[b"ALIVE"]
+
+
+def test_commands_are_added_without_touching_a_test() -> None:
+    """With the page's commands registered for the whole session, every test passes that holds lists of commands."""
+    options = ["-q", "-p", "tests.docs.example_commands", "-k", TOO_LONG]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *META_TESTS], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert 0 == done.returncode, done.stdout
 
 
 def test_spec_follows_from_the_usage_line(alive: Spec) -> None:
@@ -50,7 +77,7 @@ def test_command_works(alive: Spec) -> None:
 def test_names_exist() -> None:
     """Every method and file that the page names is there."""
     methods = re.findall(r"`tx\.(\w+)", PAGE)
-    paths = re.findall(r"`((?:engine|tests)/[\w/]+\.(?:py|md))`", PAGE)
+    paths = re.findall(r"`((?:engine|resp|slotlog|tests)/[\w/]+\.(?:py|md))`", PAGE)
     assert methods
     assert paths
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import resp.commands  # noqa: F401 - fills the registries
+from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError
 from engine.values.replies import Map, Reply, Status
 from engine.values.replies import Set as SetOf
 from resp.catalog.arguments import Argument, KeyRange, arguments, key_ranges, legacy_range
 from resp.catalog.descriptions import Entry, catalog
-from resp.catalog.server_registry import SERVER_SPECS
+from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from tests.real.oracle import Connection, ErrorReply, MapReply, SetReply, SimpleString
 
 SESSION: Any = SimpleNamespace()
@@ -25,15 +26,14 @@ OTHER_FLAGS = frozenset(
 )
 """Flags that are not compared: of scripts, which there are none of, and of what Redis leaves out of its own logs."""
 
-ONLY_HERE = ("slotlog",)
-"""Commands, and containers, that Redis has not."""
-
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, Entry]:
     """Every command and subcommand that Redis has too, by name."""
     whole = [each for entry in catalog().values() for each in (entry, *entry.subcommands)]
-    return {entry.name: entry for entry in whole if not entry.name.startswith(ONLY_HERE)}
+    specs: list[Spec | ServerSpec] = [*SPECS.values(), *SERVER_SPECS.values()]
+    words = {word for spec in specs if spec.of == "redis" for word in (spec.name, spec.name.partition(b"|")[0])}
+    return {entry.name: entry for entry in whole if entry.name.encode().upper() in words}
 
 
 @pytest.fixture
