@@ -253,7 +253,7 @@ def test_no_infinite_number_is_printed() -> None:
 def test_it_holds_under_optimized_python() -> None:
     """`python -O` takes no guard away: none is an `assert` statement."""
     script = """if True:
-        from engine.errors import InvariantError
+        from slotlog.shared.errors import InvariantError
         from engine.store.store import Changes
         from engine.tables.system import Position, write_position
         try:
