@@ -13,35 +13,30 @@ record alone: not of the batch it came in, not of any clock.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-import engine.commands  # noqa: F401 - fills the registry
 from engine import errors
-from engine.apply.admission import Placement
-from engine.apply.observed import run_watched
+from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
-from engine.apply.set_back import retimed, set_back
+from engine.apply.set_back import retimed
 from engine.batch.transaction import Transaction
-from engine.commands.registry import SPECS, Spec, find
-from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError, DueError, PartitionStoppedError
+from engine.commands.registry import Spec, find
+from engine.errors import DueError, PartitionStoppedError
 from engine.layouts import make_layout
-from engine.limits import EXEC_VALUE_BYTES_MAX, OVERLAY_BYTES_MAX
+from engine.limits import OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
 from engine.tables.compaction_notes import notes_in
 from engine.tables.dedup import Deduplicator
 from engine.tables.system import Home, Position, open_position, read_home, write_home, write_position
-from engine.types.sessions import end_watches
-from engine.values.replies import NIL_ARRAY, OK, Reply, TransactionReplies
+from engine.values.replies import Reply
 from slotlog.shared.errors import EventError, InvariantError
-from slotlog.shared.limits import SESSION_BYTES, TIME_MS_MAX
+from slotlog.shared.limits import TIME_MS_MAX
 
 __all__ = ["CACHED_KEYS_MAX", "Applied", "Machine", "Record"]
 
 CACHED_KEYS_MAX: Final = 16_384
 _READS_FROM: Final = 1 << 62
-# Each command of a transaction numbers its draws from its own place on: reads among them do not run in every replay.
-_DRAWS_OF_A_STEP: Final = 1 << 32
 
 
 class Machine:
@@ -67,7 +62,6 @@ class Machine:
         self.home, self.position = home, open_position(store, home)
         self._store = store
         self.layout = make_layout(home.layout, home.partition, home.partitions)
-        self._clustered = home.partitions > 1
         self._tx = Transaction(
             store,
             self.layout,
@@ -78,33 +72,27 @@ class Machine:
             stored_dbs=self.position.stored_dbs,
             cached_keys_max=cached_keys_max,
         )
-        self._placement = Placement(home, self._tx.holds)
         self._dedup = Deduplicator(store, self.position.set_backs)
+        self._executor = Executor(self._tx, store, home, self._dedup, self.position.clock_ms, verify=verify)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
-        self._next_offset, self._clock_ms = self.position.next_offset, self.position.clock_ms
+        self._next_offset = self.position.next_offset
         self._fresh = read_home(store) is None
-        self._waiting: Container[int] = frozenset()
-        self.is_held = self._witnessing = self._plain = self.has_changed = False
-        self._verify, self._reads = verify, 0
-        self._choose_path()
+        self._reads = 0
+        self.is_held = self.has_changed = False
 
     @property
     def witnessing(self) -> bool:
         """Whether `Applied.modified` is filled: for a server whose clients wait for keys. No part of the state."""
-        return self._witnessing
+        return self._executor.witnessing
 
     @witnessing.setter
     def witnessing(self, witnessing: bool) -> None:
-        self._witnessing = witnessing
-        self._choose_path()
+        self._executor.witnessing = witnessing
+        self._executor.choose_path()
 
     def use_knobs(self, knobs: Mapping[str, int]) -> None:
         """Let OBJECT ENCODING answer by these thresholds, as they are at each moment. No part of the state."""
         self._tx.knobs = knobs
-
-    def _choose_path(self) -> None:
-        """Whether commands simply run: nobody looks at what they change. One attribute, as the hot path asks for it."""
-        self._plain = not (self._verify or self._witnessing or self._tx.watches)
 
     @property
     def next_offset(self) -> int:
@@ -114,7 +102,7 @@ class Machine:
     @property
     def clock_ms(self) -> int:
         """The highest record time seen, uncommitted ones included."""
-        return self._clock_ms
+        return self._executor.clock_ms
 
     @property
     def is_settled(self) -> bool:
@@ -157,23 +145,23 @@ class Machine:
             raise InvariantError(f"{len(records)} records from {from_position} to {records[-1][0]}")
         applied = Applied(from_position)
         applied.first_time_ms = records[0][1] if records else 0
-        tx, skips = self._tx, self.position.skips.within(from_position, records)
+        tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_position, records)
         records = retimed(records, self.position.retimes)
         offset, name, taken = from_position - 1, b"", 0
-        self._waiting = waiting
+        executor.waiting = waiting
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
                 taken += 1
                 if offset in skips:
                     applied.skipped += 1
                 elif 0 <= time_ms <= TIME_MS_MAX:
-                    if time_ms > self._clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
-                        self._clock_ms = time_ms
+                    if time_ms > executor.clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
+                        executor.clock_ms = time_ms
                     try:
                         if session is None:
-                            reply = self._apply_one(offset, name, args, db, event_id, applied)
+                            reply = executor.apply(offset, name, args, db, event_id, applied)
                         else:
-                            reply = self._apply_in_session(session, offset, name, args, db, event_id, applied)
+                            reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))
                     else:
@@ -211,10 +199,11 @@ class Machine:
             raise errors.MachineHeldError
         tx = self._tx
         self._reads += 1  # stands for an offset: what a read draws is another one each time
-        now_ms = wall_ms if (ahead := wall_ms > self._clock_ms) and spec.by_wall else at_ms or self._clock_ms
+        clock_ms = self._executor.clock_ms
+        now_ms = wall_ms if (ahead := wall_ms > clock_ms) and spec.by_wall else at_ms or clock_ms
         tx.begin(_READS_FROM + self._reads, now_ms, db)
         reply = spec.handler(tx, args)
-        if ahead and tx.is_due(None if spec.patterns else spec.keys(args), self._clock_ms, wall_ms):
+        if ahead and tx.is_due(None if spec.patterns else spec.keys(args), clock_ms, wall_ms):
             raise DueError
         if self.is_settled and tx.is_crowded():
             tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay
@@ -233,8 +222,8 @@ class Machine:
         if spec.write:
             raise EventError(f"{spec.name.decode()} writes: send it as an event")
         # Also because `holds` takes a key that was loaded for one of this partition.
-        self._placement.check_home(spec, args, db)
-        self._tx.begin(self._next_offset, self._clock_ms, db)
+        self._executor.placement.check_home(spec, args, db)
+        self._tx.begin(self._next_offset, self._executor.clock_ms, db)
         try:
             return spec.handler(self._tx, args)
         finally:
@@ -251,7 +240,7 @@ class Machine:
             raise errors.MachineHeldError
         if not self.is_settled:
             raise ValueError(f"records up to offset {self._next_offset} are not committed: clean after the commit")
-        self._tx.begin(self._next_offset, self._clock_ms, 0)
+        self._tx.begin(self._next_offset, self._executor.clock_ms, 0)
         return self._tx
 
     def commit(self, fingerprint: bytes | None) -> None:
@@ -270,7 +259,7 @@ class Machine:
         self.has_changed = changes.has_any(self.layout.families.values())
         position = Position(
             next_offset=self._next_offset,
-            clock_ms=self._clock_ms,
+            clock_ms=self._executor.clock_ms,
             last_version=self._tx.last_version,
             rules=self._tx.rules,
             fingerprint=fingerprint or self.position.fingerprint,
@@ -295,7 +284,7 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         position = self.position
-        self._next_offset, self._clock_ms = position.next_offset, position.clock_ms
+        self._next_offset, self._executor.clock_ms = position.next_offset, position.clock_ms
         self._tx.stored_dbs = position.stored_dbs
         self._tx.reset(written=False)
         self._tx.counts = dict(position.counts)
@@ -303,97 +292,4 @@ class Machine:
         self._tx.rules = position.rules
         self._dedup.reset()
         self._dedup.set_backs = position.set_backs
-        self._choose_path()
-
-    # ------------------------------------------------------------------ one record
-
-    def _apply_one(
-        self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
-    ) -> Reply:
-        """Hot path: one call per record, plain attributes, no object per record (profile: docs/performance.md)."""
-        spec = SPECS.get(name)
-        if spec is None:
-            return self._apply_unusual(offset, name, args, db, event_id, applied)
-        if not spec.arguments_min <= len(args) <= spec.arguments_max:
-            spec.check_arity(args)
-        tx = self._tx
-        if spec.guarded or db or self._clustered:
-            self._placement.check_event(spec, args, db, tx.session)
-        tx.begin(offset, self._clock_ms, db)
-        if event_id is not None:
-            first = self._dedup.outcome(event_id, self._clock_ms)
-            if first is not None:
-                applied.duplicates += 1
-                return first[0]
-        applied.commands[name] += 1
-        try:
-            reply = spec.handler(tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
-        except CommandError as error:
-            reply = applied.reject(offset, spec.name, error)
-        except ClockSetBackError as wanted:
-            set_back(tx, self._store, self._dedup, wanted.to_ms)
-            self._clock_ms, reply = wanted.to_ms, OK
-        if event_id is not None:
-            self._dedup.remember(event_id, self._clock_ms, offset, reply)
-        return reply
-
-    def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
-        """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace."""
-        try:
-            return run_watched(self._tx, spec, args, offset, applied if self._witnessing else None, verify=self._verify)
-        finally:
-            self._choose_path()  # the last watch may be gone
-
-    def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied, replies: TransactionReplies) -> Reply:
-        """One command of a transaction."""
-        applied.commands[spec.name] += 1
-        try:
-            if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
-                raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
-            replies.check(write=spec.write)
-            return spec.handler(self._tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
-        except CommandError as error:
-            return applied.reject(offset, spec.name, error)
-
-    def _apply_unusual(
-        self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
-    ) -> Reply:
-        """A transaction, a name in another case, or nothing that can be applied."""
-        if not name:
-            raise EventError(args[0].decode(errors="backslashreplace"))
-        upper = name.upper()
-        if upper != b"EXEC":
-            return self._apply_one(offset, find(upper).name, args, db, event_id, applied)
-        steps = self._placement.check_transaction(args, db)
-        tx = self._tx
-        tx.begin(offset, self._clock_ms, db)
-        first = None if event_id is None else self._dedup.outcome(event_id, self._clock_ms)
-        if first is not None:
-            applied.duplicates += 1
-            return first[0]
-        if tx.session is not None and not end_watches(tx, tx.session):
-            return self._remember(event_id, offset, NIL_ARRAY)
-        wanted = event_id is not None or offset in self._waiting
-        replies = TransactionReplies()
-        for number, (spec, step) in enumerate(steps):
-            if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
-                tx.draws = number * _DRAWS_OF_A_STEP
-                replies.add(self._run(spec, step, offset, applied, replies), write=spec.write)
-        return self._remember(event_id, offset, replies.kept)
-
-    def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
-        """The reply, kept for a second delivery if the event has an id."""
-        if event_id is not None:
-            self._dedup.remember(event_id, self._clock_ms, offset, reply)
-        return reply
-
-    def _apply_in_session(self, session: bytes, *record: Any) -> Reply:
-        """A record that names a session: WATCH, UNWATCH, or the EXEC that depends on what the session watches."""
-        if len(session) != SESSION_BYTES:
-            raise EventError(f"a session of {len(session)} bytes, not {SESSION_BYTES}")
-        self._tx.session = session
-        try:
-            return self._apply_one(*record)
-        finally:
-            self._tx.session = None
-            self._choose_path()
+        self._executor.choose_path()

@@ -116,7 +116,7 @@ def _clock_back() -> AbstractContextManager[Any]:
 
     def young(machine: Machine, *args: Any, **options: Any) -> None:
         init(machine, *args, **options)
-        machine._clock_ms = 0
+        machine._executor.clock_ms = 0
 
     return patch.object(Machine, "__init__", young)
 

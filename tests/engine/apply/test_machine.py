@@ -43,12 +43,12 @@ def machine(store: MemoryStore) -> Machine:
 def bug() -> Iterator[None]:
     """Commands that do what no command may: BUG raises, CHEAT changes something and then fails."""
 
-    @command("BUG key", group="test", since="test", complexity="O(1)", write=True)
+    @command("BUG key", group="test", since="test", complexity="O(1)", write=True, notifies="")
     def bug_(tx: Transaction, args: list[bytes]) -> Any:
         tx.put_string(args[0], b"half done")
         raise ZeroDivisionError("planted")
 
-    @command("CHEAT key", group="test", since="test", complexity="O(1)", write=True)
+    @command("CHEAT key", group="test", since="test", complexity="O(1)", write=True, notifies="")
     def cheat(tx: Transaction, args: list[bytes]) -> Any:
         tx.put_string(args[0], b"half done")
         raise CommandError("ERR too late")
@@ -249,7 +249,7 @@ def test_exhaustion_stops_the_partition(machine: Machine, monkeypatch: pytest.Mo
     def exhausted(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(machine, "_apply_one", exhausted)
+    monkeypatch.setattr(machine._executor, "apply", exhausted)
     with pytest.raises(PartitionStoppedError, match=type(error).__name__):
         apply(machine, event(0, "SET a 1"))
 

@@ -1,0 +1,202 @@
+"""Runs the command of one record against the overlay of its batch.
+
+Where somebody looks at what it changes, a session that watches keys or clients that wait for them, what it has modified
+is noted and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, Final
+
+import engine.commands  # noqa: F401 - fills the registry
+from engine.apply.admission import Placement
+from engine.apply.records import Applied
+from engine.apply.set_back import set_back
+from engine.batch.effects import KEY, LAST_FIELD
+from engine.batch.transaction import Transaction
+from engine.commands.registry import SPECS, Spec, find
+from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError
+from engine.limits import EXEC_VALUE_BYTES_MAX
+from engine.store.store import Store
+from engine.tables.dedup import Deduplicator
+from engine.tables.system import Home
+from engine.types.sessions import end_watches
+from engine.values.replies import NIL_ARRAY, OK, Reply, TransactionReplies
+from slotlog.shared.errors import EventError
+from slotlog.shared.limits import SESSION_BYTES
+
+# Each command of a transaction numbers its draws from its own place on: reads among them do not run in every replay.
+_DRAWS_OF_A_STEP: Final = 1 << 32
+
+
+class Executor:
+    """Runs records of one partition, each at the partition's clock.
+
+    Args:
+        tx: what they run against.
+        store: behind it.
+        home: which partition this is.
+        dedup: the idempotency keys.
+        clock_ms: where the partition's clock stands.
+        verify: after each rejection prove that it changed nothing. Slow.
+
+    Attributes:
+        clock_ms: the highest record time seen, moved on by the machine; SETCLOCK alone sets it back.
+        waiting: the offsets whose outcome somebody waits for.
+        witnessing: whether `Applied.modified` is filled; `choose_path` must follow a change.
+        placement: what belongs to the partition.
+    """
+
+    def __init__(
+        self, tx: Transaction, store: Store, home: Home, dedup: Deduplicator, clock_ms: int, *, verify: bool
+    ) -> None:
+        self.clock_ms = clock_ms
+        self.waiting: Container[int] = frozenset()
+        self.witnessing = self._plain = False
+        self.placement = Placement(home, tx.holds)
+        self._tx = tx
+        self._store = store
+        self._dedup = dedup
+        self._clustered = home.partitions > 1
+        self._verify = verify
+        self.choose_path()
+
+    def choose_path(self) -> None:
+        """Note whether commands simply run: nobody looks at what they change. One attribute, for the hot path."""
+        self._plain = not (self._verify or self.witnessing or self._tx.watches)
+
+    def apply(
+        self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
+    ) -> Reply:
+        """Apply one record: the hot path, with plain attributes and no object of its own (docs/performance.md).
+
+        Raises:
+            EventError: it can never be applied.
+            Exception: a bug of ours, or the store's own.
+        """
+        spec = SPECS.get(name)
+        if spec is None:
+            return self._apply_unusual(offset, name, args, db, event_id, applied)
+        if not spec.arguments_min <= len(args) <= spec.arguments_max:
+            spec.check_arity(args)
+        tx = self._tx
+        if spec.guarded or db or self._clustered:
+            self.placement.check_event(spec, args, db, tx.session)
+        tx.begin(offset, self.clock_ms, db)
+        if event_id is not None:
+            first = self._dedup.outcome(event_id, self.clock_ms)
+            if first is not None:
+                applied.duplicates += 1
+                return first[0]
+        applied.commands[name] += 1
+        try:
+            reply = spec.handler(tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
+        except CommandError as error:
+            reply = applied.reject(offset, spec.name, error)
+        except ClockSetBackError as wanted:
+            set_back(tx, self._store, self._dedup, wanted.to_ms)
+            self.clock_ms, reply = wanted.to_ms, OK
+        if event_id is not None:
+            self._dedup.remember(event_id, self.clock_ms, offset, reply)
+        return reply
+
+    def apply_in_session(self, session: bytes, *record: Any) -> Reply:
+        """Apply a record that names a session: WATCH, UNWATCH, or the EXEC that depends on what the session watches."""
+        if len(session) != SESSION_BYTES:
+            raise EventError(f"a session of {len(session)} bytes, not {SESSION_BYTES}")
+        self._tx.session = session
+        try:
+            return self.apply(*record)
+        finally:
+            self._tx.session = None
+            self.choose_path()
+
+    def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
+        """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace.
+
+        Raises:
+            CommandError: its own.
+            AssertionError: it failed after it had changed something.
+        """
+        tx = self._tx
+        watched = spec.write and bool(tx.watches)
+        if watched:
+            tx.watches.age(tx.now_ms)
+        before = tx.image() if self._verify else None
+        try:
+            if watched or (spec.write and self.witnessing):
+                return self._run_observed(spec, args, offset, applied if self.witnessing else None)
+            return spec.handler(tx, args)
+        except CommandError as error:
+            if self._verify and tx.image() != before:
+                message = f"{spec.name!r} changed something before it failed"
+                raise AssertionError(message) from error
+            raise
+        finally:
+            self.choose_path()  # the last watch may be gone
+
+    def _run_observed(self, spec: Spec, args: list[bytes], offset: int, witness: Applied | None) -> Reply:
+        """Run a command, break the watches of the keys that it modified, and tell `witness`, if any, which they are."""
+        tx = self._tx
+        tx.observe()
+        try:
+            return spec.handler(tx, args)
+        finally:
+            effects = tx.end_observation()
+            if effects:
+                if tx.watches:
+                    for db, name, _, _, _ in effects:
+                        tx.watches.mark((db, name), tx.now_ms)
+                if witness is not None:
+                    names = spec.keys(args)
+                    for db, name, before, after, due in effects:
+                        if due == KEY:
+                            witness.expired.append((len(witness.modified), db, name))
+                        elif due:
+                            witness.expired_fields.append((len(witness.modified), db, name, due == LAST_FIELD))
+                        which = names.index(name) if name in names else -1
+                        witness.modified.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
+
+    def _run(self, spec: Spec, args: list[bytes], offset: int, applied: Applied, replies: TransactionReplies) -> Reply:
+        """One command of a transaction."""
+        applied.commands[spec.name] += 1
+        try:
+            if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
+                raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
+            replies.check(write=spec.write)
+            return spec.handler(self._tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
+        except CommandError as error:
+            return applied.reject(offset, spec.name, error)
+
+    def _apply_unusual(
+        self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
+    ) -> Reply:
+        """A transaction, a name in another case, or nothing that can be applied."""
+        if not name:
+            raise EventError(args[0].decode(errors="backslashreplace"))
+        upper = name.upper()
+        if upper != b"EXEC":
+            return self.apply(offset, find(upper).name, args, db, event_id, applied)
+        steps = self.placement.check_transaction(args, db)
+        tx = self._tx
+        tx.begin(offset, self.clock_ms, db)
+        first = None if event_id is None else self._dedup.outcome(event_id, self.clock_ms)
+        if first is not None:
+            applied.duplicates += 1
+            return first[0]
+        if tx.session is not None and not end_watches(tx, tx.session):
+            return self._remember(event_id, offset, NIL_ARRAY)
+        wanted = event_id is not None or offset in self.waiting
+        replies = TransactionReplies()
+        for number, (spec, step) in enumerate(steps):
+            if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
+                tx.draws = number * _DRAWS_OF_A_STEP
+                replies.add(self._run(spec, step, offset, applied, replies), write=spec.write)
+        return self._remember(event_id, offset, replies.kept)
+
+    def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
+        """The reply, kept for a second delivery if the event has an id."""
+        if event_id is not None:
+            self._dedup.remember(event_id, self.clock_ms, offset, reply)
+        return reply
