@@ -71,7 +71,7 @@ import logging
 
 from engine.commands.registry import command
 
-@command("BUG key value", group="test", since="test", complexity="O(1)", write=True)
+@command("BUG key value", group="test", since="test", complexity="O(1)", write=True, notifies="")
 def bug(tx, args):
     async def forgotten():
         raise RuntimeError(args[1])
