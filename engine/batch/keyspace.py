@@ -16,7 +16,7 @@ from engine.model import NONE, Metadata
 from engine.store.store import Store
 
 
-class Entry(NamedTuple):
+class StoredKey(NamedTuple):
     """One key with a metadata record, which may be due."""
 
     position: bytes
@@ -54,20 +54,20 @@ class Keyspace:
         """The lowest position that a key can have of which SCAN's cursor names this slot."""
         return self._layout.cursor_start(self._db, slot)[len(self._prefix) :]
 
-    def slot_of(self, entry: Entry) -> int:
+    def slot_of(self, entry: StoredKey) -> int:
         """The slot that SCAN's cursor names for a key; it never falls along the positions."""
         return self._layout.cursor_slot(self._prefix + entry.position)
 
-    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[Entry]:
+    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[StoredKey]:
         """The keys with `start <= position < end` (None: to the last)."""
         prefix, parse_key, parse = self._prefix, self._layout.parse_metadata_key, self._layout.parse_metadata
         for position, value in self.records.scan(start, end):
-            yield Entry(position, parse_key(prefix + position)[2], parse(value))
+            yield StoredKey(position, parse_key(prefix + position)[2], parse(value))
 
     def record_bytes(self, key: Key) -> int:
         """The size of the metadata record of `key`: both its key and its value."""
         return len(key.metadata_key) + len(self._layout.pack_metadata(key))
 
-    def entry(self, position: bytes) -> Entry:
+    def entry(self, position: bytes) -> StoredKey:
         """The key that stands at `position`."""
         return next(self.scan(position, position + b"\0"))

@@ -10,7 +10,7 @@ from engine.errors import CorruptionError
 Records = Iterator[tuple[bytes, bytes]]
 
 
-class Cursor(Protocol):
+class RocksIterator(Protocol):
     """The part of rocksdict's `RdictIter` that the walks use."""
 
     def seek(self, key: Any, /) -> None:
@@ -42,7 +42,7 @@ class Cursor(Protocol):
         """Raise what ended the walk, if it was not the end."""
 
 
-def forward(iterator: Cursor, start: bytes, end: bytes | None) -> Records:
+def forward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records:
     """The records with `start <= key < end`, in order.
 
     Raises:
@@ -58,13 +58,13 @@ def forward(iterator: Cursor, start: bytes, end: bytes | None) -> Records:
     _check_status(iterator)
 
 
-def held(iterator: Cursor, start: bytes, end: bytes, read_options: object) -> Records:
+def held(iterator: RocksIterator, start: bytes, end: bytes, read_options: object) -> Records:
     """`forward`, in whose frame the read options, and the bound that they point to, outlive every step."""
     yield from forward(iterator, start, end)
     del read_options
 
 
-def backward(iterator: Cursor, start: bytes, end: bytes | None) -> Records:
+def backward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records:
     """The records with `start <= key < end`, against their order.
 
     Raises:
@@ -85,7 +85,7 @@ def backward(iterator: Cursor, start: bytes, end: bytes | None) -> Records:
     _check_status(iterator)
 
 
-def _check_status(iterator: Cursor) -> None:
+def _check_status(iterator: RocksIterator) -> None:
     try:
         iterator.status()
     except Exception as error:

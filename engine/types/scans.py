@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.batch.cursors import DIGEST_BITS
 from engine.batch.key import Key
-from engine.batch.keyspace import Entry, Keyspace
+from engine.batch.keyspace import Keyspace, StoredKey
 from engine.batch.transaction import Transaction
 from slotlog.shared.limits import SLOTS
 
@@ -30,7 +30,7 @@ def slot_of(cursor: int) -> int:
     return cursor >> DIGEST_BITS
 
 
-def keys(tx: Transaction, cursor: int, count: int, is_wanted: Callable[[Entry], bool]) -> tuple[int, list[bytes]]:
+def keys(tx: Transaction, cursor: int, count: int, is_wanted: Callable[[StoredKey], bool]) -> tuple[int, list[bytes]]:
     """Look at `count` keys from `cursor` on, or at up to 64 more where a slot ends with them.
 
     Returns the cursor of the next call, 0 at the end, and the names of those that are wanted.

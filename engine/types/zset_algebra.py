@@ -31,7 +31,7 @@ _member = itemgetter(0)
 _score_then_member = itemgetter(1, 0)
 
 
-class Source(NamedTuple):
+class WeightedSource(NamedTuple):
     """A set or sorted set as a source of members, with its weight."""
 
     members: set_algebra.Source
@@ -39,9 +39,9 @@ class Source(NamedTuple):
     weight: float
 
 
-def source(key: Key, weight: float = 1.0) -> Source:
+def source(key: Key, weight: float = 1.0) -> WeightedSource:
     """What `key`, a set or a sorted set, holds now."""
-    return Source(set_algebra.Source(key.data, key.size), key.type == SET, weight)
+    return WeightedSource(set_algebra.Source(key.data, key.size), key.type == SET, weight)
 
 
 def add(first: float, second: float) -> float:
@@ -49,7 +49,7 @@ def add(first: float, second: float) -> float:
     return _number(first + second)
 
 
-def union(sources: list[Source], aggregate: Aggregate) -> Scores:
+def union(sources: list[WeightedSource], aggregate: Aggregate) -> Scores:
     """The members that any of the sources has, with their scores in all of them combined."""
     by_size = _by_size(sources)
     if sum(map(_size, sources)) > set_algebra.MERGED_FROM:
@@ -61,7 +61,7 @@ def union(sources: list[Source], aggregate: Aggregate) -> Scores:
     return iter(found.items())
 
 
-def intersection(sources: list[Source], aggregate: Aggregate) -> Scores:
+def intersection(sources: list[WeightedSource], aggregate: Aggregate) -> Scores:
     """The members that all of the sources (at least one) have, with their scores in them combined."""
     smallest, *others = _by_size(sources)
     gets = set_algebra.getters([each.members for each in others], smallest.members.size)
@@ -76,7 +76,7 @@ def intersection(sources: list[Source], aggregate: Aggregate) -> Scores:
             yield member, combined
 
 
-def difference(first: Source, others: list[Source]) -> Scores:
+def difference(first: WeightedSource, others: list[WeightedSource]) -> Scores:
     """The members of `first` that none of the others has, with their scores."""
     gets = set_algebra.getters([each.members for each in others], first.members.size)
     weighted = _weighted(first, first.members.data.scan())
@@ -93,15 +93,15 @@ def store(tx: Transaction, name: bytes, found: Scores) -> int:
     return zsets.store(tx, name, ((pack_score(score), member) for member, score in found))
 
 
-def _by_size(sources: list[Source]) -> list[Source]:
+def _by_size(sources: list[WeightedSource]) -> list[WeightedSource]:
     return sorted(sources, key=_size)
 
 
-def _size(each: Source) -> int:
+def _size(each: WeightedSource) -> int:
     return each.members.size
 
 
-def _merged(by_size: list[Source], aggregate: Aggregate) -> Scores:
+def _merged(by_size: list[WeightedSource], aggregate: Aggregate) -> Scores:
     """The union in the order of the members. Equal ones come in the order of their sources, as the merge is stable."""
     scans = set_algebra.scans([each.members for each in by_size])
     streams = map(_weighted, by_size, scans)
@@ -109,7 +109,7 @@ def _merged(by_size: list[Source], aggregate: Aggregate) -> Scores:
         yield member, reduce(aggregate, [score for _, score in scored])
 
 
-def _weighted(each: Source, records: Records) -> Scores:
+def _weighted(each: WeightedSource, records: Records) -> Scores:
     """The members of a source, which are `records`, with their scores times its weight."""
     weight = each.weight
     if each.is_set:
@@ -120,7 +120,7 @@ def _weighted(each: Source, records: Records) -> Scores:
     return ((member, _number(weight * parse_score(packed))) for member, packed in records)
 
 
-def _weigh(each: Source, packed: bytes) -> float:
+def _weigh(each: WeightedSource, packed: bytes) -> float:
     """A member's score times the weight of its source."""
     return _number(each.weight * (_SET_SCORE if each.is_set else parse_score(packed)))
 

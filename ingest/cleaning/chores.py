@@ -71,7 +71,7 @@ class Chore:
         self._next_at = 0.0
 
 
-class Job:
+class CleaningJob:
     """The cleaning of one partition, from the opening of its store to its closing.
 
     Attributes:

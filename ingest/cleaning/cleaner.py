@@ -33,7 +33,7 @@ from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
 from ingest.applying.owned_partition import HasRoom, OwnedPartition, no_room
 from ingest.applying.ticker import Ticker
-from ingest.cleaning.chores import Allowance, Job
+from ingest.cleaning.chores import Allowance, CleaningJob
 from ingest.cleaning.compactor import Compactor
 from ingest.reporting.observer import Cleaned, Condition, Observer
 from slotlog.log import Log
@@ -124,7 +124,7 @@ class Cleaner:
         self._tell: Tell = _tell_nobody
         self._may_expire: MayExpire = _always
         self._has_room = has_room
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, CleaningJob] = {}
         self._turns = deque(partitions)
         self._elements = Allowance(self._settings.elements_per_s, monotonic())
         self._ticker = Ticker(log, partitions)
@@ -200,7 +200,7 @@ class Cleaner:
                 self.failed(partition, error)
         return False
 
-    def job(self, partition: int) -> Job | None:
+    def job(self, partition: int) -> CleaningJob | None:
         """The cleaning of a partition that can be cleaned now.
 
         Raises:
@@ -214,7 +214,7 @@ class Cleaner:
         machine = owned.worker.machine
         job = self._jobs.get(partition)
         if job is None or job.machine is not machine:
-            job = self._jobs[partition] = Job(machine, owned.worker.store)
+            job = self._jobs[partition] = CleaningJob(machine, owned.worker.store)
         return job if machine.is_settled and not machine.is_held else None
 
     def failed(self, partition: int, error: Exception) -> None:
@@ -232,7 +232,7 @@ class Cleaner:
             logger.error("cleaning_failed", partition=partition, exc_info=error)
         self._set_aside(partition, reason)
 
-    def _slice(self, partition: int, job: Job, seconds: float, now: float) -> bool:
+    def _slice(self, partition: int, job: CleaningJob, seconds: float, now: float) -> bool:
         """Do what comes next in a partition; False: nothing does."""
         offset = job.machine.next_offset
         expires = self._may_expire() and job.expiry.is_wanted(offset, now)
@@ -248,7 +248,7 @@ class Cleaner:
         job.graves_next = not job.graves_next
         return True
 
-    def _expire(self, partition: int, job: Job, seconds: float, now: float) -> None:
+    def _expire(self, partition: int, job: CleaningJob, seconds: float, now: float) -> None:
         offset = job.machine.next_offset
         began = perf_counter()
         swept = job.sweeper.expire(min(job.expiry.pace.units(seconds), self._settings.keys_max))
@@ -268,7 +268,7 @@ class Cleaner:
             keys = len(gone - {(db, name) for db, name, _ in swept.fields})
             self._report(partition, job, Cleaned(keys=keys, fields=fields, seconds=took, expiry_due_ms=swept.due_ms))
 
-    def _reclaim(self, partition: int, job: Job, seconds: float, now: float) -> None:
+    def _reclaim(self, partition: int, job: CleaningJob, seconds: float, now: float) -> None:
         offset = job.machine.next_offset
         units = job.graves.pace.units(seconds)
         began = perf_counter()
@@ -286,7 +286,7 @@ class Cleaner:
             done = Cleaned(graves=reclaimed.graves, elements=reclaimed.records, seconds=took, grave_ms=grave_ms)
             self._report(partition, job, done)
 
-    def _forget(self, partition: int, job: Job, now: float) -> None:
+    def _forget(self, partition: int, job: CleaningJob, now: float) -> None:
         offset = job.machine.next_offset
         began = perf_counter()
         buckets, sessions, more = job.sweeper.forget()
@@ -294,5 +294,5 @@ class Cleaner:
         if buckets or sessions:
             self._report(partition, job, Cleaned(forgotten=buckets + sessions, seconds=perf_counter() - began))
 
-    def _report(self, partition: int, job: Job, cleaned: Cleaned) -> None:
+    def _report(self, partition: int, job: CleaningJob, cleaned: Cleaned) -> None:
         self._observer.cleaned(partition, cleaned._replace(ranges_waiting=job.ranges_waiting))

@@ -13,7 +13,7 @@ import structlog
 
 from engine.tables.compaction_notes import DeletedRange
 from ingest.applying.owned_partition import HasRoom, OwnedPartition
-from ingest.cleaning.chores import Job
+from ingest.cleaning.chores import CleaningJob
 from ingest.reporting.observer import Cleaned, Observer
 
 _LOOK_SECONDS: Final = 1.0
@@ -37,7 +37,7 @@ class Compactor:
     def __init__(
         self,
         partitions: Mapping[int, OwnedPartition],
-        job_of: Callable[[int], Job | None],
+        job_of: Callable[[int], CleaningJob | None],
         observer: Observer,
         failed: Callable[[int, Exception], None],
         bytes_per_s: int,
@@ -90,7 +90,7 @@ class Compactor:
         self._observer.cleaned(partition, Cleaned(ranges=1, ranges_waiting=job.ranges_waiting))
         return is_done
 
-    async def _compact(self, partition: int, job: Job, deleted: DeletedRange) -> bool:
+    async def _compact(self, partition: int, job: CleaningJob, deleted: DeletedRange) -> bool:
         """Whether it is done, and the store still the same."""
         owned = self._partitions[partition]
         try:
@@ -102,7 +102,7 @@ class Compactor:
             return False
         return owned.worker.is_open and owned.worker.store is job.store
 
-    def _wants_flush(self, partition: int, job: Job) -> bool:
+    def _wants_flush(self, partition: int, job: CleaningJob) -> bool:
         """Whether a partition that waits for room has deleted all that it can, and has room to write that to files."""
         if not self._partitions[partition].waits_for_room:
             job.is_flushed = False
@@ -110,7 +110,7 @@ class Compactor:
             return self._has_room(job.store.wal_bytes())
         return False
 
-    async def _flush(self, partition: int, job: Job) -> bool:
+    async def _flush(self, partition: int, job: CleaningJob) -> bool:
         """Give back the write-ahead log; and in files RocksDB compacts what was deleted record by record.
 
         Otherwise that stands in memory until more is written, which is what cannot be done.

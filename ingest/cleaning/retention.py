@@ -41,7 +41,7 @@ class RetentionSettings:
         days_max: by the time of the record; 0: for ever.
     """
 
-    letters_max: int = 0
+    dead_letters_max: int = 0
     days_max: float = 0.0
 
 
@@ -50,7 +50,7 @@ class Retention:
 
     Args:
         log: started.
-        partitions: whose letters; those that this process applies, as each has one owner.
+        partitions: whose dead letters; those that this process applies, as each has one owner.
         settings: what is kept.
     """
 
@@ -71,7 +71,7 @@ class Retention:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def forget(self, wall_ms: int) -> int:
-        """Forget what is too much at this time. Returns how many letters went.
+        """Forget what is too much at this time. Returns how many dead letters went.
 
         Raises:
             LogUnavailableError: the file cannot be written.
@@ -93,17 +93,17 @@ class Retention:
                 count=len(gone),
                 first_offset=gone[0],
                 last_offset=gone[-1],
-                letters_max=self._settings.letters_max,
+                dead_letters_max=self._settings.dead_letters_max,
                 days_max=self._settings.days_max,
             )
         return len(gone)
 
     def _forget_page(self, partition: int, before_ms: int, connection: sqlite3.Connection) -> list[int]:
-        """The offsets of the oldest letters, which are deleted now. Along the key: nothing else is read."""
+        """The offsets of the oldest dead letters, which are deleted now. Along the key: nothing else is read."""
         place = self._log.topic, partition
         spare = None
-        if self._settings.letters_max:
-            spare = connection.execute(_NEWEST_SPARE, (*place, self._settings.letters_max)).fetchone()
+        if self._settings.dead_letters_max:
+            spare = connection.execute(_NEWEST_SPARE, (*place, self._settings.dead_letters_max)).fetchone()
         last_spare = -1 if spare is None else spare[0]
         oldest = connection.execute(_OLDEST, (*place, _PAGE_LETTERS)).fetchall()
         gone = [offset for offset, _ in takewhile(lambda row: row[0] <= last_spare or row[1] < before_ms, oldest)]

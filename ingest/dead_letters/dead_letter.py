@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from slotlog.log.log import Headers, LogRecord
 
 TRUNCATED: Final = "slotlog.truncated"
-"""The header that says of a letter that it was cut."""
+"""The header that says of a dead letter that it was cut."""
 
 
 class DeadLetter(NamedTuple):
@@ -31,7 +31,7 @@ class DeadLetter(NamedTuple):
 
 
 def letter_of(topic: str, partition: int, record: LogRecord, reason: str, headers: Headers) -> DeadLetter:
-    """The letter of a record of the log."""
+    """The dead letter of a record of the log."""
     offset, time_ms, key, value = record
     return DeadLetter(topic, partition, offset, time_ms, reason, key, value, headers)
 
@@ -52,24 +52,24 @@ class DeadLetters(Protocol):
         """
         ...
 
-    async def store(self, letters: Sequence[DeadLetter]) -> None:
-        """Keep `letters`; they are durable on return. Storing one again changes nothing that counts.
+    async def store(self, dead_letters: Sequence[DeadLetter]) -> None:
+        """Keep `dead_letters`; they are durable on return. Storing one again changes nothing that counts.
 
         Raises:
             LogUnavailableError: they may not be; store them again.
         """
         ...
 
-    async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
-        """The first letters, in the order of their positions (embedded) or of their arrival (Kafka)."""
+    async def read(self, dead_letters_max: int = 1000) -> list[DeadLetter]:
+        """The first dead letters, in the order of their positions (embedded) or of their arrival (Kafka)."""
         ...
 
     async def offsets(self, partition: int) -> set[int] | None:
-        """The offsets of the letters of a partition that are kept; None where only reading them all would tell."""
+        """The offsets of the dead letters of a partition that are kept; None where only reading them all would tell."""
         ...
 
     async def watch(self, seconds: float) -> None:
-        """Look every so many seconds whether letters are kept there for ever, until cancelled; see `concerns`."""
+        """Look every so many seconds whether dead letters are kept there for ever, until cancelled; see `concerns`."""
         ...
 
     async def close(self) -> None:

@@ -56,17 +56,17 @@ class EmbeddedDeadLetterSearch:
     def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
 
-    async def newest(self, letters_max: int) -> list[Summary]:
+    async def newest(self, dead_letters_max: int) -> list[Summary]:
         """By partition, as the table is ordered, then by time."""
 
         def select(connection: sqlite3.Connection) -> list[Summary]:
             _prepare(connection)
             latest = nlargest(
-                letters_max,
+                dead_letters_max,
                 (
                     row
                     for partition in range(self._log.partitions)
-                    for row in connection.execute(_NEWEST, (self._log.topic, partition, letters_max))
+                    for row in connection.execute(_NEWEST, (self._log.topic, partition, dead_letters_max))
                 ),
                 key=_age,
             )
@@ -75,15 +75,15 @@ class EmbeddedDeadLetterSearch:
         return await self._log.write(select)
 
     def _summary(self, connection: sqlite3.Connection, partition: int, offset: int) -> Summary:
-        """Of a whole letter, as its checksum is over all of it."""
+        """Of a whole dead letter, as its checksum is over all of it."""
         bounds = (self._log.topic, partition, partition, -1, -1, offset, offset, 1)
         row = connection.execute(_PAGE, bounds).fetchone()
         return _found(row or (self._log.topic, partition, offset, *[None] * 13)).summary
 
-    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
+    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), dead_letters_max: int = 500) -> list[Found]:
         """A range of the table."""
         first, last = (0, self._log.partitions) if wanted.partition is None else (wanted.partition, wanted.partition)
-        bounds = (self._log.topic, first, last, *after, wanted.first_offset, wanted.last_offset, letters_max)
+        bounds = (self._log.topic, first, last, *after, wanted.first_offset, wanted.last_offset, dead_letters_max)
 
         def select(connection: sqlite3.Connection) -> list[Found]:
             _prepare(connection)
@@ -106,14 +106,14 @@ class EmbeddedDeadLetterSearch:
         def append(connection: sqlite3.Connection) -> list[Went | None]:
             _prepare(connection)
             went: list[Went | None] = []
-            for letter, entry in batch:
-                place = letter[:3]
+            for dead_letter, entry in batch:
+                place = dead_letter[:3]
                 if mark := connection.execute(_MARKED, place).fetchone():
-                    _went(mark)  # a damaged one says nothing of the letter
+                    _went(mark)  # a damaged one says nothing of the dead letter
                     went.append(None)
                     continue
                 ((partition, offset, _),) = append_rows(connection, [entry])
-                connection.execute(_MARK, _mark(letter, Went(partition, offset)))
+                connection.execute(_MARK, _mark(dead_letter, Went(partition, offset)))
                 went.append(Went(partition, offset))
             return went
 
@@ -142,20 +142,20 @@ def _age(row: Sequence[Any]) -> tuple[float, ...]:
     return tuple(each if isinstance(each, int) else inf for each in row)
 
 
-def _mark(letter: DeadLetter, went: Went) -> tuple[Any, ...]:
+def _mark(dead_letter: DeadLetter, went: Went) -> tuple[Any, ...]:
     """A row of `redriven`."""
-    row = (*letter[:3], now_ms(), *went)
+    row = (*dead_letter[:3], now_ms(), *went)
     return (*row, sum_of(*row))
 
 
 def _found(row: Sequence[Any]) -> Found:
-    """A row of `_PAGE`; LogDamagedError if the letter or its mark is not what was written."""
-    letter = stored_letter(row[:9])
-    return Found(letter, None if row[9] is None else _went(row[9:]))
+    """A row of `_PAGE`; LogDamagedError if the dead letter or its mark is not what was written."""
+    dead_letter = stored_letter(row[:9])
+    return Found(dead_letter, None if row[9] is None else _went(row[9:]))
 
 
 def _went(mark: Sequence[Any]) -> Went:
-    """Where a row of `redriven` says that a letter went."""
+    """Where a row of `redriven` says that a dead letter went."""
     *fields, total = mark
     if sum_of(*fields) != total:
         raise LogDamagedError(

@@ -29,7 +29,7 @@ class EmbeddedDeadLetters:
     """The table in the embedded log's file.
 
     Args:
-        log: started before the first letter is stored.
+        log: started before the first dead letter is stored.
     """
 
     concerns: tuple[str, ...] = ()
@@ -40,9 +40,9 @@ class EmbeddedDeadLetters:
     async def start(self) -> None:
         """Nothing to do: the table came with the log."""
 
-    async def store(self, letters: Sequence[DeadLetter]) -> None:
+    async def store(self, dead_letters: Sequence[DeadLetter]) -> None:
         """One transaction of the log's writer."""
-        fields = [(*letter[:-1], packb(letter.headers)) for letter in letters]
+        fields = [(*dead_letter[:-1], packb(dead_letter.headers)) for dead_letter in dead_letters]
         rows = [(*row, sum_of(*row)) for row in fields]
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -50,13 +50,13 @@ class EmbeddedDeadLetters:
 
         await self._log.write(insert)
 
-    async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
+    async def read(self, dead_letters_max: int = 1000) -> list[DeadLetter]:
         """In the order of their positions."""
-        rows = await self._log.write(lambda connection: connection.execute(_SELECT, (letters_max,)).fetchall())
+        rows = await self._log.write(lambda connection: connection.execute(_SELECT, (dead_letters_max,)).fetchall())
         return [stored_letter(row) for row in rows]
 
     async def offsets(self, partition: int) -> set[int]:
-        """Of all letters of a partition."""
+        """Of all dead letters of a partition."""
         place = self._log.topic, partition
         rows = await self._log.write(
             lambda connection: connection.execute(
@@ -73,7 +73,7 @@ class EmbeddedDeadLetters:
 
 
 def stored_letter(row: Sequence[Any]) -> DeadLetter:
-    """The letter of a row of `dead_letters`: its columns in the order of `DeadLetter`, and their sum.
+    """The dead letter of a row of `dead_letters`: its columns in the order of `DeadLetter`, and their sum.
 
     Raises:
         LogDamagedError: it is not what was written.

@@ -1,6 +1,6 @@
 """Finds dead letters and sends them again. How they are stored is in `ingest.dead_letters.stores`.
 
-A letter that was sent again is marked, never removed:
+A dead letter that was sent again is marked, never removed:
 
     embedded  a row of the table `redriven` in the log's file, in one transaction with the append
     Kafka     one more letter in `<topic>.dlq`, of the same position, without key and value, whose reason begins with
@@ -17,7 +17,7 @@ from slotlog.log.log import Log
 
 
 def open_search(log: Log, dead_letters: DeadLetters) -> DeadLetterSearch:
-    """The letters of `log`, whose place is `dead_letters`; both are started before the first question.
+    """The dead letters of `log`, whose place is `dead_letters`; both are started before the first question.
 
     Raises:
         TypeError: neither the embedded log nor Kafka.

@@ -10,7 +10,7 @@ from slotlog.log.embedded.chain import OFFSET_MASK
 from slotlog.log.log import Entry
 
 PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The letters of one page have this many bytes at most, unless there is one alone."""
+"""The dead letters of one page have this many bytes at most, unless there is one alone."""
 
 
 class Wanted(NamedTuple):
@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
     last_offset: int = OFFSET_MASK
 
     def has(self, partition: int, offset: int) -> bool:
-        """Whether the letter of this position is one of them."""
+        """Whether the dead letter of this position is one of them."""
         return self.partition in {None, partition} and self.first_offset <= offset <= self.last_offset
 
 
@@ -45,46 +45,52 @@ class Summary(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A letter, and where it was sent again to, if it was."""
+    """A dead letter, and where it was sent again to, if it was."""
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     redriven: Went | None
 
     @property
     def summary(self) -> Summary:
         """It without its content."""
-        letter = self.letter
-        size = len(letter.key or b"") + len(letter.value or b"")
+        dead_letter = self.dead_letter
+        size = len(dead_letter.key or b"") + len(dead_letter.value or b"")
         return Summary(
-            letter.topic, letter.partition, letter.offset, letter.time_ms, letter.reason, size, self.redriven
+            dead_letter.topic,
+            dead_letter.partition,
+            dead_letter.offset,
+            dead_letter.time_ms,
+            dead_letter.reason,
+            size,
+            self.redriven,
         )
 
 
 class Again(NamedTuple):
-    """A letter and the record that it is sent again as."""
+    """A dead letter and the record that it is sent again as."""
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     entry: Entry
 
 
 class DeadLetterSearch(Protocol):
     """The dead letters of one log, which is started, as are they."""
 
-    async def newest(self, letters_max: int) -> list[Summary]:
-        """The latest letters by the time of their records, latest first.
+    async def newest(self, dead_letters_max: int) -> list[Summary]:
+        """The latest dead letters by the time of their records, latest first.
 
         Raises:
             LogUnavailableError: they cannot be read.
         """
         ...
 
-    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
+    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), dead_letters_max: int = 500) -> list[Found]:
         """Dead letters in the order of their positions, up to `PAGE_BYTES_MAX`; empty when there are no more.
 
         Args:
             wanted: which.
             after: (partition, offset) of the last one of the page before.
-            letters_max: how many.
+            dead_letters_max: how many.
 
         Raises:
             LogUnavailableError: they cannot be read.
@@ -92,7 +98,7 @@ class DeadLetterSearch(Protocol):
         ...
 
     async def send(self, batch: Sequence[Again]) -> list[Went | None]:
-        """Append letters in this order, and mark them; None for one that somebody else has sent meanwhile.
+        """Append dead letters in this order, and mark them; None for one that somebody else has sent meanwhile.
 
         Raises:
             LogUnavailableError: none was appended, or (AppendUncertainError) some may have been, and none is marked.
@@ -100,7 +106,7 @@ class DeadLetterSearch(Protocol):
         ...
 
     async def mark(self, sent: Sequence[tuple[DeadLetter, Went]]) -> None:
-        """Mark letters that are in the log again without a mark.
+        """Mark dead letters that are in the log again without a mark.
 
         Raises:
             LogUnavailableError: they may not be marked.

@@ -25,11 +25,11 @@ _WAIT_MS: Final = 500
 _MARK: Final = re.compile(r"redriven to partition (\d+), offset (\d+)")
 
 Place = tuple[int, int]
-"""Partition and offset of a letter in its log."""
+"""Partition and offset of a dead letter in its log."""
 
 
 class _At(NamedTuple):
-    """Where a letter stands in the topic, the first time, and how many bytes it has."""
+    """Where a dead letter stands in the topic, the first time, and how many bytes it has."""
 
     offset: int
     size: int
@@ -42,7 +42,7 @@ class KafkaDeadLetterSearch:
     that was stored after its record came into the log, and the topic is read from that time on.
 
     Args:
-        log: the log that the letters are from.
+        log: the log that the dead letters are from.
         dead_letters: its dead-letter topic.
     """
 
@@ -53,48 +53,48 @@ class KafkaDeadLetterSearch:
         self._marks: dict[Place, Went] = {}
         self._looked_from = self._looked_to = -1
 
-    async def newest(self, letters_max: int) -> list[Summary]:
+    async def newest(self, dead_letters_max: int) -> list[Summary]:
         """From the end of the topic, twice as far back each time, until there are enough."""
         begin, end = await self._dead_letters.bounds()
-        back = 2 * letters_max
+        back = 2 * dead_letters_max
         while True:
             start = max(begin, end - back)
             found: dict[tuple[int, int], Summary] = {}
-            async with aclosing(self._dead_letters.since(start)) as letters:
-                async for _, letter in letters:
-                    place = letter.partition, letter.offset
-                    went = _mark_of(letter)
+            async with aclosing(self._dead_letters.since(start)) as dead_letters:
+                async for _, dead_letter in dead_letters:
+                    place = dead_letter.partition, dead_letter.offset
+                    went = _mark_of(dead_letter)
                     if went is None:
                         known = found.get(place)
-                        found[place] = Found(letter, known and known.redriven).summary
+                        found[place] = Found(dead_letter, known and known.redriven).summary
                     elif place in found:
                         found[place] = found[place]._replace(redriven=went)
-            if len(found) >= letters_max or start == begin:
-                return nlargest(letters_max, found.values(), key=lambda each: (each.time_ms, each.offset))
+            if len(found) >= dead_letters_max or start == begin:
+                return nlargest(dead_letters_max, found.values(), key=lambda each: (each.time_ms, each.offset))
             back *= 2
 
-    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), letters_max: int = 500) -> list[Found]:
+    async def page(self, wanted: Wanted, after: tuple[int, int] = (-1, -1), dead_letters_max: int = 500) -> list[Found]:
         """The topic is read once, to know what stands where, and from then on its new end; then the letters alone."""
         begin, _ = await self._dead_letters.bounds()
         await self._look(max(begin, await self._stored_from(wanted)))
-        places = self._chosen(wanted, after, letters_max)
+        places = self._chosen(wanted, after, dead_letters_max)
         if not places and self._looked_from > begin:  # clocks that differ by more than we think
             await self._look(begin)
-            places = self._chosen(wanted, after, letters_max)
-        letters = await self._read(places)
-        return [Found(letters[place], self._marks.get(place)) for place in places if place in letters]
+            places = self._chosen(wanted, after, dead_letters_max)
+        dead_letters = await self._read(places)
+        return [Found(dead_letters[place], self._marks.get(place)) for place in places if place in dead_letters]
 
     async def send(self, batch: Sequence[Again]) -> list[Went | None]:
-        """One append, then the marks. After a crash between the two, a letter's `id` tells its copy in the log."""
+        """One append, then the marks. After a crash between the two, a dead letter's `id` tells its copy in the log."""
         check_entries([again.entry for again in batch], self._log.partitions)
         positions = await self._log.send([_outgoing(again) for again in batch])
         went = [Went(position.partition, position.offset) for position in positions]
-        await self.mark([(again.letter, to) for again, to in zip(batch, went, strict=True)])
+        await self.mark([(again.dead_letter, to) for again, to in zip(batch, went, strict=True)])
         return list(went)
 
     async def mark(self, sent: Sequence[tuple[DeadLetter, Went]]) -> None:
         """One more record for each in the dead-letter topic."""
-        await self._dead_letters.store([_mark(letter, went) for letter, went in sent])
+        await self._dead_letters.store([_mark(dead_letter, went) for dead_letter, went in sent])
 
     # ------------------------------------------------------------------ what stands where
 
@@ -103,14 +103,14 @@ class KafkaDeadLetterSearch:
         if self._looked_from < 0 or start < self._looked_from:
             self._at, self._marks = {}, {}
             self._looked_from = self._looked_to = start
-        async with aclosing(self._dead_letters.since(self._looked_to)) as letters:
-            async for at, letter in letters:
-                place = letter.partition, letter.offset
-                went = _mark_of(letter)
+        async with aclosing(self._dead_letters.since(self._looked_to)) as dead_letters:
+            async for at, dead_letter in dead_letters:
+                place = dead_letter.partition, dead_letter.offset
+                went = _mark_of(dead_letter)
                 if went is not None:
                     self._marks[place] = went
                 elif place not in self._at:
-                    self._at[place] = _At(at, _size(letter))
+                    self._at[place] = _At(at, _size(dead_letter))
                 self._looked_to = at + 1
 
     async def _stored_from(self, wanted: Wanted) -> int:
@@ -134,11 +134,11 @@ class KafkaDeadLetterSearch:
             await reader.close()
         return None
 
-    def _chosen(self, wanted: Wanted, after: Place, letters_max: int) -> list[Place]:
-        """The first of the wanted letters, by position, as far as they fit into a page."""
+    def _chosen(self, wanted: Wanted, after: Place, dead_letters_max: int) -> list[Place]:
+        """The first of the wanted dead letters, by position, as far as they fit into a page."""
         page: list[Place] = []
         size = 0
-        for place in nsmallest(letters_max, (each for each in self._at if each > after and wanted.has(*each))):
+        for place in nsmallest(dead_letters_max, (each for each in self._at if each > after and wanted.has(*each))):
             size += self._at[place].size
             if page and size > PAGE_BYTES_MAX:
                 break
@@ -146,34 +146,34 @@ class KafkaDeadLetterSearch:
         return page
 
     async def _read(self, places: list[Place]) -> dict[Place, DeadLetter]:
-        """Those letters, from as few stretches of the topic as they stand in."""
+        """Those dead letters, from as few stretches of the topic as they stand in."""
         offsets = sorted(self._at[place].offset for place in places)
         wanted = set(offsets)
         starts = [at for before, at in pairwise([-_GAP_MAX - 1, *offsets]) if at - before > _GAP_MAX]
         found: dict[Place, DeadLetter] = {}
         for start, following in pairwise([*starts, offsets[-1] + 1] if offsets else ()):
             end = max(at for at in offsets if at < following) + 1
-            async with aclosing(self._dead_letters.since(start, end)) as letters:
-                found |= {(each.partition, each.offset): each async for at, each in letters if at in wanted}
+            async with aclosing(self._dead_letters.since(start, end)) as dead_letters:
+                found |= {(each.partition, each.offset): each async for at, each in dead_letters if at in wanted}
         return found
 
 
 def _outgoing(again: Again) -> Outgoing:
-    letter, entry = again
-    origin = f"{letter.topic}/{letter.partition}/{letter.offset}".encode()
-    return Outgoing(entry.partition, entry.key, entry.value, None, (*letter.headers, (HEADER, origin)))
+    dead_letter, entry = again
+    origin = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}".encode()
+    return Outgoing(entry.partition, entry.key, entry.value, None, (*dead_letter.headers, (HEADER, origin)))
 
 
-def _mark(letter: DeadLetter, went: Went) -> DeadLetter:
+def _mark(dead_letter: DeadLetter, went: Went) -> DeadLetter:
     reason = f"redriven to partition {went.partition}, offset {went.offset}"
-    return letter._replace(reason=reason, key=None, value=None, headers=())
+    return dead_letter._replace(reason=reason, key=None, value=None, headers=())
 
 
-def _mark_of(letter: DeadLetter) -> Went | None:
-    """Where a mark says that its letter went; None for a letter. No reason of a letter is such a text."""
-    match = _MARK.fullmatch(letter.reason)
+def _mark_of(dead_letter: DeadLetter) -> Went | None:
+    """Where a mark says that its letter went; None for a dead letter. No reason of a dead letter is such a text."""
+    match = _MARK.fullmatch(dead_letter.reason)
     return None if match is None else Went(int(match[1]), int(match[2]))
 
 
-def _size(letter: DeadLetter) -> int:
-    return len(letter.key or b"") + len(letter.value or b"")
+def _size(dead_letter: DeadLetter) -> int:
+    return len(dead_letter.key or b"") + len(dead_letter.value or b"")

@@ -1,7 +1,7 @@
 """Dead letters in the Kafka topic `<topic>.dlq`, of one partition. See `ingest.dead_letters.stores`.
 
 A foreign producer can have a batch compressed, and then a record that is larger than any batch that we can send. What
-does not fit is cut: no letter may hold its partition up for ever. A cut letter says so in one more header:
+does not fit is cut: no dead letter may hold its partition up for ever. A cut dead letter says so in one more header:
 
     slotlog.truncated    key 2 bytes; value 30000000 bytes, SHA-256 …; headers 0 bytes
 """
@@ -40,7 +40,7 @@ class KafkaDeadLetters:
     """The dead-letter topic of `log`, with connections of its own.
 
     Args:
-        log: whose letters these are.
+        log: whose dead letters these are.
     """
 
     def __init__(self, log: KafkaLog) -> None:
@@ -58,36 +58,36 @@ class KafkaDeadLetters:
         return tuple(f"{self._log.topic}: {concern}" for concern in self._log.concerns)
 
     async def start(self) -> None:
-        """Create the topic if need be, and check its settings: letters must not age out unseen."""
+        """Create the topic if need be, and check its settings: dead letters must not age out unseen."""
         await self._log.start()
 
-    async def store(self, letters: Sequence[DeadLetter]) -> None:
+    async def store(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Acknowledged by all in-sync replicas on return."""
-        small = [letter for letter in letters if _size(letter) <= _ALONE_BYTES]
-        await self._log.send([_to_record(letter) for letter in small])
-        for letter in letters:
-            if _size(letter) > _ALONE_BYTES:
-                await self._store_large(_cut(letter, _LETTER_BYTES_MAX))
+        small = [dead_letter for dead_letter in dead_letters if _size(dead_letter) <= _ALONE_BYTES]
+        await self._log.send([_to_record(dead_letter) for dead_letter in small])
+        for dead_letter in dead_letters:
+            if _size(dead_letter) > _ALONE_BYTES:
+                await self._store_large(_cut(dead_letter, _LETTER_BYTES_MAX))
 
-    async def _store_large(self, letter: DeadLetter) -> None:
+    async def _store_large(self, dead_letter: DeadLetter) -> None:
         try:
-            await self._log.send([_to_record(letter)])
+            await self._log.send([_to_record(dead_letter)])
         except RecordTooLargeError:
-            await self._log.send([_to_record(_cut(letter, _CUT_BYTES_MAX))])
+            await self._log.send([_to_record(_cut(dead_letter, _CUT_BYTES_MAX))])
 
-    async def read(self, letters_max: int = 1000) -> list[DeadLetter]:
+    async def read(self, dead_letters_max: int = 1000) -> list[DeadLetter]:
         """In the order of their arrival; one that was stored again comes again."""
-        letters: list[DeadLetter] = []
+        dead_letters: list[DeadLetter] = []
         begin, _ = await self.bounds()
         async with aclosing(self.since(begin)) as found:
-            async for _, letter in found:
-                letters.append(letter)
-                if len(letters) == letters_max:
+            async for _, dead_letter in found:
+                dead_letters.append(dead_letter)
+                if len(dead_letters) == dead_letters_max:
                     break
-        return letters
+        return dead_letters
 
     async def bounds(self) -> tuple[int, int]:
-        """Where the topic begins and ends: offsets in it, not of letters."""
+        """Where the topic begins and ends: offsets in it, not of dead letters."""
         return await self._log.begin_offset(0), await self._log.end_offset(0)
 
     async def offset_at(self, time_ms: int) -> int | None:
@@ -104,11 +104,11 @@ class KafkaDeadLetters:
                 for record in fetched.get(0, ()):
                     if record[0] >= end:
                         break
-                    letter = _to_letter(record, reader.headers(0, record[0]))
-                    if letter is None:
+                    dead_letter = _to_letter(record, reader.headers(0, record[0]))
+                    if dead_letter is None:
                         logger.warning("no_dead_letter", topic=self._log.topic, offset=record[0])
                     else:
-                        yield record[0], letter
+                        yield record[0], dead_letter
         finally:
             await reader.close()
 
@@ -131,34 +131,40 @@ class KafkaDeadLetters:
         await self._log.close()
 
 
-def _size(letter: DeadLetter) -> int:
-    return len(letter.key or b"") + len(letter.value or b"") + _headers_size(letter.headers)
+def _size(dead_letter: DeadLetter) -> int:
+    return len(dead_letter.key or b"") + len(dead_letter.value or b"") + _headers_size(dead_letter.headers)
 
 
 def _headers_size(headers: Headers) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 
 
-def _cut(letter: DeadLetter, bytes_max: int) -> DeadLetter:
+def _cut(dead_letter: DeadLetter, bytes_max: int) -> DeadLetter:
     """The letter, if need be with the first part of key and value alone, and without headers that take much room."""
-    if _size(letter) <= bytes_max:
-        return letter
-    key, value = letter.key or b"", letter.value or b""
-    headers_size = _headers_size(letter.headers)
+    if _size(dead_letter) <= bytes_max:
+        return dead_letter
+    key, value = dead_letter.key or b"", dead_letter.value or b""
+    headers_size = _headers_size(dead_letter.headers)
     digest = hashlib.sha256(value).hexdigest()
     note = f"key {len(key)} bytes; value {len(value)} bytes, SHA-256 {digest}; headers {headers_size} bytes"
-    return letter._replace(
-        key=letter.key and letter.key[: bytes_max // 4],
-        value=letter.value and letter.value[: bytes_max // 2],
-        headers=(*(letter.headers if headers_size <= bytes_max // 4 else ()), (TRUNCATED, note.encode())),
+    return dead_letter._replace(
+        key=dead_letter.key and dead_letter.key[: bytes_max // 4],
+        value=dead_letter.value and dead_letter.value[: bytes_max // 2],
+        headers=(*(dead_letter.headers if headers_size <= bytes_max // 4 else ()), (TRUNCATED, note.encode())),
     )
 
 
-def _to_record(letter: DeadLetter) -> Outgoing:
-    texts = (letter.reason, letter.topic, str(letter.partition), str(letter.offset), str(letter.time_ms))
+def _to_record(dead_letter: DeadLetter) -> Outgoing:
+    texts = (
+        dead_letter.reason,
+        dead_letter.topic,
+        str(dead_letter.partition),
+        str(dead_letter.offset),
+        str(dead_letter.time_ms),
+    )
     own = tuple((name, text.encode()[:_REASON_BYTES_MAX]) for name, text in zip(_OWN_HEADERS, texts, strict=True))
     # The time is in our header alone: a broker refuses records with a time that is far from its own.
-    return Outgoing(0, letter.key, letter.value, None, letter.headers + own)
+    return Outgoing(0, dead_letter.key, dead_letter.value, None, dead_letter.headers + own)
 
 
 def _to_letter(record: LogRecord, headers: Headers) -> DeadLetter | None:

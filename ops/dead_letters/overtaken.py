@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[int, bytes] | None
 
 
 @dataclass(slots=True)
-class Mark:
+class Resendable:
     """A record that may be appended again.
 
     Attributes:
@@ -71,7 +71,7 @@ def keys_touched(record: Record) -> frozenset[Key]:
     return frozenset(touched)
 
 
-async def look_behind(log: Log, marks: Sequence[Mark], dead: Collection[Place]) -> None:
+async def look_behind(log: Log, marks: Sequence[Resendable], dead: Collection[Place]) -> None:
     """Read the log from each mark to its end, and count in the mark what touches its keys.
 
     Args:
@@ -82,17 +82,17 @@ async def look_behind(log: Log, marks: Sequence[Mark], dead: Collection[Place]) 
     Raises:
         LogUnavailableError: the log cannot be read.
     """
-    by_partition: dict[int, list[Mark]] = {}
+    by_partition: dict[int, list[Resendable]] = {}
     for mark in marks:
         by_partition.setdefault(mark.partition, []).append(mark)
     for partition, there in by_partition.items():
         await _look(log, partition, there, dead)
 
 
-async def _look(log: Log, partition: int, marks: list[Mark], dead: Collection[Place]) -> None:
+async def _look(log: Log, partition: int, marks: list[Resendable], dead: Collection[Place]) -> None:
     start = max(min(mark.from_offset for mark in marks), await log.begin_offset(partition))
     end = await log.end_offset(partition)
-    by_key: dict[Key, list[Mark]] = {}
+    by_key: dict[Key, list[Resendable]] = {}
     for mark in marks:
         for key in mark.keys:
             by_key.setdefault(key, []).append(mark)
@@ -112,7 +112,11 @@ async def _look(log: Log, partition: int, marks: list[Mark], dead: Collection[Pl
 
 
 def _count(
-    offset: int, touched: frozenset[Key], same: Mark | None, marks: list[Mark], by_key: dict[Key, list[Mark]]
+    offset: int,
+    touched: frozenset[Key],
+    same: Resendable | None,
+    marks: list[Resendable],
+    by_key: dict[Key, list[Resendable]],
 ) -> None:
     """Count one event, which may be a mark's own record, in the marks that it touches."""
     if same is not None and same.copy_at < 0 and offset >= same.from_offset:

@@ -29,7 +29,7 @@ from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, Went
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
-from ops.dead_letters.overtaken import Mark, Place, keys_touched, look_behind
+from ops.dead_letters.overtaken import Place, Resendable, keys_touched, look_behind
 from ops.state.directories import home_of
 from slotlog.clock import now_ms
 from slotlog.errors import CrossSlotError, RecordTooLargeError
@@ -46,7 +46,7 @@ _MAP_32: Final = 0xDF
 
 
 class RefusedError(Exception):
-    """A letter that cannot be sent again; the message says why."""
+    """A dead letter that cannot be sent again; the message says why."""
 
 
 class Done(StrEnum):
@@ -106,33 +106,33 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Log, DeadLetterSearc
         await log.close()
 
 
-async def all_pages(letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[list[Found]]:
-    """The wanted letters in the order of their positions, page by page."""
+async def all_pages(dead_letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[list[Found]]:
+    """The wanted dead letters in the order of their positions, page by page."""
     after = (-1, -1)
-    while page := await letters.page(wanted, after):
+    while page := await dead_letters.page(wanted, after):
         yield page
-        after = page[-1].letter.partition, page[-1].letter.offset
+        after = page[-1].dead_letter.partition, page[-1].dead_letter.offset
 
 
-# ---------------------------------------------------------------------- one letter
+# ---------------------------------------------------------------------- one dead letter
 
 
-def entry_of(letter: DeadLetter, settings: Settings) -> Entry:
-    """The record that the letter is sent again as.
+def entry_of(dead_letter: DeadLetter, settings: Settings) -> Entry:
+    """The record that the dead letter is sent again as.
 
     Raises:
         RefusedError: it cannot be applied this time either.
     """
-    _, _, _, _, _, event_id, session = decode(letter.offset, 0, letter.value)
-    if any(name == TRUNCATED for name, _ in letter.headers):
+    _, _, _, _, _, event_id, session = decode(dead_letter.offset, 0, dead_letter.value)
+    if any(name == TRUNCATED for name, _ in dead_letter.headers):
         raise RefusedError("it was too large to be kept: only its first part is here")
     if session is not None:
         raise RefusedError("it depends on what its client's connection was watching, which is over")
     try:
-        entries = prepare_value(settings.partitions, letter.value)
-        if event_id is None and letter.value is not None:
-            entries = prepare_value(settings.partitions, with_id(letter.value, derived_id(letter)))
-        entry = next(each for each in entries if len(entries) == 1 or each.partition == letter.partition)
+        entries = prepare_value(settings.partitions, dead_letter.value)
+        if event_id is None and dead_letter.value is not None:
+            entries = prepare_value(settings.partitions, with_id(dead_letter.value, derived_id(dead_letter)))
+        entry = next(each for each in entries if len(entries) == 1 or each.partition == dead_letter.partition)
         check_entries([entry], settings.partitions)
     except (EventError, CrossSlotError, RecordTooLargeError) as error:
         raise RefusedError(str(error)) from error
@@ -156,10 +156,10 @@ def _try(entry: Entry, settings: Settings) -> None:
         raise RefusedError(applied.dead_letters[0][1])
 
 
-def derived_id(letter: DeadLetter) -> str:
-    """The idempotency key of a letter without one: always the same for the same letter."""
-    place = f"{letter.topic}/{letter.partition}/{letter.offset}/".encode()
-    return f"redrive-{sha256(place + (letter.value or b'')).hexdigest()[:48]}"
+def derived_id(dead_letter: DeadLetter) -> str:
+    """The idempotency key of a dead letter without one: always the same for the same dead letter."""
+    place = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}/".encode()
+    return f"redrive-{sha256(place + (dead_letter.value or b'')).hexdigest()[:48]}"
 
 
 def with_id(value: bytes, event_id: str) -> bytes:
@@ -180,7 +180,7 @@ class _Plan:
     place: Place
     chosen: bool
     went: Went | None
-    mark: Mark
+    mark: Resendable
     refused: str = ""
     found: bool = False
     going: bool = False
@@ -195,22 +195,22 @@ async def redrive(
     dry_run: bool = False,
     out_of_order: bool = False,
 ) -> None:
-    """Send the wanted letters again, in the order of their positions.
+    """Send the wanted dead letters again, in the order of their positions.
 
     Args:
         settings: whose log.
-        wanted: which letters.
+        wanted: which dead letters.
         say: told what became of each, in that order, once it is durable.
         dry_run: only say what would be done.
         out_of_order: also those whose keys have later events in the log.
 
     Raises:
-        ConfigError: there is no such letter.
+        ConfigError: there is no such dead letter.
         LogUnavailableError: what was not said to be sent was not, or (AppendUncertainError) may have been. Both can be
             sent again.
     """
-    async with opened(settings) as (log, letters):
-        plans = {plan.place: plan async for plan in _plans(settings, log, letters, wanted)}
+    async with opened(settings) as (log, dead_letters):
+        plans = {plan.place: plan async for plan in _plans(settings, log, dead_letters, wanted)}
         if not any(plan.chosen for plan in plans.values()):
             raise ConfigError("there is no such dead letter; `slotlog deadletters list` shows those that there are")
         open_plans = [plan for plan in plans.values() if plan.chosen and not plan.went and not plan.refused]
@@ -222,38 +222,45 @@ async def redrive(
             else:
                 plan.going = out_of_order or not plan.mark.later
         _note_left_behind(list(plans.values()))
-        async for page in all_pages(letters, wanted):
+        async for page in all_pages(dead_letters, wanted):
             for batch in _batches(page, plans):
-                await _do(batch, plans, settings, letters, say, dry_run=dry_run)
+                await _do(batch, plans, settings, dead_letters, say, dry_run=dry_run)
 
 
-async def _plans(settings: Settings, log: Log, letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[_Plan]:
-    """All letters of the log: those that are not wanted tell what was never applied."""
-    async for page in all_pages(letters, Wanted()):
-        for letter, went in page:
-            yield await _plan(letter, went, settings, log, chosen=wanted.has(letter.partition, letter.offset))
+async def _plans(settings: Settings, log: Log, dead_letters: DeadLetterSearch, wanted: Wanted) -> AsyncIterator[_Plan]:
+    """All dead letters of the log: those that are not wanted tell what was never applied."""
+    async for page in all_pages(dead_letters, Wanted()):
+        for dead_letter, went in page:
+            yield await _plan(
+                dead_letter, went, settings, log, chosen=wanted.has(dead_letter.partition, dead_letter.offset)
+            )
 
 
-async def _plan(letter: DeadLetter, went: Went | None, settings: Settings, log: Log, *, chosen: bool) -> _Plan:
-    keys = keys_touched(decode(letter.offset, 0, letter.value))
-    plan = _Plan((letter.partition, letter.offset), chosen, went, Mark(letter.partition, letter.offset + 1, keys))
+async def _plan(dead_letter: DeadLetter, went: Went | None, settings: Settings, log: Log, *, chosen: bool) -> _Plan:
+    keys = keys_touched(decode(dead_letter.offset, 0, dead_letter.value))
+    plan = _Plan(
+        (dead_letter.partition, dead_letter.offset),
+        chosen,
+        went,
+        Resendable(dead_letter.partition, dead_letter.offset + 1, keys),
+    )
     if not chosen or went is not None:
         return plan
     try:
-        entry = entry_of(letter, settings)
+        entry = entry_of(dead_letter, settings)
     except RefusedError as error:
         plan.refused = str(error)
         return plan
     target, event_id = entry.partition, decode(0, 0, entry.value)[5] or b""
     plan.mark.event_id = event_id
-    if target != letter.partition:  # it stood in another partition: there only the time tells what came after it
-        later = await log.offset_at(target, max(0, letter.time_ms))
-        plan.mark = Mark(target, await log.end_offset(target) if later is None else later, keys, event_id)
+    if target != dead_letter.partition:  # it stood in another partition: there only the time tells what came after it
+        later = await log.offset_at(target, max(0, dead_letter.time_ms))
+        plan.mark = Resendable(target, await log.end_offset(target) if later is None else later, keys, event_id)
     return plan
 
 
 def _note_left_behind(plans: Sequence[_Plan]) -> None:
-    """Note in those that go which earlier letter of the same keys does not."""
+    """Note in those that go which earlier dead letter of the same keys does not."""
     behind: dict[Any, int] = {}
     for plan in plans:
         if plan.going:
@@ -267,13 +274,13 @@ def _batches(page: list[Found], plans: dict[Place, _Plan]) -> list[list[Found]]:
     batches: list[list[Found]] = [[]]
     size = 0
     for found in page:
-        place = found.letter.partition, found.letter.offset
+        place = found.dead_letter.partition, found.dead_letter.offset
         if place not in plans:  # it came while the others were judged
             continue
-        size += len(found.letter.value or b"")
+        size += len(found.dead_letter.value or b"")
         if batches[-1] and (len(batches[-1]) == _BATCH_LETTERS_MAX or size > _BATCH_BYTES_MAX):
             batches.append([])
-            size = len(found.letter.value or b"")
+            size = len(found.dead_letter.value or b"")
         batches[-1].append(found)
     return batches
 
@@ -282,22 +289,26 @@ async def _do(
     batch: list[Found],
     plans: dict[Place, _Plan],
     settings: Settings,
-    letters: DeadLetterSearch,
+    dead_letters: DeadLetterSearch,
     say: Callable[[Outcome], None],
     *,
     dry_run: bool,
 ) -> None:
     """Send what goes of one batch, then say what became of all of it."""
-    known = [plans[letter.partition, letter.offset] for letter, _ in batch]
+    known = [plans[dead_letter.partition, dead_letter.offset] for dead_letter, _ in batch]
     going = [
-        Again(letter, entry_of(letter, settings))
-        for (letter, _), plan in zip(batch, known, strict=True)
+        Again(dead_letter, entry_of(dead_letter, settings))
+        for (dead_letter, _), plan in zip(batch, known, strict=True)
         if plan.going and not dry_run
     ]
-    sent = iter(await letters.send(going) if going else [])
+    sent = iter(await dead_letters.send(going) if going else [])
     if not dry_run:
-        await letters.mark(
-            [(letter, plan.went) for (letter, _), plan in zip(batch, known, strict=True) if plan.found and plan.went]
+        await dead_letters.mark(
+            [
+                (dead_letter, plan.went)
+                for (dead_letter, _), plan in zip(batch, known, strict=True)
+                if plan.found and plan.went
+            ]
         )
     for plan in known:
         went = next(sent) if plan.going and not dry_run else plan.went

@@ -53,7 +53,7 @@ class Flight(NamedTuple):
         return self.scheduled_ms + (self.delay_minutes or 0) * _MINUTE_MS
 
 
-class Event(NamedTuple):
+class FlightEvent(NamedTuple):
     """One event for the log."""
 
     time_ms: int
@@ -88,7 +88,7 @@ def read_flights() -> Iterator[Flight]:
             yield _flight(row)
 
 
-def commands(flight: Flight) -> list[Event]:
+def commands(flight: Flight) -> list[FlightEvent]:
     """What the board sends about `flight`, in this order: 7 commands in 5 events, or 3 in 2 when it was cancelled.
 
     Events that would count twice if they were applied twice (INCR, LPUSH) carry an idempotency key.
@@ -119,7 +119,7 @@ def commands(flight: Flight) -> list[Event]:
     ]
 
 
-def events(flights: Iterable[Flight]) -> Iterator[Event]:
+def events(flights: Iterable[Flight]) -> Iterator[FlightEvent]:
     """Everything that the board sends, in the order in which it happened; the times never go back.
 
     All events of every 100th flight are sent a second time: its counters stay right because of the idempotency keys,
@@ -175,6 +175,6 @@ def _board_order(flight: Flight) -> tuple[int, str]:
     return flight.time_ms, flight.name
 
 
-def _event(flight: Flight, name: str, args: list[Any], purpose: str | None = None) -> Event:
+def _event(flight: Flight, name: str, args: list[Any], purpose: str | None = None) -> FlightEvent:
     """An event at the flight's moment; `purpose` makes it an idempotent one, once for each flight."""
-    return Event(flight.time_ms, name, args, None if purpose is None else f"{flight.name}:{purpose}")
+    return FlightEvent(flight.time_ms, name, args, None if purpose is None else f"{flight.name}:{purpose}")

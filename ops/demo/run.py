@@ -16,7 +16,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks
-from ops.demo.flights import Event, Expected, Flight, events, expected
+from ops.demo.flights import Expected, Flight, FlightEvent, events, expected
 from ops.progress import progress
 from ops.state.directories import home_of, prepare_data, reading, store_opener
 from ops.state.replay import Replayed, Until, replay
@@ -122,7 +122,7 @@ class _Tally(NullObserver):
         self.dead_letters += len(applied.dead_letters)
 
 
-async def _send(settings: Settings, stream: list[Event]) -> tuple[int, float]:
+async def _send(settings: Settings, stream: list[FlightEvent]) -> tuple[int, float]:
     """Send the events as a service would; returns how many, and the seconds until all were durable."""
     log = open_log(settings.log_url, topic=settings.topic, partitions=1)
     await log.start()

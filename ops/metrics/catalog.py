@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ops.metrics.record import DUE_KEYS_MAX, Kind, Metric
+from ops.metrics.record import DUE_KEYS_MAX, Metric, MetricKind
 from ops.metrics.stall import STALL_SECONDS
 from slotlog.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 
@@ -47,15 +47,15 @@ _FAMILY: Final = ("partition", "column_family")
 
 
 def _counter(name: str, text: str, unit: str, labels: tuple[str, ...], source: str, needs: str = "") -> Metric:
-    return Metric(f"slotlog_{name}_total", Kind.COUNTER, text, unit, labels, source, needs=needs)
+    return Metric(f"slotlog_{name}_total", MetricKind.COUNTER, text, unit, labels, source, needs=needs)
 
 
 def _gauge(name: str, text: str, unit: str, labels: tuple[str, ...], source: str, needs: str = "") -> Metric:
-    return Metric(f"slotlog_{name}", Kind.GAUGE, text, unit, labels, source, needs=needs)
+    return Metric(f"slotlog_{name}", MetricKind.GAUGE, text, unit, labels, source, needs=needs)
 
 
 def _histogram(name: str, text: str, unit: str, buckets: tuple[float, ...], source: str, needs: str = "") -> Metric:
-    return Metric(f"slotlog_{name}", Kind.HISTOGRAM, text, unit, (), source, buckets, needs)
+    return Metric(f"slotlog_{name}", MetricKind.HISTOGRAM, text, unit, (), source, buckets, needs)
 
 
 _EVENTS: Final = (
@@ -351,15 +351,15 @@ _PROCESS: Final = (
         (),
         "20 times a second",
     ),
-    Metric("process_cpu_seconds_total", Kind.COUNTER, "CPU time of the process.", "seconds", (), _CLIENT),
-    Metric("process_resident_memory_bytes", Kind.GAUGE, "Resident memory.", "bytes", (), _CLIENT),
-    Metric("process_virtual_memory_bytes", Kind.GAUGE, "Virtual memory.", "bytes", (), _CLIENT),
-    Metric("process_start_time_seconds", Kind.GAUGE, "When the process started.", "seconds", (), _CLIENT),
-    Metric("process_open_fds", Kind.GAUGE, "Open files and sockets.", "files", (), _CLIENT),
-    Metric("process_max_fds", Kind.GAUGE, "How many it may open.", "files", (), _CLIENT),
+    Metric("process_cpu_seconds_total", MetricKind.COUNTER, "CPU time of the process.", "seconds", (), _CLIENT),
+    Metric("process_resident_memory_bytes", MetricKind.GAUGE, "Resident memory.", "bytes", (), _CLIENT),
+    Metric("process_virtual_memory_bytes", MetricKind.GAUGE, "Virtual memory.", "bytes", (), _CLIENT),
+    Metric("process_start_time_seconds", MetricKind.GAUGE, "When the process started.", "seconds", (), _CLIENT),
+    Metric("process_open_fds", MetricKind.GAUGE, "Open files and sockets.", "files", (), _CLIENT),
+    Metric("process_max_fds", MetricKind.GAUGE, "How many it may open.", "files", (), _CLIENT),
     Metric(
         "python_gc_collections_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Rounds of Python's collector.",
         "rounds",
         ("generation",),

@@ -12,7 +12,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Final
 
-from ops.metrics.record import Kind, Metric
+from ops.metrics.record import Metric, MetricKind
 from slotlog.distribution import Distribution
 
 _SLICE_SECONDS: Final = 0.002
@@ -23,7 +23,7 @@ Reading = tuple[tuple[str, ...], float]
 """The values of the labels, and the value."""
 
 
-class Slices:
+class ScrapeSlices:
     """Long work on the event loop in slices of about 2 ms."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Readings:
 
     def text_of(self, metric: Metric) -> str:
         """What Prometheus reads of one metric; empty when there is no value."""
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             distribution = self.distributions.get(metric.name)
             lines = [] if distribution is None else list(_histogram(metric, distribution))
         else:
@@ -72,7 +72,7 @@ class Readings:
             return ""
         return f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n{''.join(lines)}"
 
-    async def text(self, catalog: Iterable[Metric], slices: Slices) -> bytes:
+    async def text(self, catalog: Iterable[Metric], slices: ScrapeSlices) -> bytes:
         """The exposition, in the order of `catalog`."""
         parts = []
         for metric in catalog:

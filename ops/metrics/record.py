@@ -16,7 +16,7 @@ from engine.store.store import SHARED_CFS
 from ingest.reporting.observer import Condition
 from resp.catalog.server_registry import SERVER_SPECS
 from resp.cluster.bus.link import Loss
-from resp.cluster.topology import Health
+from resp.cluster.topology import NodeHealth
 from slotlog.shared.limits import DATABASES
 
 FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))
@@ -52,7 +52,7 @@ DUE_KEYS_MAX: Final = 1000
 """Keys that are due are counted up to here, in 0.4 ms."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The kinds of Prometheus that are in use."""
 
     COUNTER = "counter"
@@ -81,7 +81,7 @@ LABELS: Final[dict[str, Label]] = {
     "condition": Label("the conditions of a partition", len(Condition)),
     "code": Label("the error codes known to `ops/metrics/record.py`, and `other`", len(ERROR_CODES) + 1),
     "outcome": Label("`nothing` (none of it was appended) and `unknown`", 2),
-    "health": Label("how a peer is: `online`, `suspected`, `failed`", len(Health)),
+    "health": Label("how a peer is: `online`, `suspected`, `failed`", len(NodeHealth)),
     "reason": Label("why a message was lost: `unreachable`, `full`, `unconfirmed`, `refused`", len(Loss)),
     "buffer": Label("`query`, `output` and `all` of all clients together", 3),
     "version": Label("one, of this process", 1),
@@ -111,7 +111,7 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     unit: str
     labels: tuple[str, ...]
@@ -122,11 +122,11 @@ class Metric:
     @property
     def series_names(self) -> tuple[str, ...]:
         """The names that an expression may use."""
-        if self.kind is Kind.HISTOGRAM:
+        if self.kind is MetricKind.HISTOGRAM:
             return tuple(f"{self.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
         return (self.name,)
 
     def series_max(self, partitions: int) -> int:
         """The most series that it can have in a process that owns so many partitions."""
-        each = len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1
+        each = len(self.buckets) + 3 if self.kind is MetricKind.HISTOGRAM else 1
         return each * prod(partitions if label == "partition" else LABELS[label].values_max for label in self.labels)

@@ -22,7 +22,7 @@ from ingest.reporting.rate_limited import RateLimitedLog
 from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
 from ops.metrics.counts import PartitionCounts, add_latency
-from ops.metrics.readings import Readings, Slices
+from ops.metrics.readings import Readings, ScrapeSlices
 from ops.metrics.sources import (
     read_clients,
     read_commands,
@@ -101,7 +101,7 @@ class Metrics:
 
     async def exposition(self) -> bytes:
         """What `/metrics` answers; in slices, so that a scrape holds nobody up."""
-        readings, slices = Readings(), Slices()
+        readings, slices = Readings(), ScrapeSlices()
         for partition, counts in list(self.counts.items()):
             read_counts(readings, partition, counts)
             await slices.pause()
@@ -168,7 +168,7 @@ class Metrics:
 
     # ------------------------------------------------------------------ inside
 
-    async def _read(self, readings: Readings, watched: Watched, slices: Slices) -> None:
+    async def _read(self, readings: Readings, watched: Watched, slices: ScrapeSlices) -> None:
         for partition, owned in watched.partitions.items():
             worker = owned.worker
             errors = self._of(partition).store_errors + store_errors(worker)

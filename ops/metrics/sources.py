@@ -33,7 +33,7 @@ from ops.metrics.record import DUE_KEYS_MAX, ERROR_CODES, OTHER_CODE
 from ops.version import VERSION
 from resp.cluster.bus import Bus
 from resp.cluster.bus.link import Loss
-from resp.cluster.topology import Health
+from resp.cluster.topology import NodeHealth
 from resp.server import Server
 from slotlog.clock import WALL, now_ms
 from slotlog.log import Log
@@ -184,8 +184,8 @@ def read_log(readings: Readings, log: Log, dead_letters: DeadLetters | None) -> 
     readings.add("log_appended_records_total", counts.records)
     readings.add("log_append_errors_total", counts.failed, "nothing")
     readings.add("log_append_errors_total", counts.uncertain, "unknown")
-    letters = () if dead_letters is None else dead_letters.concerns
-    readings.add("topic_settings_wrong", len(log.concerns) + len(letters))
+    concerns = () if dead_letters is None else dead_letters.concerns
+    readings.add("topic_settings_wrong", len(log.concerns) + len(concerns))
     if log.stored_bytes is not None:
         readings.add("log_disk_bytes", log.stored_bytes)
     if log.scrubbed is not None:
@@ -244,7 +244,7 @@ def read_owners(readings: Readings, ownership: Ownership, partitions: Collection
 
 def read_workers(readings: Readings, bus: Bus) -> None:
     """The links to other workers."""
-    for health in Health:
+    for health in NodeHealth:
         readings.add("peers", bus.count(health), health)
     readings.add("peers_connected", sum(link.is_up for link in bus.links.values()))
     readings.add("peer_messages_sent_total", bus.sent)

@@ -79,7 +79,7 @@ class Traffic:
         return ordered[min(len(ordered) - 1, int(quantile * len(ordered)))] if ordered else 0.0
 
 
-class Connection:
+class LoadConnection:
     """One connection, RESP2: commands out, replies in."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -132,13 +132,13 @@ def _request(command: Command) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
-async def connect(address: Address, password: str) -> Connection:
+async def connect(address: Address, password: str) -> LoadConnection:
     """A connection to a worker that has applied its log.
 
     Raises:
         OSError: it cannot be reached, refuses the password, or is loading.
     """
-    connection = Connection(*await asyncio.open_connection(*address, limit=_LINE_BYTES_MAX))
+    connection = LoadConnection(*await asyncio.open_connection(*address, limit=_LINE_BYTES_MAX))
     commands: list[Command] = [("AUTH", password), ("PING",)] if password else [("PING",)]
     try:
         for command in commands:
@@ -158,7 +158,7 @@ class Nodes:
         self._address = address
         self._password = password
         self._ranges: list[tuple[int, int, Address]] = []
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, LoadConnection] = {}
 
     async def open(self) -> None:
         """Ask one worker who owns what, and connect to all of them.
@@ -177,7 +177,7 @@ class Nodes:
             if address not in self._connections:
                 self._connections[address] = await connect(address, self._password)
 
-    def owner_of(self, key: str) -> Connection:
+    def owner_of(self, key: str) -> LoadConnection:
         """The connection to the worker that has `key`."""
         number = slot(key.encode())
         address = next((at for low, high, at in self._ranges if low <= number <= high), self._address)
@@ -249,14 +249,14 @@ class Generator:
             if due <= 0:
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            pipelines: dict[Connection, list[Command]] = {}
+            pipelines: dict[LoadConnection, list[Command]] = {}
             for _ in range(min(due, _PIPELINE_BLOCKS_MAX)):
                 key, block = self._draw(draws)
                 pipelines.setdefault(nodes.owner_of(key), []).extend(block)
             sent += sum(map(len, pipelines.values()))
             await self._exchange(pipelines)
 
-    async def _exchange(self, pipelines: dict[Connection, list[Command]]) -> None:
+    async def _exchange(self, pipelines: dict[LoadConnection, list[Command]]) -> None:
         began = monotonic()
         for connection, commands in pipelines.items():
             connection.send(commands)

@@ -16,7 +16,7 @@ FAULTS_SHOWN_MAX: Final = 20
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedInput:
     """The results of a check.
 
     Attributes:
@@ -40,7 +40,7 @@ class Checked:
             self.first_faults.append(f"{unit} {error.number}: {error}")
 
 
-async def check(settings: Settings, fd: int, format_name: str, advance: Advance) -> Checked:
+async def check(settings: Settings, fd: int, format_name: str, advance: Advance) -> CheckedInput:
     """Judge every event that `fd` gives, as `produce` would, to its end. The log is not opened.
 
     Each line of JSON Lines is judged. A msgpack stream has no such seams: behind bytes that are no event nothing more
@@ -53,7 +53,7 @@ async def check(settings: Settings, fd: int, format_name: str, advance: Advance)
         advance: told how many bytes of the input are looked through.
     """
     bound_clock(settings)
-    checked = Checked()
+    checked = CheckedInput()
     parser: EventParser | None = None
     done = 0
     async for data in pieces_of(fd):
@@ -68,7 +68,7 @@ async def check(settings: Settings, fd: int, format_name: str, advance: Advance)
     return checked
 
 
-def _judge(events: Iterator[InputEvent], unit: str, settings: Settings, checked: Checked) -> bool:
+def _judge(events: Iterator[InputEvent], unit: str, settings: Settings, checked: CheckedInput) -> bool:
     """Judge some events; whether the input can be read on."""
     try:
         for event in events:

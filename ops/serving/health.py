@@ -140,8 +140,8 @@ class Health:
         return [*cut, *ahead, *owned, *self._concerns()]
 
     def _concerns(self) -> list[str]:
-        letters = () if self.dead_letters is None else self.dead_letters.concerns
-        return [f"a start would be refused: {concern}" for concern in (*self._log.concerns, *letters)]
+        dead_letters = () if self.dead_letters is None else self.dead_letters.concerns
+        return [f"a start would be refused: {concern}" for concern in (*self._log.concerns, *dead_letters)]
 
     async def _asked_disk(self) -> str:
         if monotonic() >= self._disk_until:

@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler, Middleware
 from ops.config import parse_address
 from ops.serving.health import Health
 from ops.serving.http_page import add_page
-from ops.serving.status import Status
+from ops.serving.status import StatusDocument
 
 CONNECTIONS_MAX: Final = 64
 """With one more the oldest one is closed, so that half-open connections shut out neither probes nor Redis clients."""
@@ -40,7 +40,7 @@ class HttpServer:
     """
 
     def __init__(
-        self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: Status, password: str = ""
+        self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: StatusDocument, password: str = ""
     ) -> None:
         self._password = password
         self._exposition = exposition

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from ops.serving.status import Status
+from ops.serving.status import StatusDocument
 
 _FILES: Final = {
     "/": ("index.html", "text/html"),
@@ -29,7 +29,7 @@ _FRESH: Final = {**_HEADERS, "Cache-Control": "no-store"}
 _FILE: Final = {**_HEADERS, "Cache-Control": "no-cache"}
 
 
-def add_page(router: web.UrlDispatcher, status: Status) -> None:
+def add_page(router: web.UrlDispatcher, status: StatusDocument) -> None:
     """Serve the page's files and the document that it draws."""
     for path, (name, content_type) in _FILES.items():
         router.add_get(path, _giver(name, content_type))

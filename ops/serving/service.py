@@ -26,7 +26,7 @@ from ops.serving.health import Health, PartitionHealth
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
 from ops.serving.rocksdb_log import RocksdbLogs
-from ops.serving.status import Status
+from ops.serving.status import StatusDocument
 from ops.serving.systemd import supervise
 from ops.state.clocks import ClockGuard, decided, latest_ms
 from ops.state.directories import (
@@ -249,7 +249,7 @@ class Service:
             )
         from ops.serving.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
-        status = Status(self, self._health.readiness, open_search(self._log, self._dead_letters))
+        status = StatusDocument(self, self._health.readiness, open_search(self._log, self._dead_letters))
         password = self.settings.http_password.get_secret_value()
         self.http = HttpServer(self.metrics.exposition, self._health, status, password)
         try:

@@ -38,21 +38,21 @@ _BEYOND_SECONDS: Final = 60.0
 _SAME_SECONDS: Final = 0.5  # however many look at the page: the document is made twice a second at most
 
 
-class Status:
+class StatusDocument:
     """Makes the document.
 
     Args:
         service: whose status it is.
         readiness: what `/readyz` answers.
-        letters: the dead letters of its log.
+        search: finds the dead letters of its log.
     """
 
     def __init__(
-        self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], letters: DeadLetterSearch
+        self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], search: DeadLetterSearch
     ) -> None:
         self._service = service
         self._readiness = readiness
-        self._letters = letters
+        self._search = search
         self._started = monotonic()
         self._made: dict[str, Any] = {}
         self._made_at = -_SAME_SECONDS
@@ -187,7 +187,7 @@ class Status:
 
     async def _read_letters(self, count: int) -> None:
         try:
-            self._latest = await self._letters.newest(_LETTERS_SHOWN)
+            self._latest = await self._search.newest(_LETTERS_SHOWN)
             self._latest_error = ""
         except (LogUnavailableError, LogMismatchError, CorruptionError):
             self._latest_error = "the place of the dead letters cannot be read"

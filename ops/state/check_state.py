@@ -14,7 +14,7 @@ from ops.state.directories import home_of, reading_store
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedState:
     """The result for one partition; `position` is None if the state cannot say it."""
 
     partition: int
@@ -23,7 +23,7 @@ class Checked:
     violations: int
 
 
-def check_partition(settings: Settings, partition: int, say: Callable[[Violation], None]) -> Checked:
+def check_partition(settings: Settings, partition: int, say: Callable[[Violation], None]) -> CheckedState:
     """Look through the state of one partition as of now, with progress; `say` is called with each violation.
 
     Raises:
@@ -44,4 +44,4 @@ def check_partition(settings: Settings, partition: int, say: Callable[[Violation
             for violation in audit.violations():
                 violations += 1
                 say(violation)
-        return Checked(partition, position, audit.keys, violations)
+        return CheckedState(partition, position, audit.keys, violations)

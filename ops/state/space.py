@@ -17,7 +17,7 @@ from engine.values.encoding import parse_u64
 from ops.config import Settings
 from ops.progress import Advance, progress
 from ops.state.directories import home_of, reading_store
-from ops.state.space_keys import Keys, KeyWalk, Options, total_of
+from ops.state.space_keys import KeySizes, KeyWalk, SpaceOptions, total_of
 
 _PROGRESS_RECORDS: Final = 1000
 
@@ -70,7 +70,7 @@ class Space:
     reclaimable_bytes: int
     graveyard: Graveyard
     backlog: Backlog
-    keys: Keys
+    keys: KeySizes
 
     @property
     def bytes(self) -> int:
@@ -78,7 +78,7 @@ class Space:
         return self.wal_bytes + sum(family.bytes for family in self.families.values())
 
 
-def space_of(settings: Settings, partition: int, options: Options, among: str = "") -> Space:
+def space_of(settings: Settings, partition: int, options: SpaceOptions, among: str = "") -> Space:
     """What takes the room of one partition as of now, with progress.
 
     Args:
@@ -121,7 +121,7 @@ def sum_of(spaces: list[Space], top: int) -> Space:
     )
 
 
-def _measured(store: RocksStore, settings: Settings, partition: int, options: Options, job: str) -> Space:
+def _measured(store: RocksStore, settings: Settings, partition: int, options: SpaceOptions, job: str) -> Space:
     position = open_position(store, home_of(settings, partition))
     layout = make_layout(settings.layout, partition, settings.partitions)
     families = _families(store)

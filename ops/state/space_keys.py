@@ -38,7 +38,7 @@ _GUESSED_BYTES: Final = 16
 _PROGRESS_KEYS: Final = 1000
 
 
-class Options(NamedTuple):
+class SpaceOptions(NamedTuple):
     """Options: size of the sample, lines of each list, delimiter of prefixes."""
 
     sample: int
@@ -74,7 +74,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Keys:
+class KeySizes:
     """The result of the walk. `prefixes` are estimates by prefix with delimiter, None for names without one.
 
     Attributes:
@@ -97,10 +97,10 @@ class Keys:
         return sorted(self.prefixes.items(), key=lambda item: (-item[1].bytes, item[0] or b""))
 
 
-def total_of(parts: list[Keys], top: int) -> Keys:
+def total_of(parts: list[KeySizes], top: int) -> KeySizes:
     """The keys of several partitions as one."""
     intervals = {part.every for part in parts}
-    result = Keys(
+    result = KeySizes(
         sum(part.keys for part in parts),
         sum(part.sampled for part in parts),
         intervals.pop() if len(intervals) == 1 else 0,
@@ -153,7 +153,13 @@ class KeyWalk:
     """
 
     def __init__(
-        self, store: Store, layout: Layout, keys: int, stored_dbs: tuple[int, ...], partition: int, options: Options
+        self,
+        store: Store,
+        layout: Layout,
+        keys: int,
+        stored_dbs: tuple[int, ...],
+        partition: int,
+        options: SpaceOptions,
     ) -> None:
         self._store = store
         self._layout = layout
@@ -166,7 +172,7 @@ class KeyWalk:
         self._candidates: list[_Found] = []
         self._sample: list[_Counted] = []
 
-    def run(self, advance: Callable[[int], None]) -> Keys:
+    def run(self, advance: Callable[[int], None]) -> KeySizes:
         """Walk through all of it; `advance` is told of the keys that are done.
 
         Raises:
@@ -187,7 +193,7 @@ class KeyWalk:
         counted = [self._count(found, CANDIDATE_RECORDS_MAX) for found in self._candidates]
         themselves = {candidate.found.record for candidate in counted}
         others = [sampled for sampled in self._sample if sampled.found.record not in themselves]
-        return Keys(
+        return KeySizes(
             self._keys,
             len(self._sample),
             self._every,

@@ -20,7 +20,7 @@ Context = Literal["toplevel", "multi"]
 
 
 @dataclass(slots=True)
-class Entry:
+class Refusal:
     """One refusal, or several that are alike."""
 
     reason: Reason
@@ -58,7 +58,7 @@ class AclLog:
     """
 
     def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[Refusal] = deque()
         self.entries_max = entries_max
         self._next_id = 0
 
@@ -80,7 +80,9 @@ class AclLog:
                 self._entries.remove(entry)
                 self._entries.appendleft(entry)
                 return
-        self._entries.appendleft(Entry(reason, context, denied, user_name, client_info, self._next_id, now_ms, now_ms))
+        self._entries.appendleft(
+            Refusal(reason, context, denied, user_name, client_info, self._next_id, now_ms, now_ms)
+        )
         self._next_id += 1
         self._trim()
 

@@ -32,7 +32,7 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ArgumentDoc:
     """One argument of a command.
 
     Attributes:
@@ -47,7 +47,7 @@ class Argument:
     token: str = ""
     optional: bool = False
     multiple: bool = False
-    parts: tuple[Argument, ...] = field(default=())
+    parts: tuple[ArgumentDoc, ...] = field(default=())
 
     @property
     def width(self) -> int:
@@ -82,7 +82,7 @@ class KeyRange:
 
 
 @lru_cache(maxsize=2048)
-def arguments(line: str, names: int) -> tuple[Argument, ...]:
+def arguments(line: str, names: int) -> tuple[ArgumentDoc, ...]:
     """The arguments of a usage line whose first `names` words are the command's name."""
     return tuple(_items(usage.parse(" ".join(line.split(" ")[names:]))))
 
@@ -117,21 +117,21 @@ def legacy_range(ranges: list[KeyRange]) -> tuple[int, int, int]:
     return plain[0].first, last if last < 0 else plain[-1].first + last, plain[-1].step
 
 
-def _required(items: tuple[Argument, ...]) -> list[Argument]:
+def _required(items: tuple[ArgumentDoc, ...]) -> list[ArgumentDoc]:
     """The arguments that must be there, and the last one where it may be left out but is a key without a token."""
     return [item for item in items if not item.optional or (item is items[-1] and not item.token and _has_key(item))]
 
 
-def _has_key(argument: Argument) -> bool:
+def _has_key(argument: ArgumentDoc) -> bool:
     return argument.kind == "key" or (argument.kind == "block" and any(map(_has_key, argument.parts)))
 
 
 # ---------------------------------------------------------------------- from the syntax tree
 
 
-def _items(line: Line) -> list[Argument]:
+def _items(line: Line) -> list[ArgumentDoc]:
     """The nodes of a line as arguments: a literal takes what follows it, down to the next literal or bracket."""
-    items: list[Argument] = []
+    items: list[ArgumentDoc] = []
     at = 0
     while at < len(line):
         node = line[at]
@@ -157,29 +157,29 @@ def _values(line: Line) -> Line:
     return tuple(takewhile(lambda node: isinstance(node, usage.Argument), line))
 
 
-def _with_token(word: str, values: Line) -> Argument:
-    return replace(_block(_items(values)), token=word) if values else Argument(word.lower(), "pure-token", word)
+def _with_token(word: str, values: Line) -> ArgumentDoc:
+    return replace(_block(_items(values)), token=word) if values else ArgumentDoc(word.lower(), "pure-token", word)
 
 
-def _value(node: usage.Argument) -> Argument:
-    return Argument(node.word, _TYPES.get(node.word, "string"))
+def _value(node: usage.Argument) -> ArgumentDoc:
+    return ArgumentDoc(node.word, _TYPES.get(node.word, "string"))
 
 
-def _alternatives(lines: tuple[Line, ...]) -> Argument:
+def _alternatives(lines: tuple[Line, ...]) -> ArgumentDoc:
     blocks = tuple(_block(_items(line)) for line in lines)
-    return blocks[0] if len(blocks) == 1 else Argument("-".join(part.name for part in blocks), "oneof", parts=blocks)
+    return blocks[0] if len(blocks) == 1 else ArgumentDoc("-".join(part.name for part in blocks), "oneof", parts=blocks)
 
 
-def _block(items: list[Argument]) -> Argument:
+def _block(items: list[ArgumentDoc]) -> ArgumentDoc:
     """Several arguments as one."""
     if len(items) == 1:
         return items[0]
     multiple = bool(items) and items[-1].multiple and all(not item.multiple for item in items[:-1])
     parts = (*items[:-1], replace(items[-1], multiple=False)) if multiple else tuple(items)
-    return Argument("-".join(item.name for item in items), "block", multiple=multiple, parts=parts)
+    return ArgumentDoc("-".join(item.name for item in items), "block", multiple=multiple, parts=parts)
 
 
-def _add(items: list[Argument], item: Argument) -> None:
+def _add(items: list[ArgumentDoc], item: ArgumentDoc) -> None:
     """Append an item; `[key ...]` behind `key` makes that one repeatable instead."""
     again = item.parts if item.kind == "block" and not item.token else (replace(item, optional=False, multiple=False),)
     if item.optional and item.multiple and items[-len(again) :] == list(again):

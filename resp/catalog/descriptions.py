@@ -16,7 +16,7 @@ from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Description:
     """One command, or one subcommand of a container.
 
     Attributes:
@@ -37,7 +37,7 @@ class Entry:
     summary: str
     tips: tuple[str, ...] = ()
     keys: tuple[tuple[KeyRange, Access], ...] = ()
-    subcommands: tuple[Entry, ...] = ()
+    subcommands: tuple[Description, ...] = ()
 
     @property
     def names(self) -> int:
@@ -54,11 +54,11 @@ class Entry:
         return words == self.arity if self.arity >= 0 else words >= -self.arity
 
 
-def catalog() -> dict[str, Entry]:
+def catalog() -> dict[str, Description]:
     """Every command that a client may send, by name; subcommands stand in their containers alone."""
     entries = [_of_engine(spec) for name, spec in SPECS.items() if not spec.internal and name not in SERVER_SPECS]
     entries += [_of_server(spec) for spec in SERVER_SPECS.values()]
-    subcommands: dict[str, list[Entry]] = {}
+    subcommands: dict[str, list[Description]] = {}
     for entry in entries:
         if entry.names > 1:
             subcommands.setdefault(entry.name.partition("|")[0], []).append(entry)
@@ -73,7 +73,7 @@ def _categories(name: str) -> tuple[str, ...]:
     return tuple(category for category in CATEGORIES if category in found)
 
 
-def _of_engine(spec: Spec) -> Entry:
+def _of_engine(spec: Spec) -> Description:
     name = spec.name.decode().lower()
     categories = _categories(name)
     flags = ["write" if spec.write else "readonly"]
@@ -82,7 +82,7 @@ def _of_engine(spec: Spec) -> Entry:
     keys = _keys(name, spec)
     if not all(each.fixed for each, _ in keys):
         flags.append("movablekeys")
-    return Entry(
+    return Description(
         name,
         spec.usage,
         _arity(name, spec),
@@ -97,9 +97,9 @@ def _of_engine(spec: Spec) -> Entry:
     )
 
 
-def _of_server(spec: ServerSpec) -> Entry:
+def _of_server(spec: ServerSpec) -> Description:
     name = spec.shown_name
-    return Entry(
+    return Description(
         name,
         spec.usage,
         _arity(name, spec),
@@ -114,15 +114,17 @@ def _of_server(spec: ServerSpec) -> Entry:
     )
 
 
-def _container(name: str, bare: Entry | None, subcommands: tuple[Entry, ...]) -> Entry:
+def _container(name: str, bare: Description | None, subcommands: tuple[Description, ...]) -> Description:
     """The entry of a container; `bare` is the command that its name is alone, such as COMMAND."""
     first = subcommands[0]
     if bare is None:
         summary = f"A container for {name} commands."
         depends = "depends on the subcommand"
         group, since = first.group, first.since
-        return Entry(name, name.upper(), -2, (), ("slow",), group, since, depends, summary, subcommands=subcommands)
-    return Entry(
+        return Description(
+            name, name.upper(), -2, (), ("slow",), group, since, depends, summary, subcommands=subcommands
+        )
+    return Description(
         name,
         name.upper(),
         -1,

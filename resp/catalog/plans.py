@@ -16,7 +16,7 @@ _SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)",
 """By complexity of a read: with how many words it needs no fiber (ingest/applying/slices.py), which would take 2 µs."""
 
 
-class Kind(IntEnum):
+class CommandKind(IntEnum):
     """The kind of a command: how it is run."""
 
     READ = 0
@@ -65,21 +65,23 @@ class Plan:
         "takes_time",
     )
 
-    def __init__(self, name: bytes, kind: Kind, spec: Spec | None = None, server: ServerSpec | None = None) -> None:
+    def __init__(
+        self, name: bytes, kind: CommandKind, spec: Spec | None = None, server: ServerSpec | None = None
+    ) -> None:
         self.name = name
         self.shown = name.decode().lower()
         self.kind = kind
-        self.event_head = event_head(name) if kind is Kind.WRITE else b""
+        self.event_head = event_head(name) if kind is CommandKind.WRITE else b""
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
         self.spec = spec
         self.server = server
         some = spec or server
-        self.returns_data = kind is Kind.READ or (some is not None and some.large_reply)
+        self.returns_data = kind is CommandKind.READ or (some is not None and some.large_reply)
         self.arguments_min = some.arguments_min if some else 0
         self.arguments_max = some.arguments_max if some else 1 << 30
         self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
         is_fast = server is not None and server.keys is None and "fast" in server.flags
-        self.takes_time = not (kind is Kind.WRITE or is_fast)  # a write takes its time behind the log
+        self.takes_time = not (kind is CommandKind.WRITE or is_fast)  # a write takes its time behind the log
         self.reset()
 
     def reset(self) -> None:
@@ -98,7 +100,7 @@ class Plan:
     @property
     def write(self) -> bool:
         """Whether it may change the state."""
-        return self.kind is Kind.WRITE or (self.server is not None and "write" in self.server.flags)
+        return self.kind is CommandKind.WRITE or (self.server is not None and "write" in self.server.flags)
 
     def keys(self, args: list[bytes]) -> list[bytes]:
         """The keys among its arguments: what follows the name, or that of the subcommand."""
@@ -114,12 +116,12 @@ class Plans:
         self.by_name: dict[bytes, Plan] = {}
         for name, spec in SPECS.items():
             if not spec.internal and name not in SERVER_SPECS:
-                self.by_name[name] = Plan(name, Kind.WRITE if spec.write else Kind.READ, spec)
+                self.by_name[name] = Plan(name, CommandKind.WRITE if spec.write else CommandKind.READ, spec)
         for name, server in SERVER_SPECS.items():
-            self.by_name[name] = Plan(name, Kind.SERVER, server=server)
+            self.by_name[name] = Plan(name, CommandKind.SERVER, server=server)
         for name in CONTAINERS:
             if name not in self.by_name:
-                self.by_name[name] = Plan(name, Kind.CONTAINER)
+                self.by_name[name] = Plan(name, CommandKind.CONTAINER)
         self.by_spelling: dict[bytes, Plan] = {name: plan for name, plan in self.by_name.items() if b"|" not in name}
 
     def find(self, command: list[bytes]) -> Plan | None:

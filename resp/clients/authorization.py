@@ -12,7 +12,7 @@ import structlog
 from engine.errors import CommandError, hidden_pattern
 from resp.acl.log import Context, Reason
 from resp.acl.protection import may_connect
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import CommandKind, Plan
 from resp.clients.addresses import is_loopback
 from resp.clients.client_list import line_of
 from resp.clients.output import FREE_BYTES
@@ -71,7 +71,7 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
     if plan.name != _WRAPPER:
         return
     inner = server.plans.find(args[1:])
-    if inner is None or inner.kind is not Kind.WRITE:
+    if inner is None or inner.kind is not CommandKind.WRITE:
         return
     inner_args = args[3:] if b"|" in inner.name else args[2:]
     if inner.arguments_min <= len(inner_args) <= inner.arguments_max:

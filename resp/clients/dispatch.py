@@ -14,7 +14,7 @@ import structlog
 from engine.apply.admission import pattern_refusal
 from engine.errors import CommandError, DueError
 from engine.values.replies import Status
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
 from resp.clients.long_commands import start
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 QUEUED: Final = Status(b"QUEUED")
 _APPENDING: Final = frozenset({b"EXEC", b"WATCH", b"SLOTLOG|ONCE"})  # of the server's commands: events of their own
 # Measured: an attribute of an Enum takes 900 instructions more than a global; PING took 76,000 with five of them.
-_READ, _WRITE, _SERVER, _CONTAINER = Kind.READ, Kind.WRITE, Kind.SERVER, Kind.CONTAINER
+_READ, _WRITE, _SERVER, _CONTAINER = CommandKind.READ, CommandKind.WRITE, CommandKind.SERVER, CommandKind.CONTAINER
 _COUNTED_BY_REPLY: Final = frozenset({b"EXEC", b"WATCH"})
 _NOAUTH: Final = CommandError("NOAUTH Authentication required.")
 _SHOWN_BYTES: Final = 128

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from greenlet import GreenletExit
 
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
 from resp.clients.pending_reply import PendingReply
 from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
@@ -22,7 +22,7 @@ from slotlog.shared.slots import slot
 if TYPE_CHECKING:
     from resp.clients.session import Session
 
-_READ: Final = Kind.READ
+_READ: Final = CommandKind.READ
 _SHORT_SECONDS: Final = 0.0001
 """What takes no longer is not asked whether it was suspended: 0.01 us a read, and an error of no more than this."""
 

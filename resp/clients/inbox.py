@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from resp.catalog.plans import Kind
+from resp.catalog.plans import CommandKind
 from resp.clients import fast_path
 from resp.clients.dispatch import dispatch
 from resp.writes.items import ITEM_BYTES
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resp.clients.session import Session
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
-_READ: Final = Kind.READ
+_READ: Final = CommandKind.READ
 _NEVER: Final = float("inf")
 
 

@@ -25,7 +25,7 @@ _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked 
 _PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)", re.ASCII)
 
 
-class Health(StrEnum):
+class NodeHealth(StrEnum):
     """The health of a node. The value is a metric's label."""
 
     ONLINE = "online"
@@ -33,7 +33,7 @@ class Health(StrEnum):
     FAILED = "failed"
 
 
-_FLAGS: Final = {Health.ONLINE: "", Health.SUSPECTED: ",fail?", Health.FAILED: ",fail"}
+_FLAGS: Final = {NodeHealth.ONLINE: "", NodeHealth.SUSPECTED: ",fail?", NodeHealth.FAILED: ",fail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Seen:
         asked_ms, answered_ms: wall time of a question that is not answered yet, and of the last answer; 0 if none.
     """
 
-    health: Health = Health.ONLINE
+    health: NodeHealth = NodeHealth.ONLINE
     connected: bool = True
     loading: bool = False
     offset: int = 0
@@ -181,19 +181,19 @@ class ClusterMap:
         The state is `ok` when every slot has an owner, none of the owners has failed, and most of them answer.
         """
         health = {node.node_id: see(node).health for node in self.nodes}
-        slots = dict.fromkeys(Health, 0)
+        slots = dict.fromkeys(NodeHealth, 0)
         for first, last, node in self.ranges():
             slots[health[node.node_id]] += last - first + 1
         masters = [node for node in self.nodes if node.partitions]
-        online = sum(health[node.node_id] is Health.ONLINE for node in masters)
+        online = sum(health[node.node_id] is NodeHealth.ONLINE for node in masters)
         assigned = self.assigned_slots
-        is_ok = assigned == SLOTS and not slots[Health.FAILED] and online > len(masters) // 2
+        is_ok = assigned == SLOTS and not slots[NodeHealth.FAILED] and online > len(masters) // 2
         fields: dict[str, str | int] = {
             "cluster_state": "ok" if is_ok else "fail",
             "cluster_slots_assigned": assigned,
-            "cluster_slots_ok": slots[Health.ONLINE],
-            "cluster_slots_pfail": slots[Health.SUSPECTED],
-            "cluster_slots_fail": slots[Health.FAILED],
+            "cluster_slots_ok": slots[NodeHealth.ONLINE],
+            "cluster_slots_pfail": slots[NodeHealth.SUSPECTED],
+            "cluster_slots_fail": slots[NodeHealth.FAILED],
             "cluster_known_nodes": len(self.nodes),
             "cluster_size": len(masters),
             "cluster_current_epoch": 0,

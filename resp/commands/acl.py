@@ -17,7 +17,7 @@ from resp.acl.accounts import NO_FILE
 from resp.acl.file import read_users, write_users
 from resp.acl.users import User
 from resp.catalog.categories import CATEGORIES, categories_of, command_names
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import CommandKind, Plan
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
 from slotlog.shared.errors import wrong_arity
@@ -147,10 +147,10 @@ def acl_dryrun(client: AclClient, args: list[bytes]) -> Reply:
         raise CommandError(f"ERR User '{_text(args[0])}' not found")
     command = args[1:]
     plan = client.server.plans.find(command)
-    if plan is None or (plan.kind is Kind.CONTAINER and len(command) > 1):
+    if plan is None or (plan.kind is CommandKind.CONTAINER and len(command) > 1):
         raise CommandError(f"ERR Command '{_text(command[0])}' not found")
     given = _arguments_of(plan, command)
-    if plan.kind is Kind.CONTAINER or not plan.arguments_min <= len(given) <= plan.arguments_max:
+    if plan.kind is CommandKind.CONTAINER or not plan.arguments_min <= len(given) <= plan.arguments_max:
         raise CommandError(wrong_arity(plan.shown))
     denial = user.denial(plan.name, given, client.db)
     return OK if denial is None else denial.explanation(user.name)

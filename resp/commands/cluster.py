@@ -16,7 +16,7 @@ from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts.records import slot_records
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
-from resp.cluster.topology import Health
+from resp.cluster.topology import NodeHealth
 from resp.commands.containers import help_of
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import Verbatim
@@ -292,7 +292,7 @@ def _link(direction: bytes, node_id: str, created_ms: int, waiting_bytes: int) -
 
 def _shard(node: Node, seen: Seen) -> Map:
     host = node.host.encode()
-    health = b"fail" if seen.health is Health.FAILED else b"loading" if seen.loading else b"online"
+    health = b"fail" if seen.health is NodeHealth.FAILED else b"loading" if seen.loading else b"online"
     described = Map(
         [
             (b"id", node.node_id.encode()),

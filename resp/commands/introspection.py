@@ -10,8 +10,8 @@ from engine.commands.registry import SPECS
 from engine.errors import SYNTAX, CommandError
 from engine.values.glob import matcher
 from engine.values.replies import Map, Reply, Set, Status
-from resp.catalog.arguments import Argument, KeyRange, arguments
-from resp.catalog.descriptions import Entry, catalog
+from resp.catalog.arguments import ArgumentDoc, KeyRange, arguments
+from resp.catalog.descriptions import Description, catalog
 from resp.catalog.server_registry import find_subcommand
 from resp.commands.handlers import server_command
 
@@ -22,12 +22,12 @@ _NO_SUCH: Final = "ERR Invalid command specified"
 
 
 @cache
-def _catalog() -> dict[str, Entry]:
+def _catalog() -> dict[str, Description]:
     """Made once, when all commands are registered."""
     return catalog()
 
 
-def _find(name: bytes) -> Entry | None:
+def _find(name: bytes) -> Description | None:
     """The command or subcommand of that name, in any case."""
     lower = name.decode(errors="surrogateescape").lower()
     container, _, subcommand = lower.partition("|")
@@ -208,7 +208,7 @@ def _keys_of_range(range_: KeyRange, words: list[bytes]) -> list[bytes]:
 # ---------------------------------------------------------------------- replies
 
 
-def _described(entry: Entry) -> Reply:
+def _described(entry: Description) -> Reply:
     """The ten fields of an entry."""
     first, last, step = entry.first_last_step
     return [
@@ -246,7 +246,7 @@ def _typed(kind: bytes, spec: list[tuple[bytes, int | bytes]]) -> Map:
     return Map([(b"type", kind), (b"spec", Map(spec))])
 
 
-def _documented(entry: Entry) -> Map:
+def _documented(entry: Description) -> Map:
     fields: list[tuple[bytes, Reply]] = [
         (b"summary", " ".join(entry.summary.split()).encode()),
         (b"since", entry.since.encode()),
@@ -262,7 +262,7 @@ def _documented(entry: Entry) -> Map:
     return Map(fields)
 
 
-def _argument(item: Argument) -> Map:
+def _argument(item: ArgumentDoc) -> Map:
     """One argument as redis-cli reads it for its hints."""
     fields: list[tuple[bytes, Reply]] = [(b"name", item.name.encode()), (b"type", item.kind.encode())]
     if not item.parts:

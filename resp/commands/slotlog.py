@@ -9,7 +9,7 @@ from engine.commands.registry import keys_of
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
-from resp.catalog.plans import Kind
+from resp.catalog.plans import CommandKind
 from resp.clients.pending_reply import PendingReply
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
@@ -150,7 +150,7 @@ def once(session: Session, args: list[bytes]) -> Reply:
     plan = server.plans.find(command)
     if not 0 < len(event_id) <= ID_BYTES_MAX:
         raise CommandError(f"ERR the id must have 1 to {ID_BYTES_MAX} bytes")
-    if plan is None or plan.kind is not Kind.WRITE or plan.spec is None:
+    if plan is None or plan.kind is not CommandKind.WRITE or plan.spec is None:
         raise CommandError("ERR SLOTLOG ONCE takes a command that writes")
     inner = command[_FIRST_OF_COMMAND:]
     if not plan.arguments_min <= len(inner) <= plan.arguments_max:

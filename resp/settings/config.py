@@ -30,7 +30,7 @@ from resp.settings.parameters import (
     SHARE,
     TEXT,
     YES_NO,
-    Kind,
+    ParameterKind,
     choice,
     integer,
     memory,
@@ -56,7 +56,7 @@ class Parameter:
     """
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     default: str
     mutable: bool = False
     alias: str = field(default="", kw_only=True)

@@ -22,7 +22,7 @@ _EVENTS: Final = "g$lshzxetdn"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ParameterKind:
     """A kind of parameter.
 
     Attributes:
@@ -55,7 +55,7 @@ class BufferLimits(NamedTuple):
     pubsub: BufferLimit
 
 
-def integer(least: int, most: int) -> Kind:
+def integer(least: int, most: int) -> ParameterKind:
     """An integer of that range, both ends included."""
 
     def parse(text: str, _now: Any) -> int:
@@ -64,16 +64,16 @@ def integer(least: int, most: int) -> Kind:
             raise ValueError("argument couldn't be parsed into an integer")
         return _within(value, least, most)
 
-    return Kind(parse)
+    return ParameterKind(parse)
 
 
-def memory(least: int, most: int) -> Kind:
+def memory(least: int, most: int) -> ParameterKind:
     """A number of bytes, with a unit if one likes: 1kb is 1024, 1k is 1000."""
 
     def parse(text: str, _now: Any) -> int:
         return _within(_bytes(text), least, most)
 
-    return Kind(parse)
+    return ParameterKind(parse)
 
 
 def _parse_share(text: str, _now: Any) -> int:
@@ -88,7 +88,7 @@ def _parse_share(text: str, _now: Any) -> int:
     return -percent
 
 
-def choice(*names: str) -> Kind:
+def choice(*names: str) -> ParameterKind:
     """One of these words, in any case."""
 
     def parse(text: str, _now: Any) -> str:
@@ -96,7 +96,7 @@ def choice(*names: str) -> Kind:
             raise ValueError(f"argument(s) must be one of the following: {', '.join(names)}")
         return text.lower()
 
-    return Kind(parse)
+    return ParameterKind(parse)
 
 
 def _within(value: int, least: int, most: int) -> int:
@@ -165,10 +165,10 @@ def _show_limits(limits: BufferLimits) -> str:
     return " ".join(f"{name} {limit.hard_bytes} {limit.soft_bytes} {limit.soft_seconds}" for name, limit in named)
 
 
-SHARE: Final = Kind(_parse_share, lambda value: str(value) if value >= 0 else f"{-value}%")
-TEXT: Final = Kind(lambda text, _now: text)
-SECRET: Final = Kind(lambda text, _now: text, lambda there: HIDDEN if there else "", bool)
-YES_NO: Final = Kind(_parse_yes_no, lambda value: "yes" if value else "no")
-EVENTS: Final = Kind(_parse_events)
-PERCENTILES: Final = Kind(_parse_percentiles, lambda values: " ".join(f"{value:g}" for value in values))
-BUFFER_LIMITS: Final = Kind(_parse_limits, _show_limits)
+SHARE: Final = ParameterKind(_parse_share, lambda value: str(value) if value >= 0 else f"{-value}%")
+TEXT: Final = ParameterKind(lambda text, _now: text)
+SECRET: Final = ParameterKind(lambda text, _now: text, lambda there: HIDDEN if there else "", bool)
+YES_NO: Final = ParameterKind(_parse_yes_no, lambda value: "yes" if value else "no")
+EVENTS: Final = ParameterKind(_parse_events)
+PERCENTILES: Final = ParameterKind(_parse_percentiles, lambda values: " ".join(f"{value:g}" for value in values))
+BUFFER_LIMITS: Final = ParameterKind(_parse_limits, _show_limits)

@@ -10,14 +10,14 @@ from typing import Final
 
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from resp.catalog.plans import Kind, Plan
+from resp.catalog.plans import CommandKind, Plan
 from resp.settings.config import Config
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import NamedClient, SlowLog
 from resp.statistics.stats import Stats
 from slotlog.clock import now_ms
 
-_READ: Final = Kind.READ
+_READ: Final = CommandKind.READ
 
 
 class Accounting:

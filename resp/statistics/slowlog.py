@@ -25,7 +25,7 @@ class NamedClient(Protocol):
     name: bytes
 
 
-class Entry(NamedTuple):
+class SlowCommand(NamedTuple):
     """One slow command.
 
     Attributes:
@@ -54,7 +54,7 @@ class SlowLog:
     def __init__(self) -> None:
         self.slower_than_us = 10_000
         self._length_max = 128
-        self._entries: deque[Entry] = deque()  # newest first
+        self._entries: deque[SlowCommand] = deque()  # newest first
         self._next_number = 0
 
     def __len__(self) -> int:
@@ -74,13 +74,13 @@ class SlowLog:
         if not 0 <= self.slower_than_us <= microseconds or not self._length_max:
             return
         shown = shortened(redacted(command))
-        entry = Entry(self._next_number, time_s, microseconds, shown, client.address, client.name)
+        entry = SlowCommand(self._next_number, time_s, microseconds, shown, client.address, client.name)
         self._next_number += 1
         self._entries.appendleft(entry)
         while len(self._entries) > self._length_max:
             self._entries.pop()
 
-    def newest(self, count: int) -> list[Entry]:
+    def newest(self, count: int) -> list[SlowCommand]:
         """The newest `count` entries, newest first."""
         return list(islice(self._entries, count))
 

@@ -23,8 +23,8 @@ _LENGTH: Final = Struct(">i")
 MARK_BYTES: Final = _MARK.size
 
 
-class Mark(NamedTuple):
-    """One record, recognizable."""
+class RecordMark(NamedTuple):
+    """Offset, time and checksum of one record."""
 
     offset: int
     time_ms: int
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
         return _MARK.pack(*self)
 
     @classmethod
-    def parse(cls, data: bytes) -> Mark:
+    def parse(cls, data: bytes) -> RecordMark:
         """The reverse of `pack`.
 
         Raises:
@@ -50,10 +50,10 @@ class Mark(NamedTuple):
         return cls(*_MARK.unpack(data))
 
 
-def mark_of(record: LogRecord, crc: Callable[[bytes], int]) -> Mark:
+def mark_of(record: LogRecord, crc: Callable[[bytes], int]) -> RecordMark:
     """The mark of `record`, with `crc` over its key and value."""
     offset, time_ms, key, value = record
-    return Mark(offset, time_ms, crc(_with_length(key) + _with_length(value)))
+    return RecordMark(offset, time_ms, crc(_with_length(key) + _with_length(value)))
 
 
 def _with_length(field: bytes | None) -> bytes:
@@ -87,7 +87,7 @@ def check_range(log: str, next_offset: int, begin: int, end: int) -> None:
         )
 
 
-def check_record(log: str, mark: Mark, found: Mark | None) -> None:
+def check_record(log: str, mark: RecordMark, found: RecordMark | None) -> None:
     """The record at the state's mark must be the one that the state applied.
 
     Args:

@@ -15,7 +15,7 @@ from engine.commands.registry import SPECS
 from engine.values.replies import Reply
 from resp.acl.access import key_access
 from resp.catalog.categories import categories_of
-from resp.catalog.plans import Kind, Plans
+from resp.catalog.plans import CommandKind, Plans
 from resp.catalog.server_registry import SERVER_SPECS
 from slotlog.producer import prepare
 from slotlog.shared.slots import partition_of, slot
@@ -85,7 +85,7 @@ def test_kinds() -> None:
     """A server reads the one, appends the other, and runs the third itself."""
     plans = Plans()
 
-    assert [Kind.READ, Kind.WRITE, Kind.SERVER] == [
+    assert [CommandKind.READ, CommandKind.WRITE, CommandKind.SERVER] == [
         plans.by_name[name].kind for name in (b"ALIVE", b"SETMAX", b"SLOTLOG|OWNED")
     ]
     assert SPECS[b"SETMAX"].changes_data

@@ -11,7 +11,7 @@ from zlib import crc32
 from ingest.dead_letters.dead_letter import DeadLetter
 from slotlog.errors import AppendUncertainError, LogMismatchError, LogUnavailableError
 from slotlog.log.appends import Appends
-from slotlog.log.identity import Mark, check_range, check_record, mark_of
+from slotlog.log.identity import RecordMark, check_range, check_record, mark_of
 from slotlog.log.log import Entry, Headers, LogRecord, RecordPosition
 from tests.simulation.world import INJECTED, World
 
@@ -118,7 +118,7 @@ class SimulatedLog:
         try:
             check_range(name, next_offset, 0, self._data.ends[partition])
             if fingerprint is not None:
-                mark = Mark.parse(fingerprint)
+                mark = RecordMark.parse(fingerprint)
                 found = [record for record in self._data.read(partition, mark.offset, 1) if record[0] == mark.offset]
                 check_record(name, mark, mark_of(found[0], crc32) if found else None)
         except LogMismatchError as error:

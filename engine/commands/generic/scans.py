@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.batch import field_expiry
 from engine.batch.key import Key
-from engine.batch.keyspace import Entry
+from engine.batch.keyspace import StoredKey
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -74,7 +74,7 @@ def scan(tx: Transaction, args: list[bytes]) -> Reply:
     options = _parse_options(args[1:], None)
     now_ms, type_code, matches = tx.now_ms, options.type, options.matches
 
-    def is_wanted(entry: Entry) -> bool:
+    def is_wanted(entry: StoredKey) -> bool:
         if type_code is not None and entry.metadata.type != type_code:
             return False
         return (matches is None or matches(entry.name)) and entry.is_alive(now_ms)

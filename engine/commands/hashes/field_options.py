@@ -26,7 +26,7 @@ _UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
 _RELATIVE: Final = frozenset((b"EX", b"PX"))
 
 
-class Options(NamedTuple):
+class FieldOptions(NamedTuple):
     """The options in front of FIELDS.
 
     Attributes:
@@ -61,8 +61,8 @@ HSETEX_OPTIONS: Final = {
 }
 
 
-def parse_options(words: Sequence[bytes], allowed: Mapping[bytes, str]) -> Options:
-    """The options `words`; `allowed` says for each which field of `Options` it is.
+def parse_options(words: Sequence[bytes], allowed: Mapping[bytes, str]) -> FieldOptions:
+    """The options `words`; `allowed` says for each which field of `FieldOptions` it is.
 
     One may stand twice, and the last amount counts; of those that exclude each other one may stand.
 
@@ -81,7 +81,7 @@ def parse_options(words: Sequence[bytes], allowed: Mapping[bytes, str]) -> Optio
             if amount is None:
                 raise CommandError(SYNTAX)
             found["amount"] = amount
-    return Options(**found)
+    return FieldOptions(**found)
 
 
 def split_at_fields(

@@ -25,7 +25,7 @@ from engine.errors import (
 )
 from engine.model import SET, ZSET
 from engine.types import set_algebra, zset_algebra
-from engine.types.zset_algebra import Aggregate, Scores, Source
+from engine.types.zset_algebra import Aggregate, Scores, WeightedSource
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import Pairs, Reply, bounded, scored_bytes
 
@@ -268,7 +268,7 @@ def _parse_weight(text: bytes) -> float:
     return weight
 
 
-def _sources(keys: list[Key | None], options: _Options) -> list[Source]:
+def _sources(keys: list[Key | None], options: _Options) -> list[WeightedSource]:
     return [
         zset_algebra.source(key, weight) for key, weight in zip(keys, options.weights, strict=True) if key is not None
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.layouts import make_layout
-from engine.proof.audit.keys import Advance, Keys
+from engine.proof.audit.keys import Advance, KeyAudit
 from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
 from engine.proof.audit.violation import State, Violation, Violations
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
@@ -31,7 +31,7 @@ class Audit:
     def violations(self) -> Violations:
         """All of them, each as soon as it is found."""
         state = self._state
-        keys = Keys(state, self._advance)
+        keys = KeyAudit(state, self._advance)
         parts = (
             (SYSTEM_CF, check_system(state)),
             (SYSTEM_CF, check_watches(state)),

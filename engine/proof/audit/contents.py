@@ -13,7 +13,7 @@ from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.audit.field_times import check_times
 from engine.proof.audit.ranks import Ranks
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, several, shown
-from engine.proof.audit.walk import Cursor
+from engine.proof.audit.walk import RecordCursor
 from engine.values.encoding import U64, pack_score, pack_u64, parse_score, parse_u64
 
 _SCORE_BYTES: Final = 8
@@ -29,8 +29,8 @@ class Contents:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._data, self._scores = Cursor(state, Kind.DATA), Cursor(state, Kind.SCORES)
-        self._ranks, self._times = Cursor(state, Kind.RANKS), Cursor(state, Kind.TIMES)
+        self._data, self._scores = RecordCursor(state, Kind.DATA), RecordCursor(state, Kind.SCORES)
+        self._ranks, self._times = RecordCursor(state, Kind.RANKS), RecordCursor(state, Kind.TIMES)
         every = (self._data, self._scores, self._ranks, self._times)
         self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
         self._checks: dict[int, Callable[[Live], Violations]] = {
@@ -160,10 +160,10 @@ class Contents:
         at = str(first) if end - first == 1 else f"{first} … {end - 1}"
         return self._wrong("list", self._data, live, f"has no element at {at}", pack_u64(first))
 
-    def _unreadable(self, cursor: Cursor, live: Live, subkey: bytes, what: str) -> Violation:
+    def _unreadable(self, cursor: RecordCursor, live: Live, subkey: bytes, what: str) -> Violation:
         return self._wrong("unreadable", cursor, live, f"has {what} in {cursor.column_family}", subkey)
 
-    def _wrong(self, kind: str, cursor: Cursor, live: Live, text: str, subkey: bytes = b"") -> Violation:
+    def _wrong(self, kind: str, cursor: RecordCursor, live: Live, text: str, subkey: bytes = b"") -> Violation:
         name = self._state.name_of(live.metadata_key)
         return Violation(kind, cursor.column_family, live.prefixes[cursor.kind] + subkey, f"{name} {text}")
 

@@ -7,11 +7,13 @@ from collections.abc import Generator, Iterator
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, shown
-from engine.proof.audit.walk import Cursor
+from engine.proof.audit.walk import RecordCursor
 from engine.values.encoding import U64, parse_u64
 
 
-def check_times(state: State, cursor: Cursor, fields: Iterator[bytes], live: Live) -> Generator[Violation, None, int]:
+def check_times(
+    state: State, cursor: RecordCursor, fields: Iterator[bytes], live: Live
+) -> Generator[Violation, None, int]:
     """Take the records of times of a hash in its timed form, and its fields. Returns how many fields it has."""
     by_field, by_time = Tally(), Tally()
     prefix = live.prefixes[Kind.TIMES]
@@ -62,7 +64,7 @@ def _check_facts(state: State, live: Live, timed: int, soonest_ms: int, last_ms:
             yield Violation("times", state.metadata_cf, live.metadata_key, text)
 
 
-def _differences(state: State, cursor: Cursor, live: Live) -> Violations:
+def _differences(state: State, cursor: RecordCursor, live: Live) -> Violations:
     """Which records of one order are without the other one. A look-up for each of both: for damage alone."""
     store, family, prefix = state.store, cursor.column_family, live.prefixes[Kind.TIMES]
     skip = len(prefix) + 1
@@ -80,6 +82,6 @@ def _differences(state: State, cursor: Cursor, live: Live) -> Violations:
             yield _wrong(state, cursor, live, BY_TIME + packed + field, text)
 
 
-def _wrong(state: State, cursor: Cursor, live: Live, subkey: bytes, text: str, kind: str = "times") -> Violation:
+def _wrong(state: State, cursor: RecordCursor, live: Live, subkey: bytes, text: str, kind: str = "times") -> Violation:
     name = state.name_of(live.metadata_key)
     return Violation(kind, cursor.column_family, live.prefixes[cursor.kind] + subkey, f"{name} {text}")

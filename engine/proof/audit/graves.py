@@ -10,7 +10,7 @@ from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
 from engine.model import HASH, STRING, TYPE_NAMES, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, several
-from engine.proof.audit.walk import Cursor, in_order
+from engine.proof.audit.walk import RecordCursor, in_order
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF
 from engine.tables.graveyard import CURSOR, Grave, parse_grave
 
@@ -58,7 +58,7 @@ class Graves:
             metadata_key, version = owner(Kind.DATA, packed[: -_GRAVE.size])
             yield Grave(died_ms, version, type_code, size, metadata_key)
 
-    def check_buried(self, grave: Grave, cursors: Sequence[Cursor], prefixes: Mapping[Kind, bytes]) -> Violations:
+    def check_buried(self, grave: Grave, cursors: Sequence[RecordCursor], prefixes: Mapping[Kind, bytes]) -> Violations:
         """Take what is stored under a grave; less than its size may be left, by a flush or a reclaimer.
 
         Args:

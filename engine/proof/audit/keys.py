@@ -17,7 +17,7 @@ from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.proof.audit.contents import Contents
 from engine.proof.audit.graves import Graves
 from engine.proof.audit.violation import Live, State, Violation, Violations, several, shown
-from engine.proof.audit.walk import Cursor, in_order
+from engine.proof.audit.walk import RecordCursor, in_order
 from engine.store.store import EXPIRY_CF, LOCAL_CF, SYSTEM_CF, Get
 from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, parse_entry, place_of
 from engine.tables.graveyard import Grave
@@ -43,7 +43,7 @@ class Owner(NamedTuple):
     of: Live | Grave | None = None
 
 
-class Keys:
+class KeyAudit:
     """The keys of one state, and what is left of others.
 
     Attributes:
@@ -203,7 +203,7 @@ class Keys:
         marks = self._state.store.scan(LOCAL_CF, MARK, prefix_end(MARK))
         return sorted(marks, key=lambda record: (record[1], record[0]))
 
-    def _orphans(self, cursor: Cursor, end: bytes | None) -> Violations:
+    def _orphans(self, cursor: RecordCursor, end: bytes | None) -> Violations:
         """Take what is left below `end`, to which no owner has come."""
         for beginning, owner, count in cursor.below(end):
             try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.batch import rank_counts
 from engine.layouts.layout import Kind
 from engine.proof.audit.violation import Live, State, Violation, Violations, several
-from engine.proof.audit.walk import Cursor
+from engine.proof.audit.walk import RecordCursor
 from engine.values.encoding import U64, parse_u64
 
 _Records = Iterator[tuple[bytes, bytes]]
@@ -16,7 +16,7 @@ _Records = Iterator[tuple[bytes, bytes]]
 class Ranks:
     """The rank counts of one sorted set, or that it has none. Its groups are held, its blocks pass by."""
 
-    def __init__(self, state: State, cursor: Cursor, live: Live) -> None:
+    def __init__(self, state: State, cursor: RecordCursor, live: Live) -> None:
         self._state = state
         self._cursor = cursor
         self._live = live

@@ -16,7 +16,7 @@ HELD_BYTES: Final = 64 * 1024 * 1024
 _OBJECT_BYTES: Final = 41  # a bytes object without its bytes, and its place in a list
 
 
-class Cursor:
+class RecordCursor:
     """The records of one kind, in their order, each taken once; none where the layout has no such kind.
 
     Attributes:

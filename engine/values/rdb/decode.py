@@ -34,7 +34,7 @@ from engine.values.rdb.content import Content
 from engine.values.rdb.crc64 import crc64
 from engine.values.rdb.errors import FormatError, UnsupportedError, VersionError
 from engine.values.rdb.packed import intset, listpack, ziplist, zipmap
-from engine.values.rdb.reader import Reader, check_count
+from engine.values.rdb.reader import PayloadReader, check_count
 
 FOOTER_BYTES: Final = 10
 _CHECKSUM_BYTES: Final = 8
@@ -51,7 +51,7 @@ _PACKED_NODE: Final = 2
 _REDIS_EXPIRE_MS_MAX: Final = (1 << 48) - 2
 _NEVER: Final = -1
 
-Load = Callable[[Reader], Content]
+Load = Callable[[PayloadReader], Content]
 
 
 def decode(payload: bytes) -> Content:
@@ -66,7 +66,7 @@ def decode(payload: bytes) -> Content:
         raise VersionError("version")
     if crc64(payload[:-_CHECKSUM_BYTES]) != int.from_bytes(payload[-_CHECKSUM_BYTES:], "little"):
         raise VersionError("checksum")
-    reader = Reader(payload[:-FOOTER_BYTES])
+    reader = PayloadReader(payload[:-FOOTER_BYTES])
     kind = reader.byte()
     if kind in _NOT_SUPPORTED:
         raise UnsupportedError("a stream, or a value of a module")
@@ -79,19 +79,19 @@ def decode(payload: bytes) -> Content:
 # ------------------------------------------------------------------------------------------------- element by element
 
 
-def _string(reader: Reader) -> Content:
+def _string(reader: PayloadReader) -> Content:
     return Content(STRING, [reader.string()])
 
 
-def _list(reader: Reader) -> Content:
+def _list(reader: PayloadReader) -> Content:
     return Content(LIST, [reader.string() for _ in range(reader.count(1))])
 
 
-def _set(reader: Reader) -> Content:
+def _set(reader: PayloadReader) -> Content:
     return _of_members([reader.string() for _ in range(reader.count(1))])
 
 
-def _sorted_set(reader: Reader) -> Content:
+def _sorted_set(reader: PayloadReader) -> Content:
     members, scores = [], []
     for _ in range(reader.count(9, 2)):
         members.append(reader.string())
@@ -100,7 +100,7 @@ def _sorted_set(reader: Reader) -> Content:
     return _of_scored(members, scores)
 
 
-def _old_sorted_set(reader: Reader) -> Content:
+def _old_sorted_set(reader: PayloadReader) -> Content:
     members, scores = [], []
     for _ in range(reader.count(2, 2)):
         members.append(reader.string())
@@ -108,7 +108,7 @@ def _old_sorted_set(reader: Reader) -> Content:
     return _of_scored(members, scores)
 
 
-def _text_score(reader: Reader) -> float:
+def _text_score(reader: PayloadReader) -> float:
     size = reader.byte()
     if size == 0xFE:
         return float("inf")
@@ -117,11 +117,11 @@ def _text_score(reader: Reader) -> float:
     return _score(reader.take(size) if size != 0xFD else b"nan")
 
 
-def _hash(reader: Reader) -> Content:
+def _hash(reader: PayloadReader) -> Content:
     return _of_pairs([reader.string() for _ in range(2 * reader.count(2, 2))])
 
 
-def _valkey_hash(reader: Reader) -> Content:
+def _valkey_hash(reader: PayloadReader) -> Content:
     texts: list[bytes] = []
     expires_ms = []
     for _ in range(reader.count(10, 2)):
@@ -133,15 +133,15 @@ def _valkey_hash(reader: Reader) -> Content:
     return _of_pairs(texts, expires_ms)
 
 
-def _redis_hash(reader: Reader) -> Content:
+def _redis_hash(reader: PayloadReader) -> Content:
     return _redis_fields(reader, 1)
 
 
-def _redis_hash_with_earliest(reader: Reader) -> Content:
+def _redis_hash_with_earliest(reader: PayloadReader) -> Content:
     return _redis_fields(reader, reader.integer(8))
 
 
-def _redis_fields(reader: Reader, earliest_ms: int) -> Content:
+def _redis_fields(reader: PayloadReader, earliest_ms: int) -> Content:
     texts: list[bytes] = []
     expires_ms = []
     for _ in range(reader.count(3, 2)):
@@ -154,14 +154,14 @@ def _redis_fields(reader: Reader, earliest_ms: int) -> Content:
 # ------------------------------------------------------------------------------------------------------------- packed
 
 
-def _quicklist(reader: Reader) -> Content:
+def _quicklist(reader: PayloadReader) -> Content:
     elements: list[bytes] = []
     for _ in range(reader.count(1)):
         _add_node(elements, ziplist(_node(reader)))
     return _of_elements(elements)
 
 
-def _quicklist_2(reader: Reader) -> Content:
+def _quicklist_2(reader: PayloadReader) -> Content:
     elements: list[bytes] = []
     for _ in range(reader.count(2)):
         kind = reader.length()
@@ -172,7 +172,7 @@ def _quicklist_2(reader: Reader) -> Content:
     return _of_elements(elements)
 
 
-def _node(reader: Reader) -> bytes:
+def _node(reader: PayloadReader) -> bytes:
     node = reader.string()
     if not node:
         raise FormatError("an empty node")
@@ -187,13 +187,13 @@ def _add_node(elements: list[bytes], node: list[bytes]) -> None:
 def _packed(of: Callable[[list[bytes]], Content], parse: Callable[[bytes], list[bytes]]) -> Load:
     """What is one string, which `parse` takes apart."""
 
-    def load(reader: Reader) -> Content:
+    def load(reader: PayloadReader) -> Content:
         return of(parse(reader.string()))
 
     return load
 
 
-def _redis_listpack_with_earliest(reader: Reader) -> Content:
+def _redis_listpack_with_earliest(reader: PayloadReader) -> Content:
     reader.take(8)  # the times in the listpack are whole ones
     return _of_triples(listpack(reader.string()))
 

@@ -24,7 +24,7 @@ _LZF_RUN_MAX: Final = 264
 _LZF_REFERENCE_BYTES_MAX: Final = 3
 
 
-class Reader:
+class PayloadReader:
     """A position in `data`. All strings that one reader decompresses have RESTORED_BYTES_MAX bytes at most."""
 
     __slots__ = ("_at", "_budget", "_data")

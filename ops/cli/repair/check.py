@@ -28,7 +28,7 @@ from slotlog.wording import counted
 if TYPE_CHECKING:
     from engine.proof.audit import Violation
     from ops.config import Settings
-    from ops.state.check_state import Checked
+    from ops.state.check_state import CheckedState
     from ops.state.standing import Standing
     from slotlog.log.embedded.scan import Damage
 
@@ -91,7 +91,7 @@ def check(
     ends = log_ends(settings, here)
     standings: dict[int, Standing] = {}
 
-    def look(partition: int) -> Checked:
+    def look(partition: int) -> CheckedState:
         result = check_partition(settings, partition, partial(say, partition))
         if result.position is not None:
             standings[partition] = standing_of(settings, ends, partition, result.position.next_offset)
@@ -167,7 +167,7 @@ def _json_line(partition: int, violation: Violation) -> None:
     )
 
 
-def _summary(result: Checked, standing: Standing | None) -> str:
+def _summary(result: CheckedState, standing: Standing | None) -> str:
     where = "" if result.position is None else f"next offset {result.position.next_offset}, "
     found = counted(result.violations, "violation") if result.violations else "all is well"
     text = "" if standing is None else standing.text()
@@ -176,7 +176,7 @@ def _summary(result: Checked, standing: Standing | None) -> str:
     return f"partition {result.partition}: {where}{counted(result.keys, 'key')}, {found}{text and '; '}{text}"
 
 
-def _facts(result: Checked) -> dict[str, Any]:
+def _facts(result: CheckedState) -> dict[str, Any]:
     position = result.position
     return {
         "partition": result.partition,

@@ -60,13 +60,13 @@ def list_letters(
     wanted = None if partition is None and offset is None else _wanted(partition, offset, settings)
     found = asyncio.run(_summaries(settings, wanted, limit))
     if json:
-        print_json([_facts(letter) for letter in found])
+        print_json([_facts(dead_letter) for dead_letter in found])
         return
-    for letter in found:
-        where = f"partition {letter.partition}, offset {letter.offset}"
-        sent = f"; {_sent(letter.redriven)}" if letter.redriven else ""
-        size = counted(letter.size, "byte")
-        print(f"{_time(letter.time_ms)}  {where}  {size}  {printable(letter.reason)}{sent}")
+    for dead_letter in found:
+        where = f"partition {dead_letter.partition}, offset {dead_letter.offset}"
+        sent = f"; {_sent(dead_letter.redriven)}" if dead_letter.redriven else ""
+        size = counted(dead_letter.size, "byte")
+        print(f"{_time(dead_letter.time_ms)}  {where}  {size}  {printable(dead_letter.reason)}{sent}")
 
 
 @app.command()
@@ -91,26 +91,29 @@ def show(
     settings = _settings(data, log, topic, partitions)
     found = asyncio.run(_one(settings, partition, offset))
     try:
-        refused, target = "", entry_of(found.letter, settings).partition
+        refused, target = "", entry_of(found.dead_letter, settings).partition
     except RefusedError as error:
         refused, target = str(error), None
     if json:
         print_json(_all_facts(found, refused, target, bytes_max))
         return
-    letter = found.letter
+    dead_letter = found.dead_letter
     lines = {
-        "record": f"partition {letter.partition}, offset {letter.offset} of {letter.topic}",
-        "time": _time(letter.time_ms),
-        "reason": printable(letter.reason),
+        "record": f"partition {dead_letter.partition}, offset {dead_letter.offset} of {dead_letter.topic}",
+        "time": _time(dead_letter.time_ms),
+        "reason": printable(dead_letter.reason),
         "redrive": _sent(found.redriven) if found.redriven else _can_go(refused, target),
-        "event": _event_text(letter),
-        "key": "none" if letter.key is None else letter.key[:_ARGUMENT_BYTES_MAX].hex(),
-        **{f"header {printable(name)}": "none" if value is None else _short(value) for name, value in letter.headers},
+        "event": _event_text(dead_letter),
+        "key": "none" if dead_letter.key is None else dead_letter.key[:_ARGUMENT_BYTES_MAX].hex(),
+        **{
+            f"header {printable(name)}": "none" if value is None else _short(value)
+            for name, value in dead_letter.headers
+        },
     }
     width = max(map(len, lines))
     for name, text in lines.items():
         print(f"{name:<{width}}  {text}")
-    _print_hex(letter.value, bytes_max)
+    _print_hex(dead_letter.value, bytes_max)
 
 
 @app.command()
@@ -190,11 +193,11 @@ def _wanted(partition: int | None, offset: str | None, settings: Settings) -> Wa
 async def _summaries(settings: Settings, wanted: Wanted | None, limit: int) -> list[Summary]:
     from ops.dead_letters.resend import all_pages, opened
 
-    async with opened(settings) as (_, letters):
+    async with opened(settings) as (_, dead_letters):
         if wanted is None:
-            return await letters.newest(limit)
+            return await dead_letters.newest(limit)
         found: list[Summary] = []
-        async for page in all_pages(letters, wanted):
+        async for page in all_pages(dead_letters, wanted):
             found += [each.summary for each in page]
             if len(found) >= limit:
                 break
@@ -205,8 +208,8 @@ async def _one(settings: Settings, partition: int, offset: int) -> Found:
     from ingest.dead_letters.found import Wanted
     from ops.dead_letters.resend import opened
 
-    async with opened(settings) as (_, letters):
-        page = await letters.page(Wanted(partition, offset, offset))
+    async with opened(settings) as (_, dead_letters):
+        page = await dead_letters.page(Wanted(partition, offset, offset))
     if not page:
         raise ConfigError(f"partition {partition} has no dead letter at offset {offset}; `list` shows those it has")
     return page[0]
@@ -242,10 +245,10 @@ def _short(value: bytes) -> str:
     return quoted(value[:_ARGUMENT_BYTES_MAX]) + (f" and {counted(more, 'byte')} more" if more > 0 else "")
 
 
-def _event_text(letter: DeadLetter) -> str:
+def _event_text(dead_letter: DeadLetter) -> str:
     from slotlog.events import decode
 
-    _, _, name, args, db, event_id, _ = decode(letter.offset, 0, letter.value)
+    _, _, name, args, db, event_id, _ = decode(dead_letter.offset, 0, dead_letter.value)
     if not name:
         return f"not readable: {printable(args[0].decode(errors='backslashreplace'))}"
     commands = args if name == b"EXEC" else [args]
@@ -293,15 +296,15 @@ def _outcome_text(outcome: Outcome) -> str:
 # ---------------------------------------------------------------------- for programs
 
 
-def _facts(letter: Summary) -> dict[str, Any]:
+def _facts(dead_letter: Summary) -> dict[str, Any]:
     return {
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "time_ms": letter.time_ms,
-        "reason": letter.reason,
-        "bytes": letter.size,
-        "redriven": letter.redriven and letter.redriven._asdict(),
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "time_ms": dead_letter.time_ms,
+        "reason": dead_letter.reason,
+        "bytes": dead_letter.size,
+        "redriven": dead_letter.redriven and dead_letter.redriven._asdict(),
     }
 
 
@@ -309,15 +312,15 @@ def _all_facts(found: Found, refused: str, target: int | None, bytes_max: int) -
     from ops.cli.reply_text import as_json, bytes_as_json
     from slotlog.events import decode
 
-    letter = found.letter
-    _, _, name, args, db, event_id, _ = decode(letter.offset, 0, letter.value)
+    dead_letter = found.dead_letter
+    _, _, name, args, db, event_id, _ = decode(dead_letter.offset, 0, dead_letter.value)
     event = {"cmd": bytes_as_json(name), "args": as_json(args), "db": db}
     return {
         **_facts(found.summary),
-        "headers": [[name, None if value is None else bytes_as_json(value)] for name, value in letter.headers],
+        "headers": [[name, None if value is None else bytes_as_json(value)] for name, value in dead_letter.headers],
         "event": {**event, "id": None if event_id is None else bytes_as_json(event_id)} if name else None,
-        "key": None if letter.key is None else letter.key.hex(),
-        "value": None if letter.value is None else letter.value[:bytes_max].hex(),
+        "key": None if dead_letter.key is None else dead_letter.key.hex(),
+        "value": None if dead_letter.value is None else dead_letter.value[:bytes_max].hex(),
         "refused": refused or None,
         "target": target,
     }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ops.state.space import Space
-    from ops.state.space_keys import Keys, LargeKey, Share
+    from ops.state.space_keys import KeySizes, LargeKey, Share
 
 _NAME_WIDTH = 30
 _WIDTHS = (15, 15, 17)
@@ -64,7 +64,7 @@ def space(
     from ops.state.damaged import read_each
     from ops.state.recorded import load_state_settings, presence
     from ops.state.space import space_of, sum_of
-    from ops.state.space_keys import Options
+    from ops.state.space_keys import SpaceOptions
     from ops.state.standing import log_ends, standing_of
 
     if not delimiter:
@@ -72,7 +72,7 @@ def space(
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
     here, missing = presence(settings)
-    options = Options(sample, top, delimiter.encode())
+    options = SpaceOptions(sample, top, delimiter.encode())
     ends = log_ends(settings, here)
 
     def read(partition: int) -> Space:
@@ -133,7 +133,7 @@ def _print_files(total: Space, spaces: list[Space]) -> None:
         )
 
 
-def _print_keys(keys: Keys, top: int, *, several: bool) -> None:
+def _print_keys(keys: KeySizes, top: int, *, several: bool) -> None:
     said = "\nSizes by type, prefix and key are before compression"
     if keys.sampled == keys.keys:
         print(f"{said}; of all {_several(keys.keys, 'key')}.")

@@ -15,7 +15,7 @@ import structlog
 
 from resp.cluster.bus import wire
 from resp.cluster.bus.link import BEATS_A_TIMEOUT, Dial, Link, Loss
-from resp.cluster.topology import Health, Node, Seen
+from resp.cluster.topology import Node, NodeHealth, Seen
 from resp.statistics.partitions import applied_offsets
 from resp.wire.tls import client_context
 
@@ -68,7 +68,7 @@ class Bus:
         self.received = self.answered = 0
         self._server = server
         self._password = server.settings.password
-        self._health: dict[str, Health] = {}
+        self._health: dict[str, NodeHealth] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life
@@ -184,7 +184,7 @@ class Bus:
             answered_ms=link.answered_ms,
         )
 
-    def count(self, health: Health) -> int:
+    def count(self, health: NodeHealth) -> int:
         """How many of the other workers are so."""
         return sum(self._health_of(link) is health for link in self.links.values())
 
@@ -194,26 +194,26 @@ class Bus:
         """Log in with another one from now on; links that are up stay."""
         self._password = password
 
-    def _health_of(self, link: Link) -> Health:
+    def _health_of(self, link: Link) -> NodeHealth:
         if not link.is_silent:
-            return Health.ONLINE
+            return NodeHealth.ONLINE
         cluster = self._server.cluster
         voters = sum(bool(node.partitions) for node in cluster.nodes if node is not link.node)
         votes = self.reports(link.node) + bool(cluster.me.partitions)
-        return Health.FAILED if votes > voters // 2 else Health.SUSPECTED
+        return NodeHealth.FAILED if votes > voters // 2 else NodeHealth.SUSPECTED
 
     async def _watch(self, seconds: float) -> None:
         """Say so when a worker fails, or is back."""
         while True:
             for node_id, link in self.links.items():
-                before, now = self._health.get(node_id, Health.ONLINE), self._health_of(link)
+                before, now = self._health.get(node_id, NodeHealth.ONLINE), self._health_of(link)
                 if now is not before:
                     self._health[node_id] = now
                     self._changed(link, now)
             await asyncio.sleep(seconds)
 
-    def _changed(self, link: Link, health: Health) -> None:
-        log = logger.info if health is Health.ONLINE else logger.warning
+    def _changed(self, link: Link, health: NodeHealth) -> None:
+        log = logger.info if health is NodeHealth.ONLINE else logger.warning
         node = link.node
         log(
             "peer",
@@ -223,7 +223,7 @@ class Bus:
             health=str(health),
             reason=link.reason,
         )
-        if health is Health.FAILED:
+        if health is NodeHealth.FAILED:
             link.give_up()
 
     def _heard(self, link: Link) -> None:

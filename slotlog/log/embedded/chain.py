@@ -100,7 +100,7 @@ def sum_of(*fields: Any) -> bytes:
     return sha256(packb(fields, unicode_errors="surrogateescape")).digest()[:_SUM_BYTES]
 
 
-class Checked(NamedTuple):
+class CheckedRecords(NamedTuple):
     """The checked part of a page: its intact records.
 
     Attributes:
@@ -116,7 +116,7 @@ class Checked(NamedTuple):
     fault: str = ""
 
 
-def checked(rows: Iterable[Row], partition: int, offset: int, link: bytes | None, bytes_max: int) -> Checked:
+def checked(rows: Iterable[Row], partition: int, offset: int, link: bytes | None, bytes_max: int) -> CheckedRecords:
     """Take rows as long as each one's seal proves it, up to `bytes_max` of values.
 
     Args:
@@ -136,14 +136,14 @@ def checked(rows: Iterable[Row], partition: int, offset: int, link: bytes | None
         for row in rows:
             position, time_ms, key, value, seal = row
             if position != expected:
-                return Checked(records, link, size, LOST)
+                return CheckedRecords(records, link, size, LOST)
             record = (position & OFFSET_MASK, time_ms, key, value)
             before = seal[:LINK_BYTES]
             own = link_behind(before, [record])
             if own != seal[LINK_BYTES:]:
-                return Checked(records, link, size, DAMAGED)
+                return CheckedRecords(records, link, size, DAMAGED)
             if before != link and link is not None:
-                return Checked(records, link, size, MOVED)
+                return CheckedRecords(records, link, size, MOVED)
             records.append(record)
             link = own
             expected += 1
@@ -151,8 +151,8 @@ def checked(rows: Iterable[Row], partition: int, offset: int, link: bytes | None
             if size > bytes_max:
                 break
     except TypeError:  # NULL, a text, a number: a damaged page gives rows of any kind
-        return Checked(records, link, size, DAMAGED)
+        return CheckedRecords(records, link, size, DAMAGED)
     except sqlite3.Error:  # a page that cannot be read: whoever asks for what stands there hears so
         if not records:
             raise
-    return Checked(records, link, size)
+    return CheckedRecords(records, link, size)

@@ -34,7 +34,7 @@ from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
-from slotlog.log.identity import MARK_BYTES, Mark, check_range, check_record, mark_of
+from slotlog.log.identity import MARK_BYTES, RecordMark, check_range, check_record, mark_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
 from slotlog.log_lines import LineLogger
 from slotlog.wording import counted
@@ -336,7 +336,9 @@ class EmbeddedLog:
         if fingerprint is None:
             check_range(name, next_offset, head.begin_offset, head.next_offset)
             return
-        mark = Mark.parse(fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0])
+        mark = RecordMark.parse(
+            fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0]
+        )
         if fingerprint[:_ID_BYTES] != identity.id:
             raise another_log(self._path)
         check_range(name, next_offset, head.begin_offset, head.next_offset)

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final, NoReturn
 
 from slotlog.errors import LogDamagedError, LogRecordError
-from slotlog.log.embedded.chain import LOST, OFFSET_BITS, Checked, checked, link_behind
+from slotlog.log.embedded.chain import LOST, OFFSET_BITS, CheckedRecords, checked, link_behind
 from slotlog.log.embedded.file import (
     IN_LOOP_SECONDS_MAX,
     another_log,
@@ -182,7 +182,7 @@ class EmbeddedReader:
         cut = self._turn % len(partitions) if partitions else 0
         return partitions[cut:] + partitions[:cut]
 
-    def _read(self, connection: sqlite3.Connection, partition: int, records_max: int, bytes_max: int) -> Checked:
+    def _read(self, connection: sqlite3.Connection, partition: int, records_max: int, bytes_max: int) -> CheckedRecords:
         """The next records of one partition, as they were written.
 
         Raises:
@@ -193,7 +193,7 @@ class EmbeddedReader:
             head = head_of(connection, partition)
             check_range(f"partition {partition} of the log {self._path}", position, head.begin_offset, head.next_offset)
             if position == head.next_offset:
-                return Checked([], None)
+                return CheckedRecords([], None)
             read = self._checked(connection, partition, head, records_max, bytes_max)
         except sqlite3.DatabaseError as error:
             if code_of(error) == sqlite3.SQLITE_BUSY:
@@ -212,7 +212,7 @@ class EmbeddedReader:
 
     def _checked(
         self, connection: sqlite3.Connection, partition: int, head: Head, records_max: int, bytes_max: int
-    ) -> Checked:
+    ) -> CheckedRecords:
         position = self._positions[partition]
         known_at, link = self._links.get(partition, (-1, None))
         if known_at != position:
@@ -236,7 +236,7 @@ def _whole_page(
     link: bytes,
     records_max: int,
     bytes_max: int,
-) -> Checked | None:
+) -> CheckedRecords | None:
     """The records from `offset` on, which stand behind one with the link `link`, if nothing is wrong with any of them.
 
     All are held against the link of the last one at once. Measured in pages of 1,000, in instructions a record: 9,900,
@@ -259,7 +259,7 @@ def _whole_page(
         last_link = head.link if end == head.next_offset else stored_link(connection, partition, end - 1)
     except (sqlite3.Error, TypeError):  # which record is to blame is found by looking at each
         return None
-    return Checked(records, last_link, size) if link_behind(link, records) == last_link else None
+    return CheckedRecords(records, last_link, size) if link_behind(link, records) == last_link else None
 
 
 class _UnreadError(sqlite3.DatabaseError):

@@ -36,7 +36,7 @@ _INSERTS: Final = tuple(
 """Rows, and the statement that inserts as many."""
 
 
-class Job(NamedTuple):
+class WriteJob(NamedTuple):
     """Something to write: entries, or anything else done in the same transaction.
 
     Attributes:
@@ -64,8 +64,8 @@ class Writer(threading.Thread):
         self._path = files.path
         self._loop = loop
         self._committed = committed
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._held: Job | None = None
+        self._jobs: SimpleQueue[WriteJob | None] = SimpleQueue()
+        self._held: WriteJob | None = None
         self._stopping = False
         self._connection: sqlite3.Connection | None = None
         self._files = files
@@ -80,7 +80,7 @@ class Writer(threading.Thread):
         """
         if self._stopping:
             raise LogUnavailableError(f"the log {self._path} is closed")
-        job = Job(entries, work, self._loop.create_future())
+        job = WriteJob(entries, work, self._loop.create_future())
         self._jobs.put(job)
         return job.done
 
@@ -101,7 +101,7 @@ class Writer(threading.Thread):
         if self._connection is not None:
             self._connection.close()
 
-    def _settle(self, group: list[Job], results: list[Any]) -> None:
+    def _settle(self, group: list[WriteJob], results: list[Any]) -> None:
         for job, result in zip(group, results, strict=True):
             if job.done.done():
                 continue  # cancelled by whoever waited
@@ -111,13 +111,13 @@ class Writer(threading.Thread):
                 job.done.set_result(result)
         self._committed()
 
-    def _next_group(self) -> list[Job]:
+    def _next_group(self) -> list[WriteJob]:
         """What is queued now, as far as it fits into one transaction; waits for a first job. Empty at the end."""
         first = self._held or self._jobs.get()
         self._held = None
-        group: list[Job] = []
+        group: list[WriteJob] = []
         rows = size = 0
-        job: Job | None = first
+        job: WriteJob | None = first
         while job is not None:
             rows += len(job.entries)
             size += sum(len(entry.value) for entry in job.entries)
@@ -133,7 +133,7 @@ class Writer(threading.Thread):
                 self._jobs.put(None)  # the end is for the next round
         return group
 
-    def _write_or_split(self, group: list[Job]) -> list[Any]:
+    def _write_or_split(self, group: list[WriteJob]) -> list[Any]:
         """Write a group; when that fails by one of its jobs, each by itself. Gives a result or an error for each."""
         try:
             return self._write(group)
@@ -147,7 +147,7 @@ class Writer(threading.Thread):
             failure = translated(error, self._path) if isinstance(error, sqlite3.Error) else error
         return [failure] * len(group)
 
-    def _write(self, group: list[Job]) -> list[Any]:
+    def _write(self, group: list[WriteJob]) -> list[Any]:
         committing = False
         try:
             connection = self._open()

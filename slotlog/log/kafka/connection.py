@@ -15,7 +15,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError
 
 
-class Connection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has no types
+class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has no types
     """A connection whose writes fail with KafkaConnectionError only."""
 
     def send(self, request: Any, expect_response: bool = True) -> Any:
@@ -45,5 +45,5 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka has no ty
 
 
 def mend_connections() -> None:
-    """Let the aiokafka clients that are made from now on use `Connection`. They have no argument for it."""
-    aiokafka.conn.AIOKafkaConnection = Connection
+    """Let the aiokafka clients that are made from now on use `KafkaConnection`. They have no argument for it."""
+    aiokafka.conn.AIOKafkaConnection = KafkaConnection

@@ -14,7 +14,7 @@ from aiokafka.structs import OffsetAndMetadata
 from slotlog.clock import stamp_ms
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log.appends import Appends
-from slotlog.log.identity import Mark, check_range, check_record, mark_of
+from slotlog.log.identity import RecordMark, check_range, check_record, mark_of
 from slotlog.log.kafka.appender import KafkaAppender, Outgoing
 from slotlog.log.kafka.claims import KafkaClaims
 from slotlog.log.kafka.clients import is_dead, open_consumer, stop_consumer, unavailable
@@ -173,7 +173,7 @@ class KafkaLog:
 
     async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
         """Topic, range, and the record that the state applied last."""
-        mark = None if fingerprint is None else Mark.parse(fingerprint)
+        mark = None if fingerprint is None else RecordMark.parse(fingerprint)
         self._note(await self._topics.check(self._rules, running=True))
         tp = TopicPartition(self.topic, partition)
         begin = await self.begin_offset(partition)

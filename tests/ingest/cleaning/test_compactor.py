@@ -13,7 +13,7 @@ from engine.store.store import LOCAL_CF
 from engine.tables.compaction_notes import NOTE, DeletedRange
 from engine.values.encoding import prefix_end
 from ingest.applying.owned_partition import no_room
-from ingest.cleaning.chores import Job
+from ingest.cleaning.chores import CleaningJob
 from ingest.cleaning.cleaner import CleaningSettings
 from ingest.cleaning.compactor import Compactor
 from ingest.reporting.observer import NullObserver
@@ -80,7 +80,7 @@ async def test_each_time_it_is_another_ranges_turn(tmp_path: Path, monkeypatch: 
         waiting: list[list[str]] = [[], []]
         compacted: list[list[str]] = [[], []]
 
-        async def compact(_: Compactor, partition: int, job: Job, deleted: DeletedRange) -> bool:
+        async def compact(_: Compactor, partition: int, job: CleaningJob, deleted: DeletedRange) -> bool:
             compacted[partition].append(deleted.column_family)
             waiting[partition] = [each.column_family for each in job.reclaimer.ranges()]
             await both[partition].apply("SET a 1", "FLUSHALL")

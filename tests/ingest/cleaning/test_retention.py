@@ -37,11 +37,11 @@ async def offsets(log: EmbeddedLog, partition: int) -> list[int]:
     ("settings", "wall_ms", "left"),
     [
         (RetentionSettings(), 10**12, (2500, 3)),
-        (RetentionSettings(letters_max=2500), 10**12, (2500, 3)),
-        (RetentionSettings(letters_max=2), 0, (2, 2)),
+        (RetentionSettings(dead_letters_max=2500), 10**12, (2500, 3)),
+        (RetentionSettings(dead_letters_max=2), 0, (2, 2)),
         (RetentionSettings(days_max=1), DAY_MS + 1_000_000, (1500, 0)),
-        (RetentionSettings(letters_max=2000, days_max=1), DAY_MS + 1_000_000, (1500, 0)),
-        (RetentionSettings(letters_max=1000, days_max=1), DAY_MS + 1_000_000, (1000, 0)),
+        (RetentionSettings(dead_letters_max=2000, days_max=1), DAY_MS + 1_000_000, (1500, 0)),
+        (RetentionSettings(dead_letters_max=1000, days_max=1), DAY_MS + 1_000_000, (1000, 0)),
     ],
 )
 async def test_the_oldest_go(
@@ -57,7 +57,7 @@ async def test_the_oldest_go(
 
 async def test_it_is_said(log: EmbeddedLog) -> None:
     """How many went, and which offsets, stands in the log, a line for each partition; nothing when nothing went."""
-    retention = Retention(log, [0, 1], RetentionSettings(letters_max=2))
+    retention = Retention(log, [0, 1], RetentionSettings(dead_letters_max=2))
     with capture_logs() as first:
         await retention.forget(0)
     with capture_logs() as second:
@@ -70,6 +70,6 @@ async def test_it_is_said(log: EmbeddedLog) -> None:
 
 async def test_only_owned_partitions(log: EmbeddedLog) -> None:
     """Letters of a partition that another process applies stay."""
-    await Retention(log, [1], RetentionSettings(letters_max=1)).forget(0)
+    await Retention(log, [1], RetentionSettings(dead_letters_max=1)).forget(0)
 
     assert (2500, 1) == (len(await offsets(log, 0)), len(await offsets(log, 1)))

@@ -69,7 +69,7 @@ async def test_damaged(letters: EmbeddedDeadLetterSearch, local_path: Path, stat
     for reading in (letters.newest(2), letters.page(Wanted())):
         with pytest.raises(LogDamagedError, match=CHANGES[statement]):
             await reading
-    assert [2] == [found.letter.offset for found in await letters.page(Wanted(0, 2, 2))]
+    assert [2] == [found.dead_letter.offset for found in await letters.page(Wanted(0, 2, 2))]
     with closing(sqlite3.connect(local_path)) as connection:
         assert [("letter", 0, 1)] == [(each.kind, each.partition, each.offset) for each in scan_letters(connection)]
 

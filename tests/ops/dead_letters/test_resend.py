@@ -296,7 +296,7 @@ def test_many_letters_come_in_pages(place: Place) -> None:
         found: list[tuple[int, int]] = []
         after = (-1, -1)
         while page := await shelf.page(Wanted(), after, 64):
-            found += [(each.letter.partition, each.letter.offset) for each in page]
+            found += [(each.dead_letter.partition, each.dead_letter.offset) for each in page]
             after = found[-1]
         await dead.close()
         await log.close()
@@ -369,7 +369,9 @@ async def test_a_letter_that_another_has_sent_meanwhile_is_not_sent_again(tmp_pa
     await dead[0].store([letter(place, 0, offset, encode("SET", [KEYS[0][offset], "1"])) for offset in range(2)])
     letters = [open_search(log, letters) for log, letters in zip(logs, dead, strict=True)]
     pages = [await each.page(Wanted()) for each in letters]
-    batches = [[Again(found.letter, Entry(0, None, found.letter.value or b"")) for found in page] for page in pages]
+    batches = [
+        [Again(found.dead_letter, Entry(0, None, found.dead_letter.value or b"")) for found in page] for page in pages
+    ]
     first, second = [await each.send(batch) for each, batch in zip(letters, batches, strict=True)]
 
     assert ([Went(0, 0), Went(0, 1)], [None, None]) == (first, second)

@@ -42,7 +42,7 @@ async def test_one_letter_is_found_without_reading_all(
         ((_, offset, _),) = await log.append([Entry(0, None, b"\xc1")])
         await letters._dead_letters.store([letter(place, 0, offset, b"\xc1"), letter(place, 1, 7, b"\xc1")])
         (found,) = await letters.page(Wanted(0, offset, offset))
-        await letters.mark([(found.letter, Went(1, 5))])
+        await letters.mark([(found.dead_letter, Went(1, 5))])
         near, read[:] = list(read), []
         (again,) = await letters.page(Wanted(0, offset, offset))
         (far,) = await letters.page(Wanted(0, 1050, 1050))
@@ -50,13 +50,13 @@ async def test_one_letter_is_found_without_reading_all(
 
     assert [100, 101, 100] == near
     assert (None, Went(1, 5)) == (found.redriven, again.redriven)
-    assert (offset, 1050) == (again.letter.offset, far.letter.offset)
+    assert (offset, 1050) == (again.dead_letter.offset, far.dead_letter.offset)
     assert [102, 100] == read[:2]
     assert list(range(103)) == read[2:105]  # this one has no record in the log
     assert [50] == read[105:106]
     assert list(range(102)) == read[106:]
     assert [(0, offset), *((0, each) for each in range(1000, 1100)), (1, 7)] == [
-        each.letter[1:3] for each in everything
+        each.dead_letter[1:3] for each in everything
     ]
 
 
@@ -73,4 +73,4 @@ async def test_a_letter_from_a_clock_that_is_wrong_is_found(
         (found,) = await letters.page(Wanted(0, 0, 0))
         none = await letters.page(Wanted(0, 1, 1))
 
-    assert ((0, 0), []) == (found.letter[1:3], none)
+    assert ((0, 0), []) == (found.dead_letter[1:3], none)

@@ -13,9 +13,9 @@ from ops.demo.checks import carriers, checks
 from ops.demo.flights import (
     DATA_FILE,
     DEPARTURES_KEPT,
-    Event,
     Expected,
     Flight,
+    FlightEvent,
     commands,
     events,
     expected,
@@ -39,7 +39,7 @@ def flight(name: str = "2013-01-09:HA51", **changes: Any) -> Flight:
     return plain._replace(**changes)
 
 
-def flat(event: Event) -> list[list[Any]]:
+def flat(event: FlightEvent) -> list[list[Any]]:
     """The commands of an event, those inside an EXEC one by one."""
     return event.args if event.name == "EXEC" else [[event.name, *event.args]]
 

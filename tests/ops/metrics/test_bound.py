@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.metrics import CATALOG, LABELS, Kind, Metric
+from ops.metrics import CATALOG, LABELS, Metric, MetricKind
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get
 
@@ -93,12 +93,12 @@ def test_names_follow_the_conventions(metric: Metric) -> None:
     base = metric.name.removesuffix("_total")
 
     assert re.fullmatch(r"(slotlog|process|python_gc)_[a-z0-9_]+", metric.name)
-    assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
+    assert (metric.kind is MetricKind.COUNTER) == metric.name.endswith("_total")
     assert not re.search(r"_(ms|milliseconds|us|kb|mb|minutes|hours|percent|age)(_|$)", base)
     if metric.unit in UNITS:
         assert base.endswith(f"_{metric.unit}"), metric.unit
     assert metric.help.endswith(".")
-    assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets)
+    assert (metric.kind is MetricKind.HISTOGRAM) == bool(metric.buckets)
     assert list(metric.buckets) == sorted(set(metric.buckets))
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from ops.metrics import CATALOG, Kind
+from ops.metrics import CATALOG, MetricKind
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from tests.faults.service import ServiceProcess
@@ -83,7 +83,7 @@ def test_labels_are_those_of_the_list(families: dict[str, Metric]) -> None:
     for each in CATALOG:
         family = families.get(each.name.removesuffix("_total"))
         samples = family.samples if family is not None else []
-        allowed = {*each.labels, "le"} if each.kind is Kind.HISTOGRAM else {*each.labels}
+        allowed = {*each.labels, "le"} if each.kind is MetricKind.HISTOGRAM else {*each.labels}
 
         assert all(sample.labels.keys() <= allowed for sample in samples), each.name
         assert len(samples) <= each.series_max(1), each.name

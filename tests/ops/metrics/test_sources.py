@@ -23,7 +23,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import Cleaned, Condition
 from ops.config import Settings
 from ops.metrics import CATALOG, Metrics, Watched
-from ops.metrics.readings import Slices
+from ops.metrics.readings import ScrapeSlices
 from ops.metrics.stall import LoopStalls
 from ops.metrics.textfile import ReplayFile
 from ops.state.directories import home_of, shared_memory, store_opener
@@ -138,10 +138,10 @@ def test_partitions_may_close_before_and_during_a_scrape(tmp_path: Path, monkeyp
             workers[1].close()
             before = await scraped(metrics)
 
-            async def pause(_: Slices) -> None:
+            async def pause(_: ScrapeSlices) -> None:
                 workers[2].close()
 
-            monkeypatch.setattr(Slices, "pause", pause)
+            monkeypatch.setattr(ScrapeSlices, "pause", pause)
             return before, await scraped(metrics)
 
     before, during = asyncio.run(scrape())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.sending.load import CommandRefused, Connection, Traffic
+from ops.sending.load import CommandRefused, LoadConnection, Traffic
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_until
 from tests.real.oracle import Connection as Client
@@ -135,7 +135,7 @@ async def test_replies_of_every_kind_are_read() -> None:
     """Status, error, integer, bulk, nil and nested arrays come out as values, one after the other."""
     reader = asyncio.StreamReader()
     reader.feed_data(b"+OK\r\n-MOVED 1 h:1\r\n:7\r\n$3\r\na\r\n\r\n$-1\r\n*-1\r\n*2\r\n*1\r\n$0\r\n\r\n:1\r\n")
-    connection = Connection(reader, None)  # type: ignore[arg-type]  # nothing is written
+    connection = LoadConnection(reader, None)  # type: ignore[arg-type]  # nothing is written
     replies = [await connection.reply() for _ in range(7)]
 
     assert isinstance(replies[1], CommandRefused)

@@ -19,7 +19,7 @@ from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import UNSWAPPED
 from engine.values.encoding import pack_u64
 from ops import progress
-from ops.state.space_keys import CANDIDATE_RECORDS_MAX, Keys, KeyWalk, Options
+from ops.state.space_keys import CANDIDATE_RECORDS_MAX, KeySizes, KeyWalk, SpaceOptions
 from slotlog.shared.slots import slot
 from tests.faults.service import ServiceProcess
 from tests.layouts import column_families, layout_of
@@ -168,7 +168,7 @@ def test_records_of_a_large_key_are_counted_up_to_a_bound() -> None:
     prefix = layout.prefix(Kind.DATA, key, 1)
     changes.of(layout.families[Kind.DATA]).update((prefix + pack_u64(number), b"") for number in range(size))
     store.write(changes)
-    keys: Keys = KeyWalk(store, layout, 1, UNSWAPPED, 0, Options(1, 1, b":")).run(lambda _: None)
+    keys: KeySizes = KeyWalk(store, layout, 1, UNSWAPPED, 0, SpaceOptions(1, 1, b":")).run(lambda _: None)
     (largest,) = keys.largest
 
     assert not largest.is_exact

@@ -13,7 +13,7 @@ from engine.errors import CommandError
 from engine.values.replies import OK
 from resp.acl import Acl, Denial
 from resp.acl.users import User
-from resp.catalog.plans import Kind, Plans
+from resp.catalog.plans import CommandKind, Plans
 from tests.real.oracle import Connection, SimpleString
 
 NAME = b"held-against"
@@ -229,7 +229,7 @@ def test_no_arguments_break_a_check(data: st.DataObject) -> None:
     user = Acl().set_user(b"u", [b"+@all", b"~a", b"&a", b"db=0"])
     plans = Plans()
     plan = plans.by_name[data.draw(st.sampled_from(sorted(plans.by_name)))]
-    assume(plan.kind is not Kind.CONTAINER)  # without one of its subcommands it is no command
+    assume(plan.kind is not CommandKind.CONTAINER)  # without one of its subcommands it is no command
     least = plan.arguments_min
     words = st.sampled_from([b"", b"a", b"b", b"0", b"1", b"-1", b"2", b"99999999999999999999", b"GET", b"DB", b"\xff"])
     args = data.draw(st.lists(words, min_size=least, max_size=min(plan.arguments_max, least + 4)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resp.cluster.topology import ClusterMap, Health, Node, See, Seen, parse_peers
+from resp.cluster.topology import ClusterMap, Node, NodeHealth, See, Seen, parse_peers
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot_range
 
@@ -144,9 +144,10 @@ def test_nodes_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("health", "flags"), [(Health.ONLINE, "master"), (Health.SUSPECTED, "master,fail?"), (Health.FAILED, "master,fail")]
+    ("health", "flags"),
+    [(NodeHealth.ONLINE, "master"), (NodeHealth.SUSPECTED, "master,fail?"), (NodeHealth.FAILED, "master,fail")],
 )
-def test_nodes_that_do_not_answer_are_flagged(health: Health, flags: str) -> None:
+def test_nodes_that_do_not_answer_are_flagged(health: NodeHealth, flags: str) -> None:
     """CLUSTER NODES has Redis' flags for a node that is suspected or has failed, and its link as disconnected."""
     cluster = ClusterMap(2, [0], "1=b:7002", HERE)
     line = cluster.nodes_text(seeing(Seen(health=health, connected=False))).splitlines()[1]
@@ -158,10 +159,10 @@ def test_nodes_that_do_not_answer_are_flagged(health: Health, flags: str) -> Non
     ("peers", "others", "expected"),
     [
         ("1=b:2,2=c:3", [Seen(), Seen()], ("ok", SLOTS, 0, 0)),
-        ("1=b:2,2=c:3", [Seen(health=Health.SUSPECTED), Seen()], ("ok", 10923, 5461, 0)),
-        ("1=b:2,2=c:3", [Seen(health=Health.FAILED), Seen()], ("fail", 10923, 0, 5461)),
-        ("1=b:2,2=c:3", [Seen(health=Health.SUSPECTED)] * 2, ("fail", 5462, 10922, 0)),
-        ("1-2=b:2", [Seen(health=Health.SUSPECTED)], ("fail", 5462, 10922, 0)),
+        ("1=b:2,2=c:3", [Seen(health=NodeHealth.SUSPECTED), Seen()], ("ok", 10923, 5461, 0)),
+        ("1=b:2,2=c:3", [Seen(health=NodeHealth.FAILED), Seen()], ("fail", 10923, 0, 5461)),
+        ("1=b:2,2=c:3", [Seen(health=NodeHealth.SUSPECTED)] * 2, ("fail", 5462, 10922, 0)),
+        ("1-2=b:2", [Seen(health=NodeHealth.SUSPECTED)], ("fail", 5462, 10922, 0)),
         ("1=b:2", [Seen()], ("fail", 10923, 0, 0)),
         ("", [], ("fail", 5462, 0, 0)),
     ],

@@ -13,8 +13,8 @@ from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError
 from engine.values.replies import Map, Reply, Status
 from engine.values.replies import Set as SetOf
-from resp.catalog.arguments import Argument, KeyRange, arguments, key_ranges, legacy_range
-from resp.catalog.descriptions import Entry, catalog
+from resp.catalog.arguments import ArgumentDoc, KeyRange, arguments, key_ranges, legacy_range
+from resp.catalog.descriptions import Description, catalog
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from tests.real.oracle import Connection, ErrorReply, MapReply, SetReply, SimpleString
 
@@ -28,7 +28,7 @@ OTHER_FLAGS = frozenset(
 
 
 @pytest.fixture(scope="module")
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, Description]:
     """Every command and subcommand that Redis has too, by name."""
     whole = [each for entry in catalog().values() for each in (entry, *entry.subcommands)]
     specs: list[Spec | ServerSpec] = [*SPECS.values(), *SERVER_SPECS.values()]
@@ -70,17 +70,17 @@ def plain(reply: Reply) -> Any:
 # ---------------------------------------------------------------------- beside the oracle
 
 
-def test_every_command_is_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[Any]]) -> None:
+def test_every_command_is_the_oracles(entries: dict[str, Description], theirs: dict[str, list[Any]]) -> None:
     """There is no command that the oracle does not know, but for those that are slotlog's own."""
     assert [] == sorted(set(entries) - set(theirs))
 
 
-def test_arity_is_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[Any]]) -> None:
+def test_arity_is_the_oracles(entries: dict[str, Description], theirs: dict[str, list[Any]]) -> None:
     """Each command takes as many words as the oracle's."""
     assert {name: theirs[name][1] for name in entries} == {name: entry.arity for name, entry in entries.items()}
 
 
-def test_keys_are_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[Any]]) -> None:
+def test_keys_are_the_oracles(entries: dict[str, Description], theirs: dict[str, list[Any]]) -> None:
     """First key, last key and step of each command are the oracle's."""
     different = {
         name: (entry.first_last_step, theirs[name][3:6])
@@ -91,7 +91,7 @@ def test_keys_are_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[
     assert {} == different
 
 
-def test_key_specs_are_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[Any]]) -> None:
+def test_key_specs_are_the_oracles(entries: dict[str, Description], theirs: dict[str, list[Any]]) -> None:
     """Where the keys of each command stand and what is done to them is what the oracle says, its notes left aside."""
     described = {name: _described(name) for name in entries}
     different = {
@@ -117,7 +117,7 @@ def _key_specs(entry: list[Any]) -> list[dict[bytes, Any]]:
     return specs
 
 
-def test_flags_are_the_oracles(entries: dict[str, Entry], theirs: dict[str, list[Any]]) -> None:
+def test_flags_are_the_oracles(entries: dict[str, Description], theirs: dict[str, list[Any]]) -> None:
     """The flags of each command are the oracle's, but for those that mean nothing here."""
     different = {
         name: set(entry.flags) ^ _words(theirs[name][2])
@@ -205,7 +205,7 @@ def test_list_refuses_as_the_oracle(oracle: Connection, args: str) -> None:
 
 
 @pytest.mark.parametrize("args", ["", "filterby pattern c*get", "filterby aclcat blocking", "FILTERBY ACLCAT Fast"])
-def test_list_names_what_the_oracle_names(oracle: Connection, entries: dict[str, Entry], args: str) -> None:
+def test_list_names_what_the_oracle_names(oracle: Connection, entries: dict[str, Description], args: str) -> None:
     """The list, and each filter, gives what the oracle gives, of the commands that are here."""
     names = {name.decode() for name in oracle.call("COMMAND", "LIST", *args.split())}
     ours = {name.decode() for name in run("COMMAND|LIST", *args.split())}
@@ -234,7 +234,7 @@ def test_unknown_subcommand_is_refused(oracle: Connection) -> None:
 # ---------------------------------------------------------------------- documents
 
 
-def test_documents_have_the_oracles_fields(oracle: Connection, entries: dict[str, Entry]) -> None:
+def test_documents_have_the_oracles_fields(oracle: Connection, entries: dict[str, Description]) -> None:
     """What a command is has the oracle's names; its group and its release are the oracle's own."""
     oracle.call("HELLO", "3")
     names = ["get", "set", "config", "lmpop", "mset"]
@@ -289,16 +289,19 @@ def test_every_command_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ("GET key", [Argument("key", "key")]),
-        ("DEL key [key ...]", [Argument("key", "key", multiple=True)]),
-        ("PING [message]", [Argument("message", "string", optional=True)]),
-        ("SCAN cursor [COUNT count]", [Argument("cursor", "integer"), Argument("count", "integer", "COUNT", True)]),
-        ("X [GET]", [Argument("get", "pure-token", "GET", optional=True)]),
-        ("X [name ...]", [Argument("name", "string", optional=True, multiple=True)]),
-        ("X [ID id [ID id ...]]", [Argument("id", "integer", "ID", optional=True, multiple=True)]),
+        ("GET key", [ArgumentDoc("key", "key")]),
+        ("DEL key [key ...]", [ArgumentDoc("key", "key", multiple=True)]),
+        ("PING [message]", [ArgumentDoc("message", "string", optional=True)]),
+        (
+            "SCAN cursor [COUNT count]",
+            [ArgumentDoc("cursor", "integer"), ArgumentDoc("count", "integer", "COUNT", True)],
+        ),
+        ("X [GET]", [ArgumentDoc("get", "pure-token", "GET", optional=True)]),
+        ("X [name ...]", [ArgumentDoc("name", "string", optional=True, multiple=True)]),
+        ("X [ID id [ID id ...]]", [ArgumentDoc("id", "integer", "ID", optional=True, multiple=True)]),
     ],
 )
-def test_usage_line_gives_arguments(usage: str, expected: list[Argument]) -> None:
+def test_usage_line_gives_arguments(usage: str, expected: list[ArgumentDoc]) -> None:
     """A usage line is read as the arguments that it shows."""
     assert tuple(expected) == arguments(usage, 1)
 
@@ -306,9 +309,9 @@ def test_usage_line_gives_arguments(usage: str, expected: list[Argument]) -> Non
 @pytest.mark.parametrize("usage", ["X <LEFT|RIGHT>", "X LEFT|RIGHT"])
 def test_choice_needs_no_brackets(usage: str) -> None:
     """A choice of words is one argument, in angle brackets or without."""
-    parts = (Argument("left", "pure-token", "LEFT"), Argument("right", "pure-token", "RIGHT"))
+    parts = (ArgumentDoc("left", "pure-token", "LEFT"), ArgumentDoc("right", "pure-token", "RIGHT"))
 
-    assert (Argument("left-right", "oneof", parts=parts),) == arguments(usage, 1)
+    assert (ArgumentDoc("left-right", "oneof", parts=parts),) == arguments(usage, 1)
 
 
 def test_dots_behind_several_alternatives_repeat_all_of_them() -> None:
@@ -321,10 +324,10 @@ def test_dots_behind_several_alternatives_repeat_all_of_them() -> None:
 
 def test_pairs_are_a_block_that_repeats() -> None:
     """`field value [field value ...]` is one block that may be repeated."""
-    parts = (Argument("field", "string"), Argument("value", "string"))
+    parts = (ArgumentDoc("field", "string"), ArgumentDoc("value", "string"))
 
     assert (
-        Argument("field-value", "block", multiple=True, parts=parts)
+        ArgumentDoc("field-value", "block", multiple=True, parts=parts)
         == arguments("HSET key field value [field value ...]", 1)[1]
     )
 

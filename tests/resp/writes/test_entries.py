@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CommandError
-from resp.catalog.plans import Kind, Plans
+from resp.catalog.plans import CommandKind, Plans
 from resp.writes.entries import event_entry
 from resp.writes.items import pack_arguments
 from slotlog.events import decode
@@ -48,7 +48,7 @@ def test_transactions_are_read_as_they_are_applied() -> None:
 def test_the_short_way_writes_the_same_events() -> None:
     """Head and arguments, put together by bytes, are for every write what is read from the whole."""
     args = [b"a", b"", b"\xff" * 40]
-    writes = {name: plan for name, plan in Plans().by_name.items() if plan.kind is Kind.WRITE}
+    writes = {name: plan for name, plan in Plans().by_name.items() if plan.kind is CommandKind.WRITE}
 
     assert {b"SET", b"HSET", b"LPUSH", b"SADD", b"ZADD"} <= set(writes)
     for name, plan in writes.items():
