@@ -16,7 +16,14 @@ from tests.tidy.source import EVERYTHING, PRODUCT, ROOT, imported_names, modules
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DEPENDENCIES = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
-EXTRAS = [Requirement(line) for lines in PROJECT["project"]["optional-dependencies"].values() for line in lines]
+EXTRAS = {
+    name: [Requirement(line) for line in lines] for name, lines in PROJECT["project"]["optional-dependencies"].items()
+}
+SERVER = DEPENDENCIES + EXTRAS["server"]
+TRACED = SERVER + EXTRAS["tracing"]
+CHANGES = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+"""The kinds of change of Keep a Changelog."""
+
 LOCKED = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 
 
@@ -36,10 +43,10 @@ def locked(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("lock", "requirements"),
     [
-        ("run", DEPENDENCIES),
-        ("dev", DEPENDENCIES + EXTRAS + group("dev")),
-        ("bench", DEPENDENCIES + group("bench")),
-        ("applications", DEPENDENCIES + group("applications")),
+        ("run", SERVER),
+        ("dev", TRACED + group("dev")),
+        ("bench", SERVER + group("bench")),
+        ("applications", SERVER + group("applications")),
     ],
 )
 def test_locks_fit_pyproject(lock: str, requirements: list[Requirement]) -> None:
@@ -74,10 +81,11 @@ def test_development_runs_what_users_run() -> None:
 @pytest.mark.parametrize(
     ("packages", "allowed"),
     [
-        (PRODUCT, DEPENDENCIES + EXTRAS),
-        (EVERYTHING, DEPENDENCIES + EXTRAS + group("dev") + group("bench") + group("applications")),
+        (("slotlog",), DEPENDENCIES + EXTRAS["tracing"]),
+        (PRODUCT, TRACED),
+        (EVERYTHING, TRACED + group("dev") + group("bench") + group("applications")),
     ],
-    ids=["product", "everything"],
+    ids=["client", "product", "everything"],
 )
 def test_imports_are_declared(packages: tuple[str, ...], allowed: list[Requirement]) -> None:
     """Whatever is imported is in pyproject.toml by name, not just there because something else needs it."""
@@ -117,3 +125,14 @@ def test_relative_links_lead_somewhere() -> None:
     ]
 
     assert [] == broken
+
+
+def test_changelog_keeps_its_form() -> None:
+    """It begins with what is unreleased, names only kinds of change that there are, and the README leads to it."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+    assert "Unreleased" == versions[0]
+    assert [] == [each for each in versions[1:] if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", each)]
+    assert set() == set(re.findall(r"^### (.*)$", text, re.MULTILINE)) - CHANGES
+    assert "(CHANGELOG.md)" in (ROOT / "README.md").read_text()
