@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from resp.commands import (
+from resp.commands import blocking, containers, multi_exec, pubsub, slotlog
+from resp.commands.cluster import cluster, peers
+from resp.commands.connection import auth, client, connection
+from resp.commands.server import (
     acl,
-    auth,
-    blocking,
-    client,
-    cluster,
     compat,
     config,
-    connection,
-    containers,
     debug,
     introspection,
     latency,
     monitor,
-    multi_exec,
-    peers,
-    pubsub,
-    server,
-    slotlog,
+    process,
     slowlog,
 )
 
@@ -33,15 +26,14 @@ __all__ = [
     "compat",
     "config",
     "connection",
-    "containers",
     "debug",
     "introspection",
     "latency",
     "monitor",
     "multi_exec",
     "peers",
+    "process",
     "pubsub",
-    "server",
     "slotlog",
     "slowlog",
 ]

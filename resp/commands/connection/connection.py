@@ -8,9 +8,9 @@ from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
 from resp.clients.multi import unwatch
-from resp.commands.auth import log_in
-from resp.commands.client import check_printable
-from resp.commands.cluster import Cluster
+from resp.commands.cluster.cluster import Cluster
+from resp.commands.connection.auth import log_in
+from resp.commands.connection.client import check_printable
 from resp.commands.handlers import Client, server_command
 from resp.reports.info import REDIS_VERSION
 from resp.wire.server_replies import NO_REPLY

@@ -8,7 +8,7 @@ from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from resp.commands.handlers import Client, server_command
-from resp.commands.latency import SlowMoments
+from resp.commands.server.latency import SlowMoments
 from resp.messages.monitor import sees_values, without_values
 
 if TYPE_CHECKING:

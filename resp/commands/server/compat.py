@@ -11,7 +11,7 @@ from typing import Final
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
-from resp.commands.cluster import Cluster
+from resp.commands.cluster.cluster import Cluster
 from resp.commands.handlers import Client, server_command
 
 _SCRIPTING: Final = ("slow", "scripting")

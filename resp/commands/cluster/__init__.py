@@ -1,0 +1,1 @@
+"""CLUSTER, and what workers ask of each other."""

@@ -1,0 +1,1 @@
+"""Commands about the client's own connection: HELLO, AUTH, CLIENT and others."""

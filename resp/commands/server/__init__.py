@@ -1,0 +1,1 @@
+"""Commands about the server: users, settings, reports, debugging."""

@@ -1,0 +1,1 @@
+"""Tests of `resp/commands/server/`."""
