@@ -14,7 +14,7 @@ from typing import Final
 from unittest.mock import patch
 
 from engine import limits
-from engine.batch import fragments, rank_counts, staging, transaction
+from engine.batch import fragments, overlay, rank_counts, staging
 from engine.types import draws, scans, set_algebra, zsets
 from tests import left_behind
 
@@ -23,7 +23,7 @@ LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
     (rank_counts, "BLOCK_MAX", 2),
     (rank_counts, "GROUP_MAX", 4),
     (zsets, "_WALKED_MAX", 0),
-    (transaction, "_CACHED_BYTES_MAX", 512),
+    (overlay, "CACHED_BYTES_MAX", 512),
     (limits, "FRAGMENT_BYTES", 32),
     (fragments, "INLINE_BYTES_MAX", 512),  # no number is longer, so that none is ever in fragments
     (staging, "STAGED_BYTES", 400),
