@@ -1,0 +1,32 @@
+"""Finds records in the column families of a layout that are of none of its kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.layouts.records import column_families
+from engine.proof.audit.violation import State, Violation, Violations
+from engine.values.encoding import prefix_end
+
+
+def check_strays(state: State) -> Violations:
+    """Every record that lies between the kinds. O(1) where there is none: one seek for each gap."""
+    for column_family in column_families(state.layout):
+        for start, end in _gaps(state, column_family):
+            for record, _ in state.store.scan(column_family, start, end):
+                text = f"the record {record.hex()} in {column_family} is of no kind that the layout has"
+                yield Violation("unreadable", column_family, record, text)
+
+
+def _gaps(state: State, column_family: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """The ranges of a column family in which no kind has records."""
+    layout = state.layout
+    prefixes = sorted(layout.kind_prefix(kind) for kind, family in layout.families.items() if family == column_family)
+    start = b""
+    for prefix in prefixes:
+        if not prefix:
+            return  # all of it is of one kind
+        if start < prefix:
+            yield start, prefix
+        start = prefix_end(prefix)
+    yield start, None
