@@ -50,10 +50,11 @@ class Families:
             prefix = self._prefix(_SCORES, key.metadata_key, key.version)
             key.scores = Subkeys(*self._scores, prefix, fresh=fresh)
 
-    def bind_ranks(self, key: Key, *, fresh: bool) -> None:
+    def bind_ranks(self, key: Key, *, fresh: bool) -> RankCounts:
         """Bind the rank counts of a sorted set."""
         prefix = self._prefix(_RANKS, key.metadata_key, key.version)
-        key.ranks = RankCounts(*self._ranks, prefix, self._rank_holders, fresh=fresh)
+        key.ranks = ranks = RankCounts(*self._ranks, prefix, self._rank_holders, fresh=fresh)
+        return ranks
 
     def bind_times(self, key: Key, times: Times, *, fresh: bool) -> None:
         """Bind the times to live of a hash's fields."""

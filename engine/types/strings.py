@@ -25,6 +25,7 @@ __all__ = [
     "read",
     "read_range",
     "replace",
+    "spelled",
     "stretches",
     "write_range",
 ]
@@ -33,6 +34,11 @@ __all__ = [
 def read(tx: Transaction, key: Key) -> bytes:
     """The whole value."""
     return read_range(tx, key, 0, key.size) if key.version else key.value
+
+
+def spelled(key: Key) -> bytes:
+    """The value of a string where it may spell a number: one in fragments is longer than any, and reads as empty."""
+    return key.value
 
 
 def equals(tx: Transaction, key: Key, value: bytes) -> bool:

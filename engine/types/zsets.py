@@ -39,6 +39,9 @@ _WALKED_MAX: Final = 64
 
 _subkey = itemgetter(0)
 
+member_of = itemgetter(slice(SCORE_BYTES, None))  # of a score key; this and the next one without a call in Python
+split_packed = itemgetter(slice(SCORE_BYTES), slice(SCORE_BYTES, None))  # packed score and member
+
 
 # ----------------------------------------------------------------------------------------------------------- writing
 
@@ -393,6 +396,4 @@ def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator
 def _start_counting(tx: Transaction, key: Key) -> None:
     """Give a sorted set that has become large its counts, in a layout that can hold them."""
     if rank_counts.is_counted(key.size, tx.forms):
-        tx.start_ranks(key)
-        assert key.ranks is not None
-        rank_counts.build(key.ranks, scan(tx, key), key.size)
+        rank_counts.build(tx.start_ranks(key), scan(tx, key), key.size)

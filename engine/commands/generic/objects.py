@@ -5,18 +5,14 @@ Accesses are not counted, as nothing is evicted. Source: https://valkey.io/comma
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
-from engine.batch.key import Key, Subkeys
 from engine.batch.object_encoding import object_encoding
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.limits import FRAGMENT_BYTES
-from engine.model import STRING
-from engine.values.encoding import parse_u64
+from engine.types.stored_bytes import stored_bytes
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 
@@ -117,10 +113,7 @@ def memory_usage(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find(args[0])
     if key is None:
         return None
-    total = tx.keyspace().record_bytes(key)
-    for subkeys in key.families():
-        total += _subkey_bytes(subkeys, key, samples)
-    return total
+    return stored_bytes(tx, key, samples)
 
 
 def _parse_samples(words: list[bytes]) -> int:
@@ -136,16 +129,3 @@ def _parse_samples(words: list[bytes]) -> int:
             raise CommandError(SYNTAX)
         samples = count
     return samples
-
-
-def _subkey_bytes(subkeys: Subkeys, key: Key, samples: int) -> int:
-    sampled = list(islice(subkeys.scan(), samples or None))
-    if not sampled:
-        return 0
-    count = key.size
-    if key.type == STRING:  # as many of its fragments are not zero as of those up to the last sample
-        behind = parse_u64(sampled[-1][0]) + 1
-        every = -(-key.size // FRAGMENT_BYTES) if len(sampled) == samples else behind
-        count = every * len(sampled) // behind
-    sizes = [len(subkey) + len(value) for subkey, value in sampled]
-    return count * len(subkeys.prefix) + sum(sizes) * count // len(sizes)

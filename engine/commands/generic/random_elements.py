@@ -14,8 +14,7 @@ from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, OUT_OF_LONG_RANGE, SYNTAX, VALUE_OUT_OF_RANGE, CommandError
 from engine.limits import DRAWS_MAX
 from engine.model import SET, ZSET
-from engine.types import draws, hash_fields
-from engine.values.encoding import parse_score
+from engine.types import draws, hash_fields, zsets
 from engine.values.numbers import INT_MAX, INT_MIN, parse_int
 from engine.values.replies import Pairs, Reply
 
@@ -76,7 +75,7 @@ def hrandfield(tx: Transaction, args: list[bytes]) -> Reply:
     if key is None:
         return []
     fields = _draw(tx, key, count)
-    return Pairs((field, key.data.get(field)) for field in fields) if with_values else fields
+    return Pairs((field, hash_fields.get(tx, key, field)) for field in fields) if with_values else fields
 
 
 @command(
@@ -105,7 +104,7 @@ def zrandmember(tx: Transaction, args: list[bytes]) -> Reply:
     members = _draw(tx, key, count)
     if not with_scores:
         return members
-    return Pairs((member, parse_score(key.data.get(member) or b"")) for member in members)
+    return Pairs((member, zsets.score_of(key, member)) for member in members)
 
 
 def _draw(tx: Transaction, key: Key, count: int) -> list[bytes]:

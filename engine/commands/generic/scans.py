@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from engine.batch import field_expiry
-from engine.batch.key import Key
 from engine.batch.keyspace import StoredKey
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import HASH, LIST, NONE, SET, STRING, ZSET
-from engine.types import scans
+from engine.types import hash_fields, scans
 from engine.values.encoding import parse_score
 from engine.values.glob import matcher
 from engine.values.numbers import parse_int
@@ -154,11 +152,9 @@ def _scan_collection(
 ) -> Reply:
     """Redis reads the options only when there is a key. `show` makes the reply of a value, None for no values."""
     cursor = parse_cursor(args[1])
-    key: Key | None = tx.find_typed(args[0], type_code)
+    key = hash_fields.find(tx, args[0]) if type_code == HASH else tx.find_typed(args[0], type_code)
     if key is None:
         return [b"0", []]
-    if key.times is not None:
-        key = field_expiry.living_few(tx, key)
     options = _parse_options(args[2:], type_code)
     cursor, found = scans.subkeys(tx, key, cursor, options.wanted)
     if options.matches is not None:

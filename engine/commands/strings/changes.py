@@ -135,7 +135,7 @@ def incrbyfloat(tx: Transaction, args: list[bytes]) -> Reply:
     "-4989.39999999999999991"
     """
     key = tx.find_typed(args[0], STRING)
-    old = ZERO if key is None else parse_long_double(key.value)
+    old = ZERO if key is None else parse_long_double(strings.spelled(key))
     increment = parse_long_double(args[1])
     if old is None or increment is None:
         raise CommandError(NOT_A_FLOAT)

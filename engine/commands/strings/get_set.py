@@ -176,7 +176,7 @@ def get(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], STRING)
     if key is None:
         return None
-    return strings.read(tx, key) if key.version else key.value
+    return strings.read(tx, key)
 
 
 @command(
@@ -326,10 +326,10 @@ def mget(tx: Transaction, args: list[bytes]) -> Reply:
         if key is None or key.type != STRING:
             values.append(None)
             continue
-        room -= key.size if key.version else len(key.value)
+        room -= strings.length(key)
         if room < 0 and len(args) > 1:  # before it is read: a large one costs nothing to make
             raise CommandError(REPLY_TOO_LARGE)
-        values.append(strings.read(tx, key) if key.version else key.value)
+        values.append(strings.read(tx, key))
     return values
 
 

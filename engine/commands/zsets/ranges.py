@@ -187,8 +187,7 @@ def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:
     """
     options = _parse_options(args[4:], None, None, may_show_scores=False)
     found = _find(tx, args[1], args[2], args[3], options)
-    at = zsets.SCORE_BYTES
-    return zsets.store(tx, args[0], ((score_key[:at], score_key[at:]) for score_key in found))
+    return zsets.store(tx, args[0], map(zsets.split_packed, found))
 
 
 @command("ZCOUNT key min max", group="sorted-set", since="2.0.0", complexity="O(√n)", fast=True)
@@ -234,7 +233,7 @@ def _range(tx: Transaction, args: list[bytes], *, by: bytes | None, reverse: boo
     found = bounded(_find(tx, args[0], args[1], args[2], options))
     if options.with_scores:
         return Pairs(map(zsets.split, found))
-    return [score_key[zsets.SCORE_BYTES :] for score_key in found]
+    return list(map(zsets.member_of, found))
 
 
 def _parse_options(words: list[bytes], by: bytes | None, reverse: bool | None, *, may_show_scores: bool) -> _Options:
