@@ -305,7 +305,7 @@ class _Partition:
     """One that takes all commands, and is asked for nothing."""
 
     owned = SimpleNamespace(condition=None)
-    crowded = False
+    answers = SimpleNamespace(crowded=False)
 
     def refusal(self, *, write: bool) -> None:
         """Nothing is refused."""
