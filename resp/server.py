@@ -158,13 +158,13 @@ class Server(Shared[Session]):
         if pipeline.machine.has_changed or b"SWAPDB" in applied.commands:
             self.stats.count_changes(applied)
         if b"SWAPDB" in applied.commands:
-            self.blocked.look_again()
+            self.blocked.serving.look_again()
         if applied.modified:
             self.stats.expired_keys += len(applied.expired)
             if self.notifications.flags:
                 self.notifications.on_applied(applied)
             if self.blocked.any:
-                self.blocked.on_modified(pipeline, applied.modified)
+                self.blocked.serving.on_modified(pipeline, applied.modified)
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:
         """A partition goes on, or is set aside."""
@@ -172,7 +172,7 @@ class Server(Shared[Session]):
             self.witness()
             self.refresh()
             if condition is Condition.RUNNING:
-                self.blocked.look_again()
+                self.blocked.serving.look_again()
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """INFO shows it."""

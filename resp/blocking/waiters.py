@@ -120,6 +120,12 @@ class Waiter:
             return False
         return session.user.denial(session.served_plan.name, session.served_command[1:], self.db) is not None
 
+    def end(self) -> None:
+        """The worker ends: say so, unless a pop is under way for it."""
+        refusal = self.pipeline.refusal(write=True)
+        if refusal is not None and self.popping is None and not self.done.done():
+            self.done.set_result(refusal)
+
 
 class Pop(Awaited):
     """A pop under way for a waiting client; for one without the right to pop, a look at the elements.
