@@ -1,14 +1,9 @@
-"""The client library for services: commands in, durable events out.
+"""Sends events to a log in batches, from an event loop or from threads.
 
-    async with Producer(log) as producer:
-        await producer.send("HSET", "user:42", "name", "Ann", id="signup-42")        # queued
-        positions = await producer.send_and_wait("INCR", "users")                    # durable
-        await producer.exec([["LPUSH", "recent:{42}", "9"], ["LTRIM", "recent:{42}", 0, 9]])
-
-Events are judged by the worker's own decoder and registry before they are queued, so what can only become a dead letter
-is refused here. They go to the log in batches, one at a time, in the order of their sending. When a batch fails, so do
-all events that wait behind it: nothing overtakes a failed event that is sent again. An event whose failure is uncertain
-may be in the log: give it an `id`, and it can be sent again safely.
+The worker's own decoder and the signatures of its commands judge an event before it is queued, so what can only become
+a dead letter is refused here. Events go to the log in batches, one at a time, in the order of their sending. When a
+batch fails, so do all events that wait behind it: nothing overtakes a failed event that is sent again. An event whose
+failure is uncertain may be in the log: give it an `id`, and it can be sent again safely.
 """
 
 from __future__ import annotations
@@ -108,6 +103,20 @@ class Producer:
     Args:
         log: started, and closed by whoever started it.
         tracing: makes a span of each event (slotlog/log/tracing.py); None: no spans.
+
+    Example:
+        >>> from slotlog import open_log
+        >>> async def sign_up() -> None:
+        ...     log = open_log("sqlite:///sign-up.sqlite3", topic="board", partitions=1)
+        ...     await log.start()
+        ...     async with Producer(log) as producer:
+        ...         queued = await producer.send("HSET", "user:42", "name", "Ann", id="signup-42")
+        ...         await producer.exec([["LPUSH", "recent", "user:42"], ["LTRIM", "recent", 0, 9]])
+        ...         positions = await producer.send_and_wait("INCR", "users")  # durable, as is what came before
+        ...         print([each.offset for each in await queued + positions])
+        ...     await log.close()
+        >>> asyncio.run(sign_up())
+        [0, 2]
     """
 
     def __init__(self, log: Log, tracing: Tracing | None = None) -> None:
@@ -269,6 +278,13 @@ class SyncProducer:
     Args:
         open_log: makes the log; it is started, used and closed in a thread of the producer's.
         tracing: as for `Producer`.
+
+    Example:
+        >>> from slotlog import open_log
+        >>> with SyncProducer(lambda: open_log("sqlite:///sync.sqlite3", topic="board", partitions=1)) as producer:
+        ...     queued = producer.send("HSET", "user:42", "name", "Ann", id="signup-42")
+        ...     print(producer.send_and_wait("INCR", "users")[0].offset, queued.result()[0].offset)
+        1 0
     """
 
     def __init__(self, open_log: Callable[[], Log], tracing: Tracing | None = None) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import slotlog
+import slotlog.log.kafka.settings
+import slotlog.producer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
 
@@ -23,6 +29,15 @@ def test_programs_print_what_the_page_shows(tmp_path: Path) -> None:
             [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert (shown, 0, "") == (done.stdout, done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("module", [slotlog.producer, slotlog.log.kafka.settings], ids=lambda module: module.__name__)
+def test_docstrings_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """The examples in the docstrings of the interface print what they show."""
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testmod(module)
+
+    assert (0, True) == (failed, tried > 0)
 
 
 def test_every_public_name_is_on_the_page() -> None:
