@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from slotlog.shared.signature import ANY_NUMBER
@@ -69,13 +70,14 @@ class KeyPlaces(NamedTuple):
     key_count: int = -1
 
 
+@cache
 def parse(words: str) -> Line:
-    """The nodes of a usage line without the command's name.
+    """The nodes of a usage line without the command's name. Many commands share theirs, such as `key`.
 
     Raises:
         ValueError: brackets do not match, or `|` or `...` stands where the notation has none.
     """
-    tokens = iter(_TOKEN.findall(" ".join(_bracketed(words.split(" ")))))
+    tokens = iter(_TOKEN.findall(" ".join(_bracketed(words.split(" "))) if "|" in words else words))
     alternatives, repeats, end = _choice(tokens)
     if end or repeats or len(alternatives) > 1:
         raise ValueError(f"cannot be read: {words}")
@@ -92,6 +94,7 @@ def arguments(line: Line) -> Iterator[str]:
                 yield from arguments(alternative)
 
 
+@cache
 def arity(line: Line) -> tuple[int, int]:
     """The least and the most arguments that a line allows."""
     least, most = 0, 0
@@ -107,6 +110,7 @@ def arity(line: Line) -> tuple[int, int]:
     return least, min(most, ANY_NUMBER)
 
 
+@cache
 def key_places(line: Line) -> KeyPlaces:
     """Where the keys stand that are no option's."""
     required = [node for node in line if not isinstance(node, Optional)]
@@ -123,6 +127,7 @@ def key_places(line: Line) -> KeyPlaces:
     return KeyPlaces(at[0], 1, len(at) > 1, at[-1] + 1)
 
 
+@cache
 def key_options(line: Line) -> Mapping[bytes, tuple[int, bool]]:
     """By its literal, how many arguments follow each option, and whether they are a key; empty unless one is."""
     found = dict(_options(line))

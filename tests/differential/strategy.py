@@ -228,10 +228,7 @@ def _argument(random: Random, spec: Spec, word: str, key: bytes) -> Value:
 
 def line_of(spec: Spec) -> Line:
     """The nodes of a command's usage line; the words of its name aside."""
-    return _parsed(" ".join(spec.usage.split(" ")[1 + spec.name.count(b"|") :]))
-
-
-_parsed = cache(parse)
+    return parse(" ".join(spec.usage.split(" ")[1 + spec.name.count(b"|") :]))
 
 
 @cache
