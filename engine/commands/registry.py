@@ -28,7 +28,9 @@ from slotlog.shared.signature import Signature
 Handler = Callable[[Transaction, list[bytes]], Reply]
 Patterns = Callable[[list[bytes]], list[tuple[str, bytes]]]
 AccessBy = Callable[[list[bytes]], Access]
+FindDatabases = Callable[[list[bytes]], list[bytes]]
 Of = Literal["redis", "slotlog"]
+Database = Literal["current", "every", "named"]
 
 _BY_DEFAULT: Final = {True: WRITE, False: READ}
 
@@ -59,6 +61,9 @@ class Spec(Signature):
         large_reply: it writes, and its reply may be large. (SET with GET is left to what is noticed later.)
         access: what is done to the keys, for each place in the usage line where keys stand.
         access_by: the same from the arguments, where they decide; None: they do not.
+        database: the databases that it looks at: that which the client has selected, every one, or those alone that its
+            arguments name.
+        databases: the arguments that name databases; None: none does.
         categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
         tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
         rule: the keyspace events that it has; None: none.
@@ -76,6 +81,8 @@ class Spec(Signature):
     fast: bool = False
     grows: bool = False
     access_by: AccessBy | None = None
+    database: Database = "current"
+    databases: FindDatabases | None = None
     categories: tuple[str, ...] | None = None
     tips: tuple[str, ...] = ()
     like_write: bool = False
@@ -122,6 +129,8 @@ class Facts(TypedDict, total=False):
     fast: bool
     grows: bool
     access_by: AccessBy
+    database: Database
+    databases: FindDatabases
     categories: tuple[str, ...]
     tips: tuple[str, ...]
     like_write: bool

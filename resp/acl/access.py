@@ -21,9 +21,6 @@ READ_WRITE: Final = "RW"
 
 _CHANGING: Final = frozenset({"insert", "update", "delete"})
 
-_ALL_DATABASES: Final = frozenset({b"FLUSHALL"})
-_WITHOUT_DATABASE: Final = frozenset({b"SELECT", b"SWAPDB"})
-
 
 def keys_touched(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
     """The keys of a command with what it does to each, in the order of its arguments."""
@@ -63,31 +60,21 @@ def channels_touched(name: bytes, args: list[bytes]) -> Channels | None:
 
 def needs_all_databases(name: bytes) -> bool:
     """Whether a command acts on every database at once."""
-    return name in _ALL_DATABASES
+    return name not in SERVER_SPECS and SPECS[name].database == "every"
 
 
 def uses_current_database(name: bytes) -> bool:
     """Whether a command looks at the database that its client has selected."""
-    if name in _WITHOUT_DATABASE or name in _ALL_DATABASES or is_on_shards(name):
-        return False
     server = SERVER_SPECS.get(name)
     if server is None:
-        return True
-    return server.keys is not None or "readonly" in server.flags or "write" in server.flags
+        return SPECS[name].database == "current"
+    return not is_on_shards(name) and (server.keys is not None or "readonly" in server.flags or "write" in server.flags)
 
 
 def databases_named(name: bytes, args: list[bytes]) -> list[bytes]:
     """The arguments that name a database."""
-    if name == b"SELECT":
-        return args[:1]
-    if name == b"SWAPDB":
-        return args[:2]
-    if name == b"MOVE":
-        return args[1:2]
-    if name == b"COPY":
-        words = [arg.upper() for arg in args]
-        return [args[at + 1] for at in range(2, len(args) - 1) if words[at] == b"DB"]
-    return []
+    spec = SERVER_SPECS.get(name) or SPECS[name]
+    return [] if spec.databases is None else spec.databases(args)
 
 
 def database_number(argument: bytes) -> int | None:

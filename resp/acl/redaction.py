@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS
+
 REDACTED: Final = b"(redacted)"
 
 _SECRET_SETTINGS: Final = frozenset(
     {b"requirepass", b"masterauth", b"primaryauth", b"masteruser", b"primaryuser", b"tls-key-file-pass"}
     | {b"tls-client-key-file-pass"}
 )
-_ACL_WITH_SECRETS: Final = frozenset({b"SETUSER", b"DELUSER", b"GETUSER"})
 
 
 def redacted(command: list[Any]) -> list[Any]:
@@ -21,31 +22,32 @@ def redacted(command: list[Any]) -> list[Any]:
     """
     if len(command) < 2 or not isinstance(command[0], bytes):
         return command
-    name = command[0].upper()
-    if name == b"AUTH":
-        return [command[0], *[REDACTED] * (len(command) - 1)]
-    if name == b"HELLO":
-        return _hello(command)
-    if name == b"ACL" and command[1].upper() in _ACL_WITH_SECRETS:
-        return [*command[:2], *[REDACTED] * (len(command) - 2)]
-    if name == b"CONFIG" and command[1].upper() == b"SET":
-        return _config_set(command)
-    return command
+    name, width = command[0].upper(), 1
+    if name in CONTAINERS:
+        name, width = b"%b|%b" % (name, command[1].upper()), 2
+    spec = SERVER_SPECS.get(name)
+    return command if spec is None or spec.redact is None else [*command[:width], *spec.redact(command[width:])]
 
 
-def _hello(command: list[bytes]) -> list[bytes]:
-    """`HELLO 3 AUTH name password`; both, as AUTH does."""
-    shown = list(command)
-    for at, word in enumerate(command):
+def all_arguments(args: list[bytes]) -> list[bytes]:
+    """Nothing of them is shown."""
+    return [REDACTED] * len(args)
+
+
+def behind_auth(args: list[bytes]) -> list[bytes]:
+    """Name and password of `3 AUTH name password`."""
+    shown = list(args)
+    for at, word in enumerate(args):
         if word.upper() == b"AUTH":
-            shown[at + 1 : at + 3] = [REDACTED] * len(command[at + 1 : at + 3])
+            shown[at + 1 : at + 3] = all_arguments(args[at + 1 : at + 3])
             break
     return shown
 
 
-def _config_set(command: list[bytes]) -> list[bytes]:
-    shown = list(command)
-    for at in range(3, len(command), 2):
-        if command[at - 1].lower() in _SECRET_SETTINGS:
+def secret_parameters(args: list[bytes]) -> list[bytes]:
+    """The values of parameters that are passwords, in `parameter value [parameter value ...]`."""
+    shown = list(args)
+    for at in range(1, len(args), 2):
+        if args[at - 1].lower() in _SECRET_SETTINGS:
             shown[at] = REDACTED
     return shown

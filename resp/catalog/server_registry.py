@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.commands.key_access import Access
-from engine.commands.registry import Of, release_of
+from engine.commands.registry import FindDatabases, Of, release_of
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
@@ -23,6 +23,7 @@ class Channels(NamedTuple):
 
 
 FindKeys = Callable[[list[bytes]], list[bytes]]
+Redact = Callable[[list[Any]], list[Any]]
 FindChannels = Callable[[list[bytes]], Channels]
 AsEvent = Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]
 """Arguments -> a command of the engine, and what makes its reply that of the server's command."""
@@ -45,6 +46,8 @@ class ServerSpec:
         keys: the keys among its arguments; None: it has none.
         access: what is done to the keys, for each place in the usage line where keys stand; empty: it has none.
         channels: the channels among its arguments; None: it has none.
+        databases: the arguments that name databases; None: none does.
+        redact: the arguments as MONITOR and SLOWLOG may show them; None: as they are.
         while_subscribed: a RESP2 client that listens to something may send it.
         shown_late: MONITOR shows it behind what it does.
         as_event: inside MULTI it stands in the event as another command (BLPOP as LMPOP), whose reply is shaped; None:
@@ -72,6 +75,8 @@ class ServerSpec:
     while_subscribed: bool = False
     shown_late: bool = False
     channels: FindChannels | None = None
+    databases: FindDatabases | None = None
+    redact: Redact | None = None
     keys: FindKeys | None = None
     as_event: AsEvent | None = None
 

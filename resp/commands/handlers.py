@@ -18,10 +18,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from engine.commands.key_access import parse_access
-from engine.commands.registry import Of
+from engine.commands.registry import FindDatabases, Of
 from engine.commands.usage import arity, parse
 from engine.values.replies import Reply
-from resp.catalog.server_registry import AsEvent, FindChannels, FindKeys, ServerSpec, register
+from resp.catalog.server_registry import AsEvent, FindChannels, FindKeys, Redact, ServerSpec, register
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
@@ -58,6 +58,8 @@ class Facts(TypedDict, total=False):
     while_subscribed: bool
     shown_late: bool
     channels: FindChannels
+    databases: FindDatabases
+    redact: Redact
     keys: FindKeys
     as_event: AsEvent
 

@@ -85,6 +85,10 @@ def _source(tx: Transaction, name: bytes) -> Key:
     return key
 
 
+def _databases_of_copy(args: list[bytes]) -> list[bytes]:
+    return [args[at + 1] for at in range(2, len(args) - 1) if args[at].upper() == b"DB"]
+
+
 @command(
     "COPY source destination [DB destination-db] [REPLACE]",
     group="generic",
@@ -93,6 +97,7 @@ def _source(tx: Transaction, name: bytes) -> Key:
     write=True,
     grows=True,
     access="RO access, OW update",
+    databases=_databases_of_copy,
     notifies=replaced(b"", b"copy_to"),
 )
 def copy(tx: Transaction, args: list[bytes]) -> Reply:
@@ -127,6 +132,7 @@ def copy(tx: Transaction, args: list[bytes]) -> Reply:
     standalone=True,
     fast=True,
     access="RW access update",
+    databases=lambda args: args[1:2],
     notifies=replaced(b"move_from", b"move_to"),
 )
 def move(tx: Transaction, args: list[bytes]) -> Reply:

@@ -29,6 +29,7 @@ def _check_flush_mode(args: list[bytes]) -> None:
     write=True,
     categories=("keyspace", "dangerous"),
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    database="every",
     notifies="",
 )
 def flushall(tx: Transaction, args: list[bytes]) -> Reply:

@@ -72,6 +72,8 @@ def unwatch(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     alone=False,
     standalone=True,
+    database="named",
+    databases=lambda args: args[:1],
     notifies="",
 )
 def select(tx: Transaction, args: list[bytes]) -> Reply:
@@ -102,6 +104,8 @@ def select(tx: Transaction, args: list[bytes]) -> Reply:
     standalone=True,
     fast=True,
     categories=("keyspace", "dangerous"),
+    database="named",
+    databases=lambda args: args[:2],
     notifies="",
 )
 def swapdb(tx: Transaction, args: list[bytes]) -> Reply:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import SYNTAX, CommandError
 from engine.values.replies import OK, Reply
-from resp.acl import WRONG_PASSWORD
+from resp.acl import WRONG_PASSWORD, redaction
 from resp.acl.users import DEFAULT_NAME
 from resp.clients.authorization import note_refusal
 from resp.commands.handlers import server_command
@@ -27,6 +27,7 @@ _NOT_SET_UP: Final = (
     complexity="O(passwords of the user)",
     flags=("noscript", "loading", "stale", "fast", "no_auth", "sentinel", "allow_busy", "skip_monitor"),
     categories=("fast", "connection"),
+    redact=redaction.all_arguments,
 )
 def auth(session: Session, args: list[bytes]) -> Reply:
     """Log in as a user, or as the default user with its password."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
+from resp.acl import redaction
 from resp.clients.multi import unwatch
 from resp.commands.cluster.cluster import Cluster
 from resp.commands.connection.auth import log_in
@@ -134,6 +135,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     categories=_CONNECTION,
     immediate=True,
     as_event=lambda args: ([b"SELECT", *args], lambda reply: reply),
+    databases=lambda args: args[:1],
     shown_late=True,
 )
 def select(client: ConnectedClient, args: list[bytes]) -> Reply:
@@ -157,6 +159,7 @@ def select(client: ConnectedClient, args: list[bytes]) -> Reply:
     since="6.0.0",
     flags=("noscript", "loading", "stale", "fast", "no_auth", "allow_busy"),
     categories=_CONNECTION,
+    redact=redaction.behind_auth,
 )
 def hello(session: Session, args: list[bytes]) -> Reply:
     """Choose RESP2 or RESP3, authenticate and set a name in one step. Returns facts about the server."""

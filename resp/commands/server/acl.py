@@ -12,7 +12,7 @@ import structlog
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
-from resp.acl import AclFileError
+from resp.acl import AclFileError, redaction
 from resp.acl.accounts import NO_FILE
 from resp.acl.file import read_users, write_users
 from resp.acl.users import User
@@ -125,6 +125,7 @@ def acl_cat(client: object, args: list[bytes]) -> Reply:
     flags=_ADMIN_FLAGS,
     categories=_ADMIN,
     container=True,
+    redact=redaction.all_arguments,
 )
 def acl_deluser(client: AclClient, args: list[bytes]) -> Reply:
     """Delete users, and close their connections."""
@@ -175,6 +176,7 @@ def acl_genpass(client: object, args: list[bytes]) -> Reply:
     flags=_ADMIN_FLAGS,
     categories=_ADMIN,
     container=True,
+    redact=redaction.all_arguments,
 )
 def acl_getuser(client: Client[Accounts], args: list[bytes]) -> Reply:
     """Get the user's details."""
@@ -267,6 +269,7 @@ async def acl_save(client: Client[Accounts], args: list[bytes]) -> Reply:
     flags=_ADMIN_FLAGS,
     categories=_ADMIN,
     container=True,
+    redact=redaction.all_arguments,
 )
 def acl_setuser(client: AclClient, args: list[bytes]) -> Reply:
     """Create or modify a user with these rules; the user's open connections follow at once."""

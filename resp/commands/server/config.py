@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.replies import OK, Map, Reply
+from resp.acl import redaction
 from resp.commands.handlers import Client, server_command
 from resp.settings.config import config_set
 
@@ -50,6 +51,7 @@ def config_get(client: Client[Parameters], args: list[bytes]) -> Reply:
     flags=_FLAGS,
     categories=_CATEGORIES,
     container=True,
+    redact=redaction.secret_parameters,
 )
 def config_set_(client: Client[Parameters], args: list[bytes]) -> Reply:
     """Change parameters, all of them or none, until the process ends."""

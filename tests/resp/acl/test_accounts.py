@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import resp.commands  # noqa: F401 - fills the registry, which says what is redacted
 from engine.errors import CommandError
 from resp.acl import Acl, may_connect, redacted
 from resp.acl.log import AclLog
