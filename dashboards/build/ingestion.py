@@ -7,7 +7,7 @@ from typing import Final
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.build.frame import Row, dashboard
-from dashboards.build.panels import graph, states
+from dashboards.build.panels import Panel, graph, states
 from dashboards.build.queries import each, growth, highest, lag_events, mean, quantile, quantiles, rate, series
 
 _WHERE: Final = ("instance", "partition")
@@ -221,6 +221,12 @@ def _log() -> Row:
             (highest("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
             (highest("slotlog_log_warn_bytes", "instance"), "{{instance}}: log_bytes_warn"),
         ),
+        *_scrub(),
+    ]
+
+
+def _scrub() -> list[Panel]:
+    return [
         graph(
             "Damage in the embedded log",
             "Records and dead letters that are not what was written, as the scrub found them. No data with Kafka.",

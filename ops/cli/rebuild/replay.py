@@ -81,13 +81,19 @@ def replay(
         _print_json(results)
     else:
         _print(results)
+    if _tell_failures(results, whole=until is None):
+        raise typer.Exit(1)
+
+
+def _tell_failures(results: list[Replayed], *, whole: bool) -> bool:
+    """Print what keeps the rebuilt state from being the live one. Returns whether there is anything."""
     for result in results:
         if newly_dead := result.not_applied.newly_dead:
             print_note(
                 f"partition {result.partition}: {listed('offset', newly_dead)} cannot be applied, and no dead letter "
                 "says so of their first life: damaged since, or their letters were deleted"
             )
-    cut = [result for result in results if until is None and result.next_offset < result.live_offset]
+    cut = [result for result in results if whole and result.next_offset < result.live_offset]
     for result in cut:
         print_note(
             f"partition {result.partition}: the log ends at offset {result.next_offset}, but --data has applied "
@@ -95,8 +101,7 @@ def replay(
             "in the state that was built"
         )
     different = any(result.live_digest not in {None, result.digest} for result in results)
-    if cut or different or any(result.not_applied.newly_dead for result in results):
-        raise typer.Exit(1)
+    return bool(cut) or different or any(result.not_applied.newly_dead for result in results)
 
 
 def _print_json(results: list[Replayed]) -> None:

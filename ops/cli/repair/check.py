@@ -73,10 +73,7 @@ def check(
     Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """
     from ops.logging import configure_logging
-    from ops.state.check_state import check_partition
-    from ops.state.damaged import read_each
-    from ops.state.recorded import load_state_settings, presence
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.recorded import load_state_settings
 
     if repair:
         raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
@@ -84,7 +81,16 @@ def check(
     configure_logging(settings.log_level)
     if log_itself or (data is None and log is not None and log.startswith("sqlite:")):
         _check_log(settings, json=json)
-        return
+    else:
+        _check_state(settings, json=json)
+
+
+def _check_state(settings: Settings, *, json: bool) -> None:
+    from ops.state.check_state import check_partition
+    from ops.state.damaged import read_each
+    from ops.state.recorded import presence
+    from ops.state.standing import log_ends, standing_of
+
     here, missing = presence(settings)
     say = _json_line if json else _line
 
