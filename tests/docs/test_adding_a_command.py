@@ -29,7 +29,7 @@ META_TESTS: Final = (
     "tests/differential/test_harness.py",
     "tests/ops/state/test_replay_everything.py",
     "tests/resp/acl/test_categories.py",
-    "tests/resp/commands/test_introspection.py",
+    "tests/resp/commands/server/test_introspection.py",
     "tests/resp/messages/test_notifications.py",
     "tests/resp/messages/test_pubsub.py::test_what_a_subscriber_may_send",
 )
