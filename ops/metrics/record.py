@@ -73,7 +73,7 @@ LABELS: Final[dict[str, Label]] = {
     "command": Label("the registered commands, subcommands included", len(SPECS) + len(SERVER_SPECS)),
     "family": Label("the groups of the commands in `docs/commands.md`", len(FAMILIES)),
     "column_family": Label(
-        "the column families in `engine/FORMAT.md`",
+        "the column families in `engine/FORMAT.md` and those of the layout",
         len(SHARED_CFS) + max(len(column_families(layout)) for layout in LAYOUTS.values()),
     ),
     "db": Label("the logical databases", DATABASES),

@@ -1,4 +1,4 @@
-"""The `neokv` layout: `layout.py` says where records are, `codec.py` what is in a metadata value."""
+"""The `neokv` layout: `layout.py` says where records are, `codec.py` what metadata values are; FORMAT.md shows both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""engine/FORMAT.md, run: every example is what the engine writes, and the engine writes nothing that is not shown."""
+"""The pages of bytes on disk, run: every example is what the engine writes, and it writes nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from engine.tables.system import PAIR, SET_BACK, replaying_changes, retime_chang
 from engine.values.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, pack, unpack
 from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, new_store, open_machine, records_of, shape
 
-PAGE = (Path(engine.__file__).parent / "FORMAT.md").read_text()
+ENGINE = Path(engine.__file__).parent
+PAGE = (ENGINE / "FORMAT.md").read_text() + (ENGINE / "layouts" / "neokv" / "FORMAT.md").read_text()
+"""What all layouts share, and what is of this one."""
 STATUSES = {"standard", "reserved", "retired"}
 REPLIES: dict[str, Reply] = {
     "_": None,
@@ -62,7 +64,7 @@ def shown_records() -> list[tuple[str, bytes, bytes]]:
 
 
 def stream() -> list[Record]:
-    """The events at the end of the page."""
+    """The events at the end of the shared page."""
     (block,) = re.findall(r"^```events\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     records: list[Record] = []
     for line in block.splitlines():
@@ -123,7 +125,8 @@ def test_every_row_has_a_status() -> None:
 def test_every_column_family_is_registered() -> None:
     """The register has the layout's column families, the shared ones and RocksDB's own, and says who has examples."""
     tables = dict(sections())
-    registered = {row["column family"].strip("`"): row["status"] for row in tables["Column families"]}
+    families = (*tables["Column families"], *tables["Column families of the layout"])
+    registered = {row["column family"].strip("`"): row["status"] for row in families}
 
     assert {*FAMILIES, *SHARED_CFS, "default"} == registered.keys()
     standard = {name for name, status in registered.items() if status == "standard"}
