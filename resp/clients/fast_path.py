@@ -39,8 +39,8 @@ def take(session: Session, command: list[bytes]) -> bool:
 
 def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     """The short way of a read; False: it takes the general way."""
-    server, evaluate = session.server, session.server.evaluate
-    args, spec = command[1:], plan.spec
+    server, args, spec = session.server, command[1:], plan.spec
+    evaluate = server.evaluate
     if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
     session.last_command = plan.name  # first: whoever looks for a command that takes long finds it in CLIENT LIST
@@ -56,8 +56,8 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     if took > _SHORT_SECONDS:
         took = server.slices.own_seconds(began)
     server.accounting.ended(session, plan, command, reply, took)
-    output.run_bytes += len(data)
-    if output.run_bytes > FLUSH_BYTES:
+    output.run_bytes = run_bytes = output.run_bytes + len(data)
+    if run_bytes > FLUSH_BYTES:
         output.write_much()
     if ended > session.turns.ends:
         session.turns.end()
