@@ -69,7 +69,7 @@ class CommandRunner(Protocol):
 
 
 class Session:
-    """One client. Its attributes are those of `CLIENT LIST`; `server` has the rest of the world.
+    """One client. Its attributes are those of `CLIENT LIST`; `server` is what all clients share.
 
     Args:
         server: whose client it is.

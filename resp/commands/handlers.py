@@ -1,7 +1,7 @@
 """The type of a server command's handler, and the decorator that registers it.
 
     @server_command("CLIENT SETNAME connection-name", group="connection", since="2.6.9", container=True)
-    def client_setname(client: Named, args: list[bytes]) -> Reply: ...
+    def client_setname(client: OwnClient, args: list[bytes]) -> Reply: ...
 
 The type of a handler's first parameter says what it may touch of the client that has sent the command: a small
 protocol, or nothing (`object`). What it may touch of the server stands in `Client[...]`. The type checker sees at the
