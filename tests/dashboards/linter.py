@@ -1,4 +1,4 @@
-"""The rules of grafana/dashboard-linter (docs/index.md), under their names: each gives the violations of one dashboard.
+"""The rules of grafana/dashboard-linter, under their names: each gives the violations of one dashboard.
 
 Stricter in one thing: what it asks of some kinds of panels, all panels here have to keep.
 """

@@ -136,3 +136,18 @@ def test_changelog_keeps_its_form() -> None:
     assert [] == [each for each in versions[1:] if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", each)]
     assert set() == set(re.findall(r"^### (.*)$", text, re.MULTILINE)) - CHANGES
     assert "(CHANGELOG.md)" in (ROOT / "README.md").read_text()
+
+
+def test_paths_in_prose_exist() -> None:
+    """Every Python file and page of ours that a document, comment or docstring names is there."""
+    named = re.compile(rf"(?<![\w/.-])((?:{'|'.join((*EVERYTHING, 'docs'))})/[\w/-]*\w\.(?:py|md))\b")
+    texts = {module.place: module.text for module in modules(*EVERYTHING)}
+    texts |= {str(page.relative_to(ROOT)): page.read_text() for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+    missing = sorted(
+        f"{place}: {name}"
+        for place, text in texts.items()
+        for name in named.findall(text)
+        if not (ROOT / name).exists()
+    )
+
+    assert [] == missing
