@@ -18,7 +18,6 @@ What the notation does not have is an error.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
@@ -28,7 +27,7 @@ from slotlog.shared.signature import ANY_NUMBER
 KEY_WORDS: Final = ("key", "newkey", "source", "destination")
 """The words of usage lines that stand for a key."""
 
-_TOKEN: Final = re.compile(r"\.\.\.|[\[\]<>|]|[^\s\[\]<>|]+")
+_SYMBOLS: Final = "[]<>|"
 
 
 class Literal(NamedTuple):
@@ -77,8 +76,7 @@ def parse(words: str) -> Line:
     Raises:
         ValueError: brackets do not match, or `|` or `...` stands where the notation has none.
     """
-    tokens = iter(_TOKEN.findall(" ".join(_bracketed(words.split(" "))) if "|" in words else words))
-    alternatives, repeats, end = _choice(tokens)
+    alternatives, repeats, end = _choice(iter(_tokens(words)))
     if end or repeats or len(alternatives) > 1:
         raise ValueError(f"cannot be read: {words}")
     return alternatives[0]
@@ -159,6 +157,15 @@ def _options(line: Line) -> Iterator[tuple[bytes, tuple[int, bool]]]:
 
 
 # ---------------------------------------------------------------------- reading
+
+
+def _tokens(words: str) -> list[str]:
+    """Words, brackets, `|` and `...`."""
+    if "|" in words:
+        words = " ".join(_bracketed(words.split(" ")))
+    for symbol in _SYMBOLS:
+        words = words.replace(symbol, f" {symbol} ")
+    return words.split()
 
 
 def _bracketed(words: list[str]) -> Iterator[str]:
