@@ -1,7 +1,7 @@
 """Large strings in fragments, so that changing some bytes of many MiB, or reading them, costs what it touches.
 
-    CF data   prefix [version:8][index:8]  ->  the bytes of the value from `index * FRAGMENT_BYTES` on, as many as a
-                                               fragment has, without the zero bytes at their end
+    [index:8]  ->  the bytes of the value from `index * FRAGMENT_BYTES` on, as many as a fragment has, without the
+                   zero bytes at their end
 
 A fragment of zeros has no record, so the records follow from the value alone, whatever led to it, and a bit far behind
 the end costs one record. The metadata's `size` is the length in bytes. A string of up to INLINE_BYTES_MAX is in its

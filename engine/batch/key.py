@@ -177,7 +177,7 @@ class RankHolders:
 
 
 class FieldTimes:
-    """The times to live of a hash's fields: `engine.model.Times`, and the records in `time_cf`.
+    """The times to live of a hash's fields: `engine.model.Times`, and the records of the kind TIMES.
 
         00 [field]                  ->  [expire_ms:8]     the time of one field
         01 [expire_ms:8] [field]    ->  empty             the fields by time

@@ -1,4 +1,4 @@
-"""Lists: `[index:8]`, big-endian, -> element in the data column family, at the indexes `head … tail - 1`.
+"""Lists: `[index:8]`, big-endian, -> element in records of DATA, at the indexes `head … tail - 1`.
 
 Positions count from 0 at the head; the element at a position is at the index `head + position`. So one read reaches an
 element, both ends grow without moving anything, and a range of positions is a range of bytes. There is always

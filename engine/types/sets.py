@@ -1,4 +1,4 @@
-"""Sets: member -> empty in the data column family.
+"""Sets: member -> empty in records of DATA.
 
 A verb that empties a set deletes its key, as Redis does. How `pop` draws members, `engine.types.draws` says.
 """

@@ -1,4 +1,4 @@
-"""Sorted sets: member -> [score:8] in the data column family, score keys [score:8][member] -> empty in the score one.
+"""Sorted sets: member -> [score:8] in records of DATA, score keys [score:8][member] -> empty in SCORES.
 
 Packed scores sort as their numbers do, so score keys stand in the set's order: by score, then by the member's bytes.
 A rank is a position among them, a range of scores is a range of bytes, and two packed scores are compared as they are.
