@@ -23,7 +23,9 @@ async def cleaning(
     settings: Settings, log: Log, consumer: Consumer, observer: Observer, resp: Server | None, has_room: HasRoom
 ) -> AsyncIterator[None]:
     """Clean what `consumer`, which is open, applies, and scrub its log, while the block runs."""
-    cleaner = Cleaner(log, consumer.partitions, observer, consumer.set_aside, cleaning_settings(settings), has_room)
+    cleaner = Cleaner(
+        log, consumer.partitions, observer, consumer.conditions.stop_outside, cleaning_settings(settings), has_room
+    )
     if resp is not None:
         cleaner.serve(resp.swept, lambda: resp.may_expire)
         for owned in consumer.partitions.values():

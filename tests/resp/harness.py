@@ -14,7 +14,8 @@ from typing import Any, Final
 from engine.proof.digest import Digest, combine, digest
 from engine.store.memory import MemoryStore
 from engine.store.store import MaintainedStore
-from ingest.applying.consumer import Consumer, Guard
+from ingest.applying.conditions import Guard
+from ingest.applying.consumer import Consumer
 from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
@@ -36,6 +37,7 @@ PATIENCE_SECONDS: Final = 20.0
 _WAIT_MS_MAX: Final = 20
 
 MakeStore = Callable[[], MaintainedStore]
+Stores = Mapping[int, MaintainedStore]
 
 
 class PlayedLog(EmbeddedLog):
@@ -185,9 +187,7 @@ class Live:
         clients: all that were connected through `client`.
     """
 
-    def __init__(
-        self, server: Server, log: PlayedLog, consumer: Consumer, stores: Mapping[int, MaintainedStore]
-    ) -> None:
+    def __init__(self, server: Server, log: PlayedLog, consumer: Consumer, stores: Stores) -> None:
         self.server = server
         self.log = log
         self.consumer = consumer
@@ -251,7 +251,7 @@ class Live:
 
 def make_consumer(
     log: EmbeddedLog,
-    stores: Mapping[int, MaintainedStore],
+    stores: Stores,
     observer: Observer,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
@@ -277,7 +277,8 @@ def make_consumer(
 async def _cleaning(live: Live, observer: Observer) -> AsyncIterator[None]:
     """What is due or dead goes meanwhile, as in a service."""
     consumer, server = live.consumer, live.server
-    cleaner = Cleaner(live.log, consumer.partitions, observer, consumer.set_aside, CleaningSettings(interval_s=0.05))
+    settings = CleaningSettings(interval_s=0.05)
+    cleaner = Cleaner(live.log, consumer.partitions, observer, consumer.conditions.stop_outside, settings)
     cleaner.serve(server.swept, lambda: server.may_expire)
     task = asyncio.create_task(cleaner.run())
     try:
@@ -294,7 +295,7 @@ async def serving(
     partitions: int = 1,
     own: Sequence[int] | None = None,
     port: int = 0,
-    stores: Mapping[int, MaintainedStore] | None = None,
+    stores: Stores | None = None,
     guard: Guard | None = None,
     dead_letters: DeadLetters | None = None,
     begin: asyncio.Event | None = None,

@@ -234,10 +234,14 @@ class Simulation:
                 settings = CleaningSettings(random.choice((0.01, 0.3, 1.0)), random.choice((1, 3, 1000)))
                 with patch("ingest.applying.ticker.now_ms", lambda: self._now_ms):
                     watch, has_room = _Watch(world), lambda _size: random.randrange(3) > 0
-                    await Cleaner(log, consumer.partitions, watch, consumer.set_aside, settings, has_room).run()
+                    await Cleaner(
+                        log, consumer.partitions, watch, consumer.conditions.stop_outside, settings, has_room
+                    ).run()
             else:
                 ticker = Ticker(log, consumer.partitions)
-                janitor = Janitor(world, consumer.partitions, consumer.set_aside, lambda: ticker.look(self._now_ms))
+                janitor = Janitor(
+                    world, consumer.partitions, consumer.conditions.stop_outside, lambda: ticker.look(self._now_ms)
+                )
                 await janitor.run(PAUSES[self.cleaning])
         except* KilledError:
             pass

@@ -54,6 +54,8 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
         return work_seconds
 
     with (
+        patch("ingest.applying.commit_path.perf_counter", perf_counter),
+        patch("ingest.applying.conditions.monotonic", loop.time),
         patch("ingest.applying.consumer.monotonic", loop.time),
         patch("ingest.applying.watch.monotonic", loop.time),
         patch("ingest.applying.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),

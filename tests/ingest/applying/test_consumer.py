@@ -240,7 +240,7 @@ async def test_a_partition_may_be_closed_while_it_is_held_against_the_log(
         slow = SlowCheck(log, monkeypatch, 0)
         reasons[0] = ""
         await slow.asked.wait()
-        consumer.set_aside(0, "a write of the cleaner has failed")
+        consumer.conditions.stop_outside(0, "a write of the cleaner has failed")
         slow.go_on.set()
         await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])
         await until(lambda: observer.records == PARTITIONS, "both have applied their record")
@@ -254,9 +254,9 @@ async def test_a_partition_may_be_closed_while_another_one_is_held_against_the_l
     running = Running(log, observer)
     async with running as consumer:
         slow = SlowCheck(log, monkeypatch, 0)
-        consumer.set_aside(0, "a write has failed")
+        consumer.conditions.stop_outside(0, "a write has failed")
         await slow.asked.wait()
-        consumer.set_aside(1, "a write has failed")
+        consumer.conditions.stop_outside(1, "a write has failed")
         consumer.partitions[1].retry_at = 0.0
         slow.go_on.set()
         await log.append([entry(partition, "INCR", key_of(partition)) for partition in range(PARTITIONS)])

@@ -94,7 +94,9 @@ class Running:
         worker = Worker(home_of(log.topic, 0, 1), log, lambda _: store, None, self.heard)
         self.consumer = Consumer(log, {0: worker}, self.heard)
         self.owned = self.consumer.partitions[0]
-        self.cleaner = Cleaner(log, self.consumer.partitions, self.heard, self.consumer.set_aside, settings)
+        self.cleaner = Cleaner(
+            log, self.consumer.partitions, self.heard, self.consumer.conditions.stop_outside, settings
+        )
         self.swept: list[Swept] = []
         self.may_expire = True
         self.cleaner.serve(lambda _, swept: self.swept.append(swept), lambda: self.may_expire)
@@ -286,7 +288,7 @@ async def test_a_partition_set_aside_during_a_fetch(tmp_path: Path) -> None:
     """The consumer, which waits for records meanwhile, applies none of them to the store that is closed."""
     async with running(tmp_path) as one:
         await one.apply("SET a 1")
-        one.consumer.set_aside(0, "a reason")
+        one.consumer.conditions.stop_outside(0, "a reason")
         await one.log.append([Entry(0, None, encode("SET", ["b", "1"]))])
         await until(lambda: one.owned.condition is Condition.RUNNING)
         await one.apply("SET c 1")

@@ -59,9 +59,9 @@ async def on_disk(directory: Path) -> AsyncIterator[tuple[Running, FullDisk]]:
     path = directory / "0"
     async with running(directory, SETTINGS, RocksStore(path, FAMILIES)) as one:
         disk = FullDisk(path)
-        one.consumer._guard = disk.guard
+        one.consumer.conditions.guard = disk.guard
         one.cleaner = Cleaner(
-            one.log, one.consumer.partitions, one.heard, one.consumer.set_aside, SETTINGS, disk.has_room
+            one.log, one.consumer.partitions, one.heard, one.consumer.conditions.stop_outside, SETTINGS, disk.has_room
         )
         yield one, disk
 
@@ -162,7 +162,7 @@ async def test_whatever_else_is_waited_for_is_no_full_disk(tmp_path: Path) -> No
         disk.size += MIB
         await until(lambda: one.owned.condition is Condition.RUNNING)
         runs = one.owned.waits_for_room
-        one.consumer._set_aside(0, Condition.WAITING, "the log is away")
+        one.consumer.conditions.set_aside(0, Condition.WAITING, "the log is away")
 
         assert (False, False) == (runs, one.owned.waits_for_room)
         assert not one.cleaner.clean_some(SLICE_SECONDS)
@@ -174,10 +174,15 @@ async def test_a_partition_that_a_full_disk_has_stopped_waits_for_room(tmp_path:
     async with running(tmp_path, SETTINGS, store) as one:
         await one.apply(*FILL, time_ms=1000)
         await one.apply("SET kept v", time_ms=2000)
-        one.consumer._guard = lambda: reasons[0]
-        one.consumer._has_room = lambda _size: len(reasons) > 1
+        one.consumer.conditions.guard = lambda: reasons[0]
+        one.consumer.conditions.has_room = lambda _size: len(reasons) > 1
         one.cleaner = Cleaner(
-            one.log, one.consumer.partitions, one.heard, one.consumer.set_aside, SETTINGS, lambda _size: True
+            one.log,
+            one.consumer.partitions,
+            one.heard,
+            one.consumer.conditions.stop_outside,
+            SETTINGS,
+            lambda _size: True,
         )
         await until(lambda: one.owned.waits_for_room)
         store.failures = [OSError("no space left")]
@@ -201,10 +206,10 @@ async def test_a_partition_that_a_full_disk_has_stopped_waits_for_room(tmp_path:
 async def test_a_partition_that_a_record_has_stopped_stays_closed(tmp_path: Path) -> None:
     """Whatever the disk has: an operator may have to skip the record, for which the store must be free."""
     async with running(tmp_path, SETTINGS, Store()) as one:
-        one.consumer._has_room = lambda _size: True
+        one.consumer.conditions.has_room = lambda _size: True
         await one.log.append([Entry(0, None, encode("RULES", ["2"]), 1000)])
         await until(lambda: one.owned.condition is Condition.STOPPED)
-        one.consumer._guard = lambda: "the disk is full"
+        one.consumer.conditions.guard = lambda: "the disk is full"
         tried_at = one.owned.retry_at
         await until(lambda: one.owned.retry_at > tried_at)
 

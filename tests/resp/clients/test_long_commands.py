@@ -266,7 +266,7 @@ async def test_a_stopped_partition(tmp_path: Path) -> None:
             await until(lambda: live.server.pipelines[0].is_held)
             behind = asyncio.create_task(waiting.call("SCARD", "a"))
             await until(lambda: len(live.server.pipelines[0].owned.worker.gate._waiting) == 1)
-            live.consumer.set_aside(0, "a test")
+            live.consumer.conditions.stop_outside(0, "a test")
             assert told in str(await reply)
             assert "ERR partition 0 is stopped: a test" in str(await behind)
             steps.on = False

@@ -200,7 +200,7 @@ async def test_an_append_that_arrives_after_its_partition_was_set_aside(tmp_path
         reasons[0] = "disk full"
         live.server.pipelines[0].owned.retry_seconds = 60
         # The consumer waits for the append under way before it looks at the guard again.
-        live.consumer._set_aside(0, type(live.server.pipelines[0].owned.condition).WAITING, "disk full")
+        live.consumer.conditions.set_aside(0, type(live.server.pipelines[0].owned.condition).WAITING, "disk full")
         live.log.start_gate.set()
 
         text = b"UNKNOWNOUTCOME the write is in the log and not applied yet: disk full"

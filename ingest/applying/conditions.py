@@ -1,0 +1,173 @@
+"""Keeps the condition of each owned partition: sets those aside that cannot go on, and tries them again.
+
+waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open,
+and where it is disk space, the cleaner goes on (ingest/cleaning/cleaner.py)
+stopped   a record or the store cannot be applied (a bug, damage, another log); the store is closed, so that an
+operator can work on it: `slotlog skip`, `slotlog replay`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
+from ingest.reporting.observer import Condition, Observer
+from slotlog.errors import LogDamagedError, LogUnavailableError
+from slotlog.log import Reader
+from slotlog.shared.shown_errors import shown_error
+
+_RETRY_SECONDS_MAX: Final = {Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
+_GUARD_SECONDS: Final = 1.0
+
+logger = structlog.get_logger(__name__)
+
+Guard = Callable[[], str]
+"""Says why nothing may be written now, such as a full disk; empty when it may."""
+
+
+class Conditions:
+    """Sets partitions aside with their reasons, and opens them again.
+
+    Args:
+        partitions: the owned ones.
+        observer: told of every change.
+        guard: asked once a second whether writing is wise; None: it is.
+        has_room: asked, where the guard objects, whether a store may be open all the same.
+
+    Attributes:
+        stopped_outside: partitions that were stopped outside of the loop, and are to be paused in its next turn.
+    """
+
+    def __init__(
+        self, partitions: Mapping[int, OwnedPartition], observer: Observer, guard: Guard | None, has_room: HasRoom
+    ) -> None:
+        self.stopped_outside: set[int] = set()
+        self.guard = guard
+        self.has_room = has_room
+        self._partitions = partitions
+        self._observer = observer
+        self._guard_at = 0.0
+
+    def set_running(self, partition: int) -> None:
+        """Note that a partition is applied."""
+        self._set(partition, Condition.RUNNING, "")
+
+    def set_aside(self, partition: int, condition: Condition, reason: str, reader: Reader | None = None) -> None:
+        """Let a partition wait, or stop it; `reader` gives nothing of it then."""
+        owned = self._partitions[partition]
+        owned.on_trial = False
+        owned.retry_at = monotonic() + owned.retry_seconds
+        owned.retry_seconds = min(_RETRY_SECONDS_MAX[condition], owned.retry_seconds * 2)
+        if owned.worker.is_open:
+            owned.position = owned.worker.machine.position
+        self._set(partition, condition, reason)  # first: who hears that its write failed may send the next one at once
+        if owned.local_appends is not None:
+            owned.local_appends.give_up(reason)
+        if condition is Condition.STOPPED:
+            self.close(partition)
+        if reader is not None:
+            reader.pause(partition)
+
+    def stop_outside(self, partition: int, reason: str) -> None:
+        """Stop a partition whose store must be reopened, from outside of the loop, which opens it again.
+
+        At once: whatever a write that failed may have left in the store, its machine does not know of it.
+        """
+        self.stopped_outside.add(partition)
+        self.set_aside(partition, Condition.STOPPED, reason)
+
+    def close(self, partition: int) -> None:
+        """Close a store; one that cannot be closed well, as after a failed write, takes no other partition along."""
+        try:
+            self._partitions[partition].worker.close()
+        except OSError as error:
+            logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
+
+    def ask_guard(self, reader: Reader) -> None:
+        """Let all partitions wait where the guard objects to writing; it is asked once a second."""
+        if self.guard is None or monotonic() < self._guard_at:
+            return
+        self._guard_at = monotonic() + _GUARD_SECONDS
+        reason = self._reason_to_wait()
+        if not reason:
+            return
+        for partition, owned in self._partitions.items():
+            if owned.condition is Condition.RUNNING:
+                self.set_aside(partition, Condition.WAITING, reason, reader)
+                owned.waits_for_room = True
+
+    def due(self) -> Iterator[int]:
+        """The partitions that are to be tried again now, while others are tried."""
+        for partition, owned in self._partitions.items():
+            if owned.condition is Condition.RUNNING or owned.on_trial or monotonic() < owned.retry_at:
+                continue
+            if partition not in self.stopped_outside:  # while another one was tried: the next turn pauses it first
+                yield partition
+
+    async def try_again(self, partition: int, reader: Reader) -> bool:
+        """Open a partition and hold it against the log, or set it aside anew with the newest reason.
+
+        Returns:
+            Whether others may be tried: not where the log is away, as each would wait for it, one after the other.
+        """
+        owned = self._partitions[partition]
+        if owned.is_still_damaged():
+            self.set_aside(partition, owned.condition, owned.reason)
+            return True
+        reason = self._reason_to_wait()
+        if reason and (owned.worker.is_open or not self._may_wait_open(owned)):
+            self.set_aside(partition, owned.condition, reason)
+            owned.waits_for_room = owned.worker.is_open
+            return True
+        try:
+            if not owned.worker.is_open:
+                owned.worker.open()
+            owned.pass_by_unreadable()
+            owned.worker.take_decision()
+            await owned.worker.check()
+        except LogUnavailableError as error:
+            self.set_aside(partition, owned.condition, str(error))
+            return isinstance(error, LogDamagedError)
+        except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
+            self.set_aside(partition, Condition.STOPPED, shown_error(error))
+            return True
+        if partition not in self.stopped_outside:  # by the cleaner meanwhile: it is closed again
+            self._go_on(partition, reason, reader)
+        return True
+
+    def _go_on(self, partition: int, reason: str, reader: Reader) -> None:
+        """A partition is open, and fits its log; it waits if there is a `reason`."""
+        owned = self._partitions[partition]
+        if reason:
+            owned.retry_seconds = RETRY_SECONDS_MIN  # that it could be opened is a success
+            self.set_aside(partition, Condition.WAITING, reason)
+            owned.waits_for_room = True
+            return
+        reader.seek(partition, owned.worker.machine.next_offset)
+        reader.resume(partition)
+        owned.position = owned.worker.machine.position
+        if owned.stopped_by_record or owned.holds_record:
+            owned.on_trial = True
+        else:
+            self.set_running(partition)
+
+    def _reason_to_wait(self) -> str:
+        try:
+            return "" if self.guard is None else self.guard()
+        except OSError as error:  # such as the data directory's disk, gone
+            return str(error)
+
+    def _may_wait_open(self, owned: OwnedPartition) -> bool:
+        """Whether a stopped partition may wait for room, to be read and cleaned: no operator has to skip in it."""
+        return not owned.stopped_by_record and owned.unreadable_offset is None and self.has_room(0)
+
+    def _set(self, partition: int, condition: Condition, reason: str) -> None:
+        owned = self._partitions[partition]
+        owned.waits_for_room = False
+        if (owned.condition, owned.reason) != (condition, reason):
+            owned.condition, owned.reason = condition, reason
+            self._observer.condition(partition, condition, reason)
