@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resp.commands import blocking, containers, multi_exec, pubsub, slotlog
+from resp.commands import blocking, containers, multi_exec, pubsub
 from resp.commands.cluster import cluster, peers
 from resp.commands.connection import auth, client, connection
 from resp.commands.server import (
@@ -14,6 +14,7 @@ from resp.commands.server import (
     latency,
     monitor,
     process,
+    slotlog,
     slowlog,
 )
 

@@ -14,7 +14,7 @@ from engine.errors import REPLY_TOO_LARGE
 from resp.catalog import multi_queue
 from resp.catalog.multi_queue import STEP_BYTES, Step
 from resp.clients.exec_steps import Run
-from resp.commands import slotlog
+from resp.commands.server import slotlog
 from resp.writes.groups import BROKEN
 from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
