@@ -121,13 +121,13 @@ class Reclaimer:
         return Reclaimed(graves, records, len(changes.ranges), more)
 
     def ranges(self) -> list[DeletedRange]:
-        """What waits for its compaction: a few ranges, in order. There may be more when they are done with."""
+        """Some ranges that wait for their compaction, in order. There may be more afterwards."""
         self._machine.notes.clear()
         ranges, self._notes = noted(self._store)
         return ranges
 
     def compacted(self, deleted: DeletedRange) -> bool:
-        """Forget that a range, one of those that `ranges` gave last, waits for its compaction: it is done.
+        """Delete the note of a compacted range, one of those that `ranges` gave last.
 
         What was deleted of it since that call goes on waiting: also where it was all of it once more, by a flush.
 

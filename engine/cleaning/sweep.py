@@ -120,7 +120,7 @@ class Sweeper:
         return swept._replace(more=due_ms > 0, due_ms=due_ms)
 
     def forget(self) -> Forgotten:
-        """Remove what no lookup can reach any more: idempotency keys past their window, sessions that lost long ago.
+        """Delete what no lookup can reach: idempotency keys past their window, sessions that lost long ago.
 
         Of these up to `SESSIONS_MAX`. What is staged under versions that were never named goes as well.
 

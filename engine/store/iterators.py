@@ -27,10 +27,10 @@ class RocksIterator(Protocol):
         ...
 
     def key(self) -> Any:
-        """That of the record."""
+        """The key of the record."""
 
     def value(self) -> Any:
-        """That of the record."""
+        """The value of the record."""
 
     def next(self) -> None:
         """Go to the next record."""

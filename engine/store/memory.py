@@ -45,7 +45,7 @@ class MemoryStore:
             self._write_column_family(name, records)
 
     def close(self) -> None:
-        """Nothing to release: the content stays for the next one that opens the partition."""
+        """Nothing to release: the content stays for the next user of the partition."""
 
     def sameness(self) -> Callable[[], bool]:
         """It is always the same."""

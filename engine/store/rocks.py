@@ -65,7 +65,7 @@ PROPERTIES: Final = (
 
 
 class SharedMemory:
-    """The memory that all partitions of one process share: one block cache, one budget for memtables.
+    """The memory of all partitions of a process: one block cache, one budget for memtables.
 
     Without it each of 64 partitions would bring its own 8 MiB cache and its own 64 MiB of memtables per column family.
 
@@ -209,7 +209,7 @@ class RocksStore:
     def compact(
         self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
     ) -> bool:
-        """As `MaintainedStore` has it, in pieces of at most 64 MiB, or of one file; it lets go of the GIL.
+        """Compact `start <= key < end` to free its deleted space. Any thread may call it; it releases the GIL.
 
         `close` breaks it off within one. At its end a write-ahead log that is large beside what is stored goes too:
         what it still keeps was deleted, or is flushed with the rest.

@@ -27,12 +27,12 @@ class Deaths(Protocol):
 
     @property
     def own_expire_ms(self) -> int:
-        """Of the key."""
+        """When the key expires."""
         ...
 
     @property
     def soonest_ms(self) -> int:
-        """Of a field."""
+        """When the first field expires."""
         ...
 
 

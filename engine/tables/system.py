@@ -67,16 +67,16 @@ class Home:
 
 
 class Skips(tuple[tuple[int, int], ...]):
-    """(begin, end) of what an operator has decided to go past: the records from `begin` to before `end`. Ascending."""
+    """(begin, end) of the records that an operator has decided to skip, end exclusive. Ascending."""
 
     __slots__ = ()
 
     def end_from(self, offset: int) -> int:
-        """Where the decision ends that is about `offset`; without one, `offset` itself."""
+        """The end of the decision about `offset`; without one, `offset` itself."""
         return next((end for begin, end in self if begin <= offset < end), offset)
 
     def within(self, begin: int, records: Sequence[Any]) -> frozenset[int]:
-        """The offsets that are gone past, from `begin` to the last of `records`."""
+        """The skipped offsets, from `begin` to the last of `records`."""
         if not self or not records:
             return frozenset()
         last = records[-1][0]

@@ -64,7 +64,7 @@ class Watches:
         return len(self._sessions.get(session, ()))
 
     def add(self, session: bytes, place: Place, now_ms: int, *, alive: bool) -> None:
-        """Let the session watch a key that it does not watch yet and that is `alive` or not."""
+        """Add a watch of a key that the session does not watch yet and that is `alive` or not."""
         self._forgive(session)
         self._put(session, place, now_ms, alive=alive)
         self._changes[_pack(session, place)] = WATCH.pack(now_ms, alive)
@@ -92,7 +92,7 @@ class Watches:
         return [place for place in self._watchers if place[0] in databases]
 
     def age(self, now_ms: int) -> None:
-        """Let the sessions lose whose oldest watch is older than an hour."""
+        """Mark sessions as lost whose oldest watch is older than an hour."""
         while self._sessions:
             session = next(iter(self._sessions))
             if not self._is_old(session, now_ms):
@@ -124,7 +124,7 @@ class Watches:
                 self._forgive(session)
 
     def set_back(self, from_ms: int, to_ms: int) -> None:
-        """The clock goes back: every watch is lost, as nobody can say how old it is; who has lost has lost now."""
+        """Mark every watch as lost: its age is not known once the clock goes back. Losses count from now."""
         self.forget(from_ms, len(self._lost))
         for session in (*self._lost, *self._sessions):
             self._lose(session, to_ms)
@@ -144,7 +144,7 @@ class Watches:
                 self._load()
 
     def image(self) -> object:
-        """What the batch would write, to be compared with another image."""
+        """The changes that the batch would write, to compare with another image."""
         return dict(self._changes)
 
     # ------------------------------------------------------------------ inside

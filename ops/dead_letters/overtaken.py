@@ -33,11 +33,11 @@ class Resendable:
 
     Attributes:
         partition: where its keys are, and where it would go.
-        from_offset: what stands there before this offset came before it.
-        keys: what it touches.
+        from_offset: events before this offset came before it.
+        keys: those of its event.
         event_id: the idempotency key that it has, or would be given.
         copy_at: the offset at which it is in the log already; -1 when it is not.
-        later: how many events that touch one of them came after it.
+        later: how many events of these keys came after it.
         first_later: the offset of the first of those in `partition`; -1 when there is none.
     """
 
@@ -50,53 +50,53 @@ class Resendable:
     first_later: int = -1
 
 
-def keys_touched(record: Record) -> frozenset[Key]:
-    """What an event touches; nothing when it can never be applied.
+def keys_of_event(record: Record) -> frozenset[Key]:
+    """The keys of an event; none when it can never be applied.
 
     Args:
         record: as `decode` gives it.
     """
     _, _, name, args, db, *_ = record
     commands = args if name == b"EXEC" else [[name, *args]]
-    touched: set[Key] = set()
+    event_keys: set[Key] = set()
     try:
         for command, *rest in commands:
             keys = keys_of(command, rest)
-            touched.update((db, key) for key in keys)
+            event_keys.update((db, key) for key in keys)
             spec = find(command)
             if not keys and spec.write and not spec.internal:
-                touched.add(None)
+                event_keys.add(None)
     except EventError:
         return frozenset()
-    return frozenset(touched)
+    return frozenset(event_keys)
 
 
-async def look_behind(log: Log, marks: Sequence[Resendable], dead: Collection[Place]) -> None:
-    """Read the log from each mark to its end, and count in the mark what touches its keys.
+async def look_behind(log: Log, candidates: Sequence[Resendable], dead: Collection[Place]) -> None:
+    """Read the log from each candidate to its end, and count in it the later events of its keys.
 
     Args:
         log: started.
-        marks: filled in.
+        candidates: filled in.
         dead: the positions of all dead letters.
 
     Raises:
         LogUnavailableError: the log cannot be read.
     """
     by_partition: dict[int, list[Resendable]] = {}
-    for mark in marks:
-        by_partition.setdefault(mark.partition, []).append(mark)
+    for candidate in candidates:
+        by_partition.setdefault(candidate.partition, []).append(candidate)
     for partition, there in by_partition.items():
         await _look(log, partition, there, dead)
 
 
-async def _look(log: Log, partition: int, marks: list[Resendable], dead: Collection[Place]) -> None:
-    start = max(min(mark.from_offset for mark in marks), await log.begin_offset(partition))
+async def _look(log: Log, partition: int, candidates: list[Resendable], dead: Collection[Place]) -> None:
+    start = max(min(candidate.from_offset for candidate in candidates), await log.begin_offset(partition))
     end = await log.end_offset(partition)
     by_key: dict[Key, list[Resendable]] = {}
-    for mark in marks:
-        for key in mark.keys:
-            by_key.setdefault(key, []).append(mark)
-    by_id = {mark.event_id: mark for mark in marks}
+    for candidate in candidates:
+        for key in candidate.keys:
+            by_key.setdefault(key, []).append(candidate)
+    by_id = {candidate.event_id: candidate for candidate in candidates}
     reader = log.reader({partition: start})
     try:
         with progress(f"reading partition {partition}", max(0, end - start), "records") as advance:
@@ -105,7 +105,7 @@ async def _look(log: Log, partition: int, marks: list[Resendable], dead: Collect
                 for offset, time_ms, _, value in fetched.get(partition, ()):
                     if offset < end and (partition, offset) not in dead:
                         record = decode(offset, time_ms, value)
-                        _count(offset, keys_touched(record), by_id.get(record[5] or b""), marks, by_key)
+                        _count(offset, keys_of_event(record), by_id.get(record[5] or b""), candidates, by_key)
                 advance(min(end, reader.position(partition)) - start)
     finally:
         await reader.close()
@@ -113,21 +113,21 @@ async def _look(log: Log, partition: int, marks: list[Resendable], dead: Collect
 
 def _count(
     offset: int,
-    touched: frozenset[Key],
+    event_keys: frozenset[Key],
     same: Resendable | None,
-    marks: list[Resendable],
+    candidates: list[Resendable],
     by_key: dict[Key, list[Resendable]],
 ) -> None:
-    """Count one event, which may be a mark's own record, in the marks that it touches."""
+    """Count one event, which may be a candidate's own record, in the candidates that share a key with it."""
     if same is not None and same.copy_at < 0 and offset >= same.from_offset:
         same.copy_at = offset
-    if None in touched:
-        hit = {id(mark): mark for mark in marks}
+    if None in event_keys:
+        hit = {id(candidate): candidate for candidate in candidates}
     else:
-        hit = {id(mark): mark for key in touched for mark in by_key.get(key, ())}
-        if touched:
-            hit |= {id(mark): mark for mark in by_key.get(None, ())}
-    for mark in hit.values():
-        if offset >= mark.from_offset and mark is not same:
-            mark.later += 1
-            mark.first_later = offset if mark.first_later < 0 else mark.first_later
+        hit = {id(candidate): candidate for key in event_keys for candidate in by_key.get(key, ())}
+        if event_keys:
+            hit |= {id(candidate): candidate for candidate in by_key.get(None, ())}
+    for candidate in hit.values():
+        if offset >= candidate.from_offset and candidate is not same:
+            candidate.later += 1
+            candidate.first_later = offset if candidate.first_later < 0 else candidate.first_later

@@ -29,7 +29,7 @@ from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, Went
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
-from ops.dead_letters.overtaken import Place, Resendable, keys_touched, look_behind
+from ops.dead_letters.overtaken import Place, Resendable, keys_of_event, look_behind
 from ops.state.directories import home_of
 from slotlog.clock import now_ms
 from slotlog.errors import CrossSlotError, RecordTooLargeError
@@ -237,7 +237,7 @@ async def _plans(settings: Settings, log: Log, dead_letters: DeadLetterSearch, w
 
 
 async def _plan(dead_letter: DeadLetter, went: Went | None, settings: Settings, log: Log, *, chosen: bool) -> _Plan:
-    keys = keys_touched(decode(dead_letter.offset, 0, dead_letter.value))
+    keys = keys_of_event(decode(dead_letter.offset, 0, dead_letter.value))
     plan = _Plan(
         (dead_letter.partition, dead_letter.offset),
         chosen,

@@ -22,7 +22,7 @@ READ_WRITE: Final = "RW"
 _CHANGING: Final = frozenset({"insert", "update", "delete"})
 
 
-def keys_touched(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
+def keys_of_event(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
     """The keys of a command with what it does to each, in the order of its arguments."""
     spec = SERVER_SPECS.get(name) or SPECS[name]
     keys = [] if spec.keys is None or is_on_shards(name) else spec.keys(args)

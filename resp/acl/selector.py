@@ -222,7 +222,7 @@ class Selector:
     def _key_denial(self, name: bytes, args: list[bytes]) -> Denial | None:
         if self.all_keys:
             return None
-        for position, (key, needed) in enumerate(access.keys_touched(name, args)):
+        for position, (key, needed) in enumerate(access.keys_of_event(name, args)):
             if not any(
                 needed in pattern.access and pattern.matches(key) for pattern in self.key_patterns.values()
             ):  # "" is in every string, "RW" in itself alone

@@ -96,7 +96,7 @@ class State:
         return self.layout.families[Kind.METADATA]
 
     def name_of(self, metadata_key: bytes) -> str:
-        """How to speak of a key that has a good metadata key: by its name and logical database."""
+        """The name and logical database of a key with a good metadata key, for messages."""
         stored, _, name = self.layout.parse_metadata_key(metadata_key)
         db = self.stored_dbs.index(stored) if stored in self.stored_dbs else stored
         return f"{shown(name)} of database {db}"
@@ -116,7 +116,7 @@ class Tally:
         self.total = 0
 
     def add(self, item: bytes) -> None:
-        """One more."""
+        """Count one more byte string."""
         self.count += 1
         self.total += int.from_bytes(blake2b(item, digest_size=8).digest())
 
@@ -126,7 +126,7 @@ class Tally:
 
 
 def shown(text: bytes) -> str:
-    """Bytes in a message: as Python writes them, and not all of a long one."""
+    """Bytes for a message, as Python writes them; a long value is cut."""
     return repr(text) if len(text) <= _SHOWN_BYTES else f"{text[:_SHOWN_BYTES]!r}… ({len(text)} bytes)"
 
 

@@ -25,17 +25,17 @@ def radians(degrees: float) -> float:
 
 
 def degrees(angle: float) -> float:
-    """Its degrees."""
+    """The angle in degrees."""
     return angle / _RADIANS
 
 
 def along_meridian(one: float, other: float) -> float:
-    """Between two latitudes: no two positions with these latitudes are nearer to each other."""
+    """The distance between two latitudes: the least of any two positions there."""
     return EARTH_RADIUS_M * abs(radians(other) - radians(one))
 
 
 def between(one: Point, other: Point) -> float:
-    """Between two positions. Measured: 3 us."""
+    """The distance between two positions. Measured: 3 us."""
     east = sin((radians(other[0]) - radians(one[0])) / 2)
     if east == 0.0:
         return along_meridian(one[1], other[1])
@@ -46,6 +46,6 @@ def between(one: Point, other: Point) -> float:
 
 
 def format_distance(distance: float) -> bytes:
-    """With four digits behind the point, half to even."""
+    """A distance with four digits after the point, half to even."""
     whole, rest = divmod(round(distance * 10_000.0), 10_000)
     return b"%d.%04d" % (whole, rest)
