@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -33,13 +34,13 @@ left_behind.watch()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--layout`: what the tests of the engine run on."""
-    parser.addoption("--layout", choices=sorted(LAYOUTS), default=layouts.DEFAULT, help="the layout of the tests")
+    """`--layout`: what the tests of the engine run on.
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Before any test module is imported."""
-    layouts.choose(config.getoption("--layout"))
+    It is chosen at once, before the conftest modules of folders are imported, which have constants made of it.
+    """
+    layout = layouts.layout_name()
+    parser.addoption("--layout", choices=sorted(LAYOUTS), default=layout, help="the layout of the tests")
+    layouts.choose(parser.parse_known_args(sys.argv[1:]).layout)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -51,12 +52,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of forms that the layout does not hold."""
-    forms = layouts.layout_of().forms
-    others = [item for item in items if {form for mark in item.iter_markers("form") for form in mark.args} - forms]
+    """Leave out the tests of forms that the layout does not hold, and of the bytes of another one."""
+    forms, name = layouts.layout_of().forms, layouts.layout_name()
+    others = [
+        item
+        for item in items
+        if {form for mark in item.iter_markers("form") for form in mark.args} - forms
+        or any(name not in mark.args for mark in item.iter_markers("layout"))
+    ]
     if others:
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        items[:] = [item for item in items if item not in set(others)]
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from engine.layouts.layout import Form
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.values.rdb.content import Content
 from engine.values.rdb.encode import encode, seal
+from tests.layouts import holds
 
 _VALKEY_9: Final = 80
 _REDIS_7_2: Final = 11
@@ -37,7 +39,8 @@ PACKED: Final = (
     b"\x09\x0c\x02\x01f\x01\x00v\x01g\x01\x00w\xff",  # zipmap: f v, g w
 )
 
-USUAL: Final = (*map(encode, CONTENTS), *(seal([value], _REDIS_7_2) for value in PACKED))
+_HELD: Final = [content for content in CONTENTS if holds(Form.FIELD_TIMES) or not any(content.expires_ms or ())]
+USUAL: Final = (*map(encode, _HELD), *(seal([value], _REDIS_7_2) for value in PACKED))
 UNUSUAL: Final = (
     b"",
     b"abc",

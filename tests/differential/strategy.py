@@ -13,8 +13,10 @@ from hypothesis.strategies import DrawFn
 import engine.commands  # noqa: F401 - fills the registry
 from engine.commands.registry import SPECS, Spec
 from engine.commands.usage import KEY_WORDS, Argument, Choice, Line, Literal, parse
+from engine.layouts.layout import Form
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
+from tests.layouts import OF_FIELD_TIMES, holds
 
 STEPS_MAX: Final = 99
 
@@ -85,8 +87,10 @@ def is_apart(spec: Spec) -> bool:
 
 @cache
 def participants() -> dict[bytes, Spec]:
-    """Every command that can be compared, by its name and in order of names: Redis has it, too."""
-    return {name: spec for name, spec in sorted(SPECS.items()) if spec.of == "redis" and not is_apart(spec)}
+    """Every command that can be compared, by its name and in order of names: Redis has it, too, and the layout."""
+    refused = frozenset[bytes]() if holds(Form.FIELD_TIMES) else OF_FIELD_TIMES
+    compared = {name: spec for name, spec in sorted(SPECS.items()) if spec.of == "redis" and not is_apart(spec)}
+    return {name: spec for name, spec in compared.items() if name not in refused}
 
 
 GROUPS: Final = tuple(sorted({spec.group for spec in participants().values()}))
@@ -123,7 +127,7 @@ def _step(random: Random, names: tuple[bytes, ...], logged: tuple[bytes, ...]) -
         what = Transaction(tuple(_command(random, random.choice(logged)) for _ in range(random.randrange(5))))
     elif kind == 1:
         what = Lapse(random.choice(ALL_KEYS))
-    elif kind == 2 and names is _names("hash"):
+    elif kind == 2 and names is _names("hash") and holds(Form.FIELD_TIMES):
         what = FieldLapse(random.choice(KEYS["hash"]), random.choice(_FIELDS))
     else:
         what = _command(random, random.choice(names))

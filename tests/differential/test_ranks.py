@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from engine.batch import rank_counts
+from engine.layouts.layout import Form
 from engine.types import zsets
 from tests.differential.campaign import first_difference
 from tests.differential.pair import Oracles, new_tally
 
 
+@pytest.mark.form(Form.RANK_COUNTS)
 @pytest.mark.timeout(600)
 def test_replies_are_the_oracles_with_rank_counts(oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where three members are enough for counts, and two for another block: same replies, same contents at the end."""

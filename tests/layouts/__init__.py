@@ -7,27 +7,44 @@ collected in sessions on that layout alone.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from engine.layouts import LAYOUTS, make_layout, records
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Form, Layout
 from engine.tables.system import Home
+from tests.layouts.hashed import Hashed
+
+LAYOUTS[Hashed.name] = Hashed
 
 DEFAULT: Final = "neokv"
 """The layout of a session that names none: that of every user."""
 
-_chosen = DEFAULT
+VARIABLE: Final = "SLOTLOG_TEST_LAYOUT"
+"""Says the layout to the processes that a test starts, and to `python -m tests.simulation`."""
+
+OF_FIELD_TIMES: Final = frozenset(
+    b"HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HPERSIST HTTL HPTTL HEXPIRETIME HPEXPIRETIME HSETEX HGETEX".split()
+)
+"""The commands for fields with a time to live: with another layout than `neokv` they may be refused."""
+
+_chosen = os.environ.get(VARIABLE, DEFAULT)
 
 
 def choose(name: str) -> None:
     """Let everything that follows run on the layout `name`: to be called before the first test module is imported."""
     global _chosen  # noqa: PLW0603 - one for the whole process, as constants of test modules are made of it
-    _chosen = name
+    _chosen = os.environ[VARIABLE] = name
 
 
 def layout_name() -> str:
     """The name of the layout."""
     return _chosen
+
+
+def holds(form: Form) -> bool:
+    """Whether the layout has a place for this form of our own."""
+    return form in LAYOUTS[_chosen].forms
 
 
 def layout_of(partition: int = 0, partitions: int = 1) -> Layout:

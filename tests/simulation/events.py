@@ -8,9 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from msgpack import packb
 
+from engine.layouts.layout import Form
 from slotlog.events import encode
 from slotlog.shared.limits import TIME_MS_MAX
 from slotlog.shared.slots import partition_of, slot
+from tests.layouts import OF_FIELD_TIMES, holds
 
 Args = list[Any]
 
@@ -86,6 +88,8 @@ _NAMES: Final = (
     *(b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT"),
     *(b"HSETEX", b"HSETEX", b"HPEXPIREAT", b"SETBIT", b"PFADD", b"GEOADD"),
 )
+_HELD: Final = tuple(name for name in _NAMES if holds(Form.FIELD_TIMES) or name not in OF_FIELD_TIMES)
+"""Those of them that the layout can hold the effects of."""
 
 
 class Command(NamedTuple):
@@ -163,7 +167,7 @@ class Events:
         return b"EXEC", [[name, *args] for name, args in (self._command(tag) for _ in range(random.randrange(5)))]
 
     def _command(self, tag: bytes) -> tuple[bytes, Args]:
-        name = self._random.choice(_NAMES)
+        name = self._random.choice(_HELD)
         first, end = _KEYS_OF.get(name, (0, 1))
         if name in _MAKERS:
             args = _MAKERS[name](self._random)

@@ -10,6 +10,8 @@ from collections import Counter
 
 import pytest
 
+from engine.layouts.layout import Form
+from tests.layouts import holds
 from tests.simulation.plants import PLANTS
 from tests.simulation.run import run_seed
 from tests.tidy.source import ROOT
@@ -44,7 +46,8 @@ def test_seeds_hold() -> None:
             failed[seed] = verdict.failures
 
     assert {} == failed
-    assert [] == [fault for fault in FAULTS if met[fault] < SEEDS / 20]
+    faults = [fault for fault in FAULTS if fault != "fields expired" or holds(Form.FIELD_TIMES)]
+    assert [] == [fault for fault in faults if met[fault] < SEEDS / 20]
 
 
 @pytest.mark.parametrize("plant", sorted(PLANTS))

@@ -9,6 +9,7 @@ import pytest
 from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import DueError
+from engine.layouts.layout import Form
 from tests.engine.harness import NOW_MS, new_store, open_machine, send
 
 IDLE_MS: Final = 6_000
@@ -28,15 +29,18 @@ def evaluated(machine: Machine, command: str, wall_ms: int) -> Any:
     return machine.evaluate(SPECS[name], args, 0, wall_ms)
 
 
+OF_FIELD_TIMES = pytest.mark.form(Form.FIELD_TIMES)
+
+
 @pytest.mark.parametrize(
     ("command", "by_log", "by_wall"),
     [
         ("TTL kept", 100, 94),
         ("PTTL kept", 100_000, 94_000),
-        ("HTTL h FIELDS 2 f g", [100, -1], [94, -1]),
-        ("HPTTL h FIELDS 1 f", [100_000], [94_000]),
+        pytest.param("HTTL h FIELDS 2 f g", [100, -1], [94, -1], marks=OF_FIELD_TIMES),
+        pytest.param("HPTTL h FIELDS 1 f", [100_000], [94_000], marks=OF_FIELD_TIMES),
         ("EXPIRETIME kept", NOW_MS // 1000 + 100, NOW_MS // 1000 + 100),
-        ("HPEXPIRETIME h FIELDS 1 f", [NOW_MS + 100_000], [NOW_MS + 100_000]),
+        pytest.param("HPEXPIRETIME h FIELDS 1 f", [NOW_MS + 100_000], [NOW_MS + 100_000], marks=OF_FIELD_TIMES),
         ("KEYS *", KEYS, KEYS[1:]),
         ("SCAN 0", [b"0", KEYS], [b"0", KEYS[1:]]),
         ("DBSIZE", 3, 3),
@@ -70,12 +74,14 @@ def test_a_due_key_asks_for_a_tick(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["HTTL h FIELDS 1 g", "HGETALL h", "HLEN h", "HRANDFIELD h", "HMGET h g"])
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_due_field_asks_for_a_tick(command: str) -> None:
     """Whatever is read of its hash."""
     with pytest.raises(DueError):
         evaluated(filled(), command, NOW_MS + 20 * IDLE_MS)
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_an_event_knows_no_wall_clock() -> None:
     """After reads by the wall clock, what an event says of remaining time is by the record's."""
     machine = filled()

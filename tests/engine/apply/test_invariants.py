@@ -14,6 +14,7 @@ from engine.apply.machine import Machine
 from engine.batch import rank_counts
 from engine.batch.key import Key
 from engine.errors import PartitionStoppedError
+from engine.layouts.layout import Form
 from engine.model import SET
 from engine.store.store import Changes
 from engine.tables.compaction_notes import DeletedRange, delete_range
@@ -84,12 +85,20 @@ KEY_FAULTS: Final = [
     ("plain", setting(type=SET), "a set has no version"),
     ("plain", setting(expire_ms=-5), "a string of version 0 is to die at -5"),
     ("plain", unnoticed_death, r"a key is to die at \d+ and is listed at 0, unchanged"),
-    ("fields", lost_place, r"a hash is to die at \d+ and has no place in the expiry index"),
     ("absent", setting(expire_ms=NOW_MS + 9), r"a none of version 0 is to die at \d+"),
 ]
 
 
-@pytest.mark.parametrize(("name", "plant", "message"), KEY_FAULTS, ids=[message for _, _, message in KEY_FAULTS])
+LOST_PLACE: Final = r"a hash is to die at \d+ and has no place in the expiry index"
+
+
+@pytest.mark.parametrize(
+    ("name", "plant", "message"),
+    [
+        *(pytest.param(*fault, id=fault[2]) for fault in KEY_FAULTS),
+        pytest.param("fields", lost_place, LOST_PLACE, id=LOST_PLACE, marks=pytest.mark.form(Form.FIELD_TIMES)),
+    ],
+)
 def test_a_key_that_cannot_be_is_not_written(
     store: WatchedStore, machine: Machine, name: str, plant: Fault, message: str
 ) -> None:
@@ -221,6 +230,7 @@ def ranked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Key:
     return key
 
 
+@pytest.mark.form(Form.RANK_COUNTS)
 def test_rank_counts_of_other_members_than_the_set_has_are_not_written(machine: Machine, ranked: Key) -> None:
     """The groups together have as many members as the set."""
     ranked.ranks.groups.counts[0] += 1  # type: ignore[union-attr]
@@ -229,6 +239,7 @@ def test_rank_counts_of_other_members_than_the_set_has_are_not_written(machine: 
         machine.commit(FINGERPRINT)
 
 
+@pytest.mark.form(Form.RANK_COUNTS)
 def test_a_block_of_less_than_no_member_is_found(machine: Machine, ranked: Key) -> None:
     """Taking a member from a block that counts none stops the partition at that record."""
     for blocks in ranked.ranks.blocks.values():  # type: ignore[union-attr]

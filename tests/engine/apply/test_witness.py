@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
+from engine.layouts.layout import Form
 from engine.model import HASH, LIST, NONE, STRING, ZSET
 from engine.values.replies import OK
 from tests.engine.apply.test_exec import steps
@@ -92,6 +93,7 @@ def test_a_key_that_is_due_is_not_there(machine: Machine) -> None:
     assert [(3, 0, b"LPUSH", [b"k", b"v"], 0, b"k", NONE, LIST, NOW_MS + 10)] == applied.modified
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_key_that_was_due_and_is_replaced_has_expired(machine: Machine) -> None:
     """It is told with its place, before what took its own; one that is only looked for is left to the sweep."""
     send(machine, "SET a 1 PX 10", "SET b 1 PX 10", "HSETEX h PX 10 FIELDS 1 f v", "SET other 1", "SET c 1 PX 10")
@@ -105,6 +107,7 @@ def test_a_key_that_was_due_and_is_replaced_has_expired(machine: Machine) -> Non
     assert [] == apply(machine, event(13, "INCR b", at_ms=NOW_MS + 10)).expired
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_field_that_was_due_and_is_replaced_has_expired(machine: Machine) -> None:
     """Of a hash that lives on; once for a command, as valkey tells it, and never for a field that is not due."""
     send(machine, "HSET h a 1", "HSETEX h PX 10 FIELDS 3 b 1 c 1 d 1", "HSETEX h PX 20 FIELDS 1 e 1")

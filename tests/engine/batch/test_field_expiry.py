@@ -9,9 +9,11 @@ import pytest
 
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Form, Kind
 from tests.engine.harness import FINGERPRINT, NOW_MS, WatchedStore, apply, event, open_machine, send
 from tests.engine.stored import is_of
+
+pytestmark = pytest.mark.form(Form.FIELD_TIMES)
 
 FIELDS = 100
 

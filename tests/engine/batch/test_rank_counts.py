@@ -12,7 +12,7 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch import rank_counts
 from engine.errors import CorruptionError
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
@@ -35,6 +35,8 @@ from tests.engine.harness import (
 )
 from tests.engine.stored import is_of, key_of, prefix_of, put, stored
 from tests.layouts import layout_of
+
+pytestmark = pytest.mark.form(Form.RANK_COUNTS)
 
 LIMITS: Final = [(0, 2, 2), (4, 3, 6), (20, 8, 16), (9, 13, 13)]
 """Sizes without counts, of a block and of a group: so small that few members make many blocks."""

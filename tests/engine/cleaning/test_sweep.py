@@ -10,7 +10,7 @@ from engine.apply.machine import Machine
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS
 from engine.errors import StoreBusyError
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Form, Kind
 from engine.model import HASH
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, Changes
 from engine.tables.expiry_index import EXPIRY_CURSOR
@@ -19,6 +19,7 @@ from engine.values.replies import NIL_ARRAY, OK
 from tests.consistency import problems
 from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new_store, open_machine, send
 from tests.engine.stored import described, is_of, key_of, put, stored
+from tests.layouts import layout_of
 
 NOTHING = Swept([], [], more=False, due_ms=0)
 
@@ -91,7 +92,7 @@ def test_a_key_that_is_due_leaves_only_its_elements(machine: Machine, store: Cou
     assert ([], False, 0) == swept[1:]
     assert {key_of(b"stays"), key_of(b"later")} == stored(store, Kind.METADATA).keys()
     assert [pack_u64(NOW_MS + 11) + key_of(b"later")] == list(family(store, EXPIRY_CF))
-    assert 5 == len(family(store, GRAVEYARD_CF))
+    assert 4 + (Form.FRAGMENTS in layout_of().forms) == len(family(store, GRAVEYARD_CF))
     assert 2 == machine.read(b"DBSIZE", [])
     assert (before.next_offset, before.clock_ms) == (machine.position.next_offset, machine.position.clock_ms)
     assert open_machine(store).key_counts == machine.key_counts
@@ -159,6 +160,7 @@ def test_what_is_not_committed_is_not_swept(machine: Machine, sweeper: Sweeper) 
     assert not machine.is_settled
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_store_that_is_busy_is_asked_again(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """Nothing was written, nothing is forgotten."""
     send(machine, "SET k 1 PX 5", "HSETEX h PX 5 FIELDS 1 f 1", "HSET h g 1")
@@ -183,6 +185,7 @@ def test_a_key_that_comes_back_is_a_new_one(machine: Machine, store: CountingSto
     assert [pack_u64(NOW_MS + 8) + key_of(b"s")] == list(family(store, EXPIRY_CF))
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_keys_in_use_stay_in_memory(store: CountingStore) -> None:
     """Swept keys take the place of none, and none of their own."""
     machine = open_machine(store, cached_keys_max=10)
@@ -201,6 +204,7 @@ def test_keys_in_use_stay_in_memory(store: CountingStore) -> None:
 # ------------------------------------------------------------------ fields
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_hash_loses_the_fields_that_are_due(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """And is listed for its next one, in the end for its own death."""
     send(machine, "HSET h a 1", "HSETEX h PX 5 FIELDS 2 b 1 c 1", "HSETEX h PX 9 FIELDS 1 d 1", "PEXPIRE h 20")
@@ -222,6 +226,7 @@ def test_a_hash_loses_the_fields_that_are_due(machine: Machine, store: CountingS
     assert [(0, b"h")] == sweeper.expire(9).keys
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_many_fields_go_over_many_slices(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """A field costs what a key costs, and no key that stands between two of them is passed by."""
     for n in range(10):
@@ -238,6 +243,7 @@ def test_many_fields_go_over_many_slices(machine: Machine, store: CountingStore,
     assert {} == family(store, EXPIRY_CF)
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_hash_goes_with_its_last_fields(machine: Machine, sweeper: Sweeper) -> None:
     """Then it stands among both, however many fields it had; by its own time to live among the keys alone."""
     send(machine, "HSETEX by_fields PX 5 FIELDS 3 a 1 b 1 c 1", "HSETEX own PX 5 FIELDS 1 a 1", "PEXPIRE own 4")
@@ -248,6 +254,7 @@ def test_a_hash_goes_with_its_last_fields(machine: Machine, sweeper: Sweeper) ->
     assert [(0, b"by_fields", 3)] == swept.fields
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_nothing_due_comes_behind_the_walk(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """Hashes with fields that are due, copied and renamed to names that the walk has passed, or written anew."""
     names = [f"k{n}" for n in range(9)]
@@ -306,6 +313,7 @@ def test_an_entry_that_no_key_has_is_walked_past(
 
 
 @pytest.mark.damaging
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_a_hash_whose_metadata_lies_is_walked_past(machine: Machine, store: CountingStore, sweeper: Sweeper) -> None:
     """It says that a field is due which has no records."""
     send(machine, "HSET h a 1", "HSETEX h PX 5 FIELDS 1 b 1", "HSETEX h PX 9 FIELDS 1 c 1", "SET k 1 PX 5")
@@ -346,6 +354,7 @@ def test_the_other_machine_of_a_store_sees_what_was_swept() -> None:
 
 
 @pytest.mark.parametrize("cached_keys_max", [0, 1000])
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_fields_that_die_at_one_moment_are_walked_once(cached_keys_max: int) -> None:
     """Each slice begins behind those that went: their tombstones would make it as slow as all slices before it."""
     store = CountingStore()

@@ -10,8 +10,10 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.commands.registry import SPECS, Spec, find_words
 from engine.errors import CommandError
+from engine.layouts.layout import Form
 from engine.values.replies import NIL_ARRAY, OK, Map, Pairs, Set, Status
 from tests.engine.harness import NOW_MS, new_store, open_machine
+from tests.layouts import OF_FIELD_TIMES
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.transcript import Step, parse, show, split
 
@@ -56,7 +58,13 @@ def outcome_of(machine: Machine, spec: Spec, args: list[bytes]) -> Any:
     return reply
 
 
-@pytest.mark.parametrize("spec", ALL, ids=named)
+def on_the_layout(spec: Spec) -> Any:
+    """The command as a test's parameter."""
+    marks = [pytest.mark.form(Form.FIELD_TIMES)] if spec.name in OF_FIELD_TIMES else []
+    return pytest.param(spec, id=named(spec), marks=marks)
+
+
+@pytest.mark.parametrize("spec", [on_the_layout(spec) for spec in ALL])
 def test_the_engine_repeats_the_transcript(spec: Spec) -> None:
     """On an empty database the engine gives the replies that are shown: writes as events, reads as queries."""
     steps = steps_of(spec)

@@ -12,6 +12,7 @@ import pytest
 
 from engine.cleaning.sweep import Swept
 from engine.errors import StoreBusyError
+from engine.layouts.layout import Form
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
@@ -177,6 +178,7 @@ FILL: Final = (
 )
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 async def test_everything_goes(tmp_path: Path) -> None:
     """Due keys and fields, and dead collections; each is counted and told once, and the digest stays the same."""
     async with running(tmp_path, CleaningSettings(keys_max=7)) as one:
@@ -215,6 +217,7 @@ async def test_an_idle_partition_costs_nothing(tmp_path: Path) -> None:
         assert 25 == one.heard.total("keys")
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 async def test_keys_stay_while_they_may_not_expire(tmp_path: Path) -> None:
     """Dead collections go all the same; once keys may go again, they go without an event."""
     async with running(tmp_path) as one:

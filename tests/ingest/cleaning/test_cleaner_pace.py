@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.layouts.layout import Form
 from ingest.cleaning.chores import Pace
 from tests.ingest.cleaning.test_cleaner import running
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 async def test_a_hash_that_goes_whole_is_one_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many fields it had: else slices would be thought cheap, and grow until they hold up the event loop."""
     noted: list[int] = []

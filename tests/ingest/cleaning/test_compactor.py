@@ -47,12 +47,12 @@ async def test_a_flush_during_a_compaction_is_compacted(tmp_path: Path, monkeypa
     """What it deletes of the very range that is being compacted is not done with when that is done."""
     store = RocksStore(tmp_path / "0", FAMILIES)
     compact, deleted = store.compact, asyncio.Event()
-    compacted: list[str] = []
+    compacted: list[tuple[object, ...]] = []
     async with running(tmp_path, CleaningSettings(interval_s=0.02), store) as one:
         loop, go_on = asyncio.get_running_loop(), asyncio.Event()
 
         def compact_slowly(*args: object) -> bool:
-            compacted.append(str(args[0]))
+            compacted.append(args[:2])
             done = compact(*args)  # type: ignore[arg-type]
             loop.call_soon_threadsafe(deleted.set)
             asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()

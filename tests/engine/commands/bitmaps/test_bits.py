@@ -9,6 +9,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.layouts.layout import Form
 from engine.limits import FRAGMENT_BYTES
 from engine.store.store import GRAVEYARD_CF
 from tests.engine.commands.watched import WatchedStore
@@ -52,6 +53,7 @@ def test_ranges_of_bits(length: int) -> None:
             assert (at if at < 0 else at + first) == machine.read(b"BITPOS", [b"k", digit.encode(), *sent])
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_a_scan_for_a_bit_stops_where_it_is_found() -> None:
     """BITPOS reads no further than the fragment that has the bit, and BITCOUNT only those of its range."""
     store = WatchedStore()

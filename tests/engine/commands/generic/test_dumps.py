@@ -9,6 +9,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.errors import DUMP_UNSUPPORTED, EXEC_TOO_LARGE, RESTORE_TOO_LARGE, STRING_TOO_LONG, CommandError
+from engine.layouts.layout import Form
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.store.store import GRAVEYARD_CF
 from engine.values.rdb.content import Content
@@ -45,7 +46,13 @@ def run(machine: Machine, name: bytes, *args: bytes, at_ms: int = NOW_MS) -> Any
 
 
 @pytest.mark.parametrize("replaced", ["", "SET k old", "RPUSH k old", "HSET k old 1", "ZADD k 1 old"])
-@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.form(Form.FIELD_TIMES)] if content.expires_ms else [])
+        for kind, content in CONTENTS.items()
+    ],
+)
 def test_what_was_restored_is_dumped_again(kind: str, replaced: str) -> None:
     """The same bytes come out, whatever stood in its place, with the time to live that was given; all records agree."""
     store = new_store()

@@ -14,9 +14,9 @@ from engine.layouts.layout import Kind
 from engine.store.memory import MemoryStore
 from engine.types.scans import cursor_at, slot_of
 from slotlog.shared.errors import EventError
-from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, new_store, open_machine, send
-from tests.engine.stored import is_of
+from tests.engine.stored import is_of, key_of
+from tests.layouts import layout_of
 
 SAFE_INTEGER = 2**53
 CALLS_MAX = 20_000
@@ -184,10 +184,11 @@ def test_a_cursor_stands_at_a_slot() -> None:
     machine = open_machine(new_store())
     names = [f"key-{number}" for number in range(100)]
     send(machine, *(f"SET {name} v" for name in names))
-    middle = sorted(slot(name.encode()) for name in names)[50]
+    slots = {name: layout_of().cursor_slot(key_of(name.encode())) for name in names}
+    middle = sorted(slots.values())[50]
 
     _, found = machine.read(b"SCAN", [b"%d" % cursor_at(middle), b"COUNT", b"1000"])
-    assert sorted(name for name in names if slot(name.encode()) >= middle) == sorted(name.decode() for name in found)
+    assert sorted(name for name in names if slots[name] >= middle) == sorted(name.decode() for name in found)
     assert middle == slot_of(cursor_at(middle) | 5)
 
 

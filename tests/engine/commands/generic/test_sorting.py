@@ -10,6 +10,7 @@ import pytest
 from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import foreign_pattern
+from engine.layouts.layout import Form
 from slotlog.shared.slots import pattern_slot, slot
 from tests.differential.wire import RESP2, wire
 from tests.engine.commands.watched import WatchedStore
@@ -253,6 +254,7 @@ def test_the_key_behind_the_last_store_is_a_key() -> None:
 
 
 @pytest.mark.parametrize("how", ["GET w_*", "GET w_* STORE to", "BY w_* ALPHA"])
+@pytest.mark.form(Form.FRAGMENTS)
 def test_elements_that_name_one_huge_value_do_not_multiply_it(how: str) -> None:
     """What SORT looks up ends at 256 MiB, whether it is shown, stored or sorted by: few bytes name any amount."""
     machine = open_machine(new_store())

@@ -9,7 +9,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.batch.field_expiry import remove_due
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Form, Kind
 from engine.model import HASH, Metadata, Times
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
@@ -20,6 +20,8 @@ from tests.engine import harness
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, feed, new_store, open_machine, send, shape
 from tests.engine.stored import described, key_of, stored, subkeys_of
 from tests.layouts import layout_of
+
+pytestmark = pytest.mark.form(Form.FIELD_TIMES)
 
 KEY = key_of(b"h")
 VERSION = NOW_MS * 1000 << 11  # of a key made at NOW_MS

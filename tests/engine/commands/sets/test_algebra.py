@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine
+from engine.layouts.layout import Form
 from tests.consistency import problems
 from tests.engine.harness import new_store, open_machine, send
 from tests.real.oracle import Connection
@@ -73,6 +74,7 @@ def test_sums_of_fractions_are_the_oracles(oracle: Connection) -> None:
         assert oracle.call(*question.split()) == [list(pair) for pair in machine.read(name, args)]
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_a_bit_is_set_in_place() -> None:
     """SETBIT keeps the time to live, and a far bit costs one fragment: a transaction may set many."""
     machine = open_machine(new_store())

@@ -10,7 +10,7 @@ import pytest
 from engine.apply.machine import Machine, Record
 from engine.batch.fragments import INLINE_BYTES_MAX
 from engine.errors import REPLY_TOO_LARGE, CommandError
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Form, Kind
 from engine.limits import FRAGMENT_BYTES, REPLY_BYTES_MAX
 from engine.model import STRING, Metadata
 from engine.store.memory import MemoryStore
@@ -59,6 +59,7 @@ def fragments_of(store: MemoryStore) -> dict[int, bytes]:
     return fragments
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 @pytest.mark.parametrize("length", [INLINE_BYTES_MAX, LARGE])
 def test_the_form_follows_from_the_length(length: int) -> None:
     """Up to the bound a value is in its metadata record, one byte more is in fragments, however it came to be."""
@@ -81,6 +82,7 @@ def test_the_form_follows_from_the_length(length: int) -> None:
         assert ([], value) == (problems(store), machine.read(b"GET", [b"k"]))
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_zeros_are_not_stored() -> None:
     """A fragment of zeros has no record, another one ends with its last byte that is not zero."""
     store = new_store()
@@ -96,6 +98,7 @@ def test_zeros_are_not_stored() -> None:
     assert bytes(3 * MIB + 1) == machine.read(b"GET", [b"k"])
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_overwriting_buries_the_fragments() -> None:
     """SET leaves the old fragments where they are and one grave with the length; the new value has its own version."""
     store = new_store()
@@ -112,7 +115,13 @@ def test_overwriting_buries_the_fragments() -> None:
     assert [] == problems(store)
 
 
-@pytest.mark.parametrize("change", [[b"APPEND", b"k", b"y" * LARGE], [b"SETBIT", b"k", b"4294967295", b"1"]])
+@pytest.mark.parametrize(
+    "change",
+    [
+        [b"APPEND", b"k", b"y" * LARGE],
+        pytest.param([b"SETBIT", b"k", b"4294967295", b"1"], marks=pytest.mark.form(Form.FRAGMENTS)),
+    ],
+)
 def test_growing_keeps_the_time_to_live(change: list[bytes]) -> None:
     """A value that outgrows its metadata record still dies when it was to, and is one key."""
     store = new_store()
@@ -126,6 +135,7 @@ def test_growing_keeps_the_time_to_live(change: list[bytes]) -> None:
 # ------------------------------------------------------------------ what it costs
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_a_bit_of_64_mib_costs_one_fragment() -> None:
     """SETBIT in a dense bitmap of 64 MiB writes one fragment and the metadata record, whatever its length."""
     store = WatchedStore()
@@ -152,6 +162,7 @@ def test_a_bit_that_is_so_already_is_not_written() -> None:
     assert [{}] * len(Kind) == [written(store.batches[0], kind) for kind in Kind]
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_the_last_bit_of_all_costs_one_fragment() -> None:
     """512 MiB of which one bit is set are two records, and BITPOS, BITCOUNT and BITOP pass over what is not there."""
     store = new_store()
@@ -175,6 +186,7 @@ def fragments_of_live(store: MemoryStore) -> dict[int, bytes]:
     return {int.from_bytes(subkey): value for subkey, value in subkeys_of(store, b"k").items()}
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_what_was_read_does_not_stay_in_memory() -> None:
     """A value in fragments is read anew by every batch: between two of them only its metadata is kept."""
     machine = Machine(new_store(), HOME)
@@ -185,6 +197,7 @@ def test_what_was_read_does_not_stay_in_memory() -> None:
     assert (b"", {}) == (key.value, key.data.changed)
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_what_a_batch_holds_of_fragments_counts() -> None:
     """Fragments that are written or read count as the bytes that they are, so batches and transactions stay bounded."""
     machine = Machine(new_store(), HOME)
@@ -206,6 +219,7 @@ def test_several_values_are_bounded_before_they_are_read() -> None:
     assert REPLY_BYTES_MAX + 1 == len(machine.read(b"MGET", [b"k"])[0])
 
 
+@pytest.mark.form(Form.FRAGMENTS)
 def test_memory_usage_counts_the_fragments() -> None:
     """MEMORY USAGE of all samples is the bytes of the records; from some of them it takes the others to be alike."""
     store = new_store()

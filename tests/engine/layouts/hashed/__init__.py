@@ -1,0 +1,1 @@
+"""Tests of what `hashed` cannot hold; `pytest --layout hashed` alone collects them."""
