@@ -76,6 +76,7 @@ nightly: $(VENV) ## Compare 100,000 new random commands of each group with the o
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
+	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest --layout hashed tests/differential tests/simulation $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## Style, format, strict types, import directions

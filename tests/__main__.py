@@ -1,8 +1,11 @@
-"""All tests, in two sessions of pytest beside each other: `python -m tests`.
+"""Runs all tests: two sessions of pytest beside each other, then those of states on the second layout.
 
 More than half of the time a session waits: for servers to start and to end, for what a broker notices late, for a
 minute of load. So the folders whose tests do so are one session; all other folders, new ones among them, are the other.
 Each has servers, temporary directories and ports of its own. With arguments it is one session, with those arguments.
+
+When one of them has ended, what is about states runs once more, on `tests/layouts/hashed`: the whole suite of the
+engine, and a smaller dose of the simulation and of the comparison with the oracle (`make nightly` has the full ones).
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.real.process import PORTS_VARIABLE
@@ -28,25 +32,41 @@ WAITING: Final = tuple(
 )
 """The folders of the one session."""
 
+ON_LAYOUTS: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning")
+"""The folders whose tests hold on every layout."""
+
+DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "60", "SLOTLOG_DIFFERENTIAL_DOSE": "2000"}
+"""Of the session on the second layout: seeds, and commands of each group."""
+
 
 def main() -> int:
     """Run them all; returns the exit code of a session that failed, or 0."""
-    with tempfile.TemporaryFile() as said:
-        waiting = _session("20000-25999", "waiting", WAITING, said.fileno())
-        others = _session("26000-31999", "others", [f"--ignore={folder}" for folder in WAITING], None)
+    with tempfile.TemporaryFile() as waited, tempfile.TemporaryFile() as again:
+        sessions = [
+            _session("20000-23999", "waiting", WAITING, waited.fileno()),
+            _session("24000-27999", "others", [f"--ignore={folder}" for folder in WAITING], None),
+        ]
         try:
-            codes = [others.wait(), waiting.wait()]
-        except KeyboardInterrupt:  # both have heard of it as well, and end in order
-            codes = [others.wait(), waiting.wait()]
-        said.seek(0)
-        sys.stdout.buffer.write(said.read())  # when the other has had its say, so that lines do not mix
+            sessions[1].wait()
+            words = ["--layout", "hashed", *ON_LAYOUTS]
+            sessions.append(_session("28000-31999", "hashed", words, again.fileno(), DOSE))
+            codes = [session.wait() for session in sessions]
+        except KeyboardInterrupt:  # all have heard of it as well, and end in order
+            codes = [session.wait() for session in sessions]
+        for said in (waited, again):  # when the others have had their say, so that lines do not mix
+            said.seek(0)
+            sys.stdout.buffer.write(said.read())
         sys.stdout.flush()
     return next((code for code in codes if code), 0)  # not the larger one: a killed session's is negative
 
 
-def _session(ports: str, name: str, words: Sequence[str], output: int | None) -> subprocess.Popen[bytes]:
+def _session(
+    ports: str, name: str, words: Sequence[str], output: int | None, settings: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[bytes]:
     command = [*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words]
-    return subprocess.Popen(command, cwd=ROOT, env=os.environ | {PORTS_VARIABLE: ports}, stdout=output, stderr=output)
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **settings, PORTS_VARIABLE: ports}, stdout=output, stderr=output
+    )
 
 
 if __name__ == "__main__":
