@@ -6,6 +6,9 @@ Each has servers, temporary directories and ports of its own. With arguments it 
 
 When one of them has ended, what is about states runs once more, on `tests/layouts/hashed`: the whole suite of the
 engine, and a smaller dose of the simulation and of the comparison with the oracle (`make nightly` has the full ones).
+
+All processes of a session share compiled modules, whatever PYTHONDONTWRITEBYTECODE says: hundreds of them import the
+same ones, and to compile those takes a process longer than the rest of its start.
 """
 
 from __future__ import annotations
@@ -60,16 +63,21 @@ def main() -> int:
     return next((code for code in codes if code), 0)  # not the larger one: a killed session's is negative
 
 
+def _environment() -> dict[str, str]:
+    """The variables of a session but for its ports and settings."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return variables | {"PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bytecode")}
+
+
 def _session(
     ports: str, name: str, words: Sequence[str], output: int | None, settings: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.Popen[bytes]:
     command = [*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words]
-    return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **settings, PORTS_VARIABLE: ports}, stdout=output, stderr=output
-    )
+    variables = {**_environment(), **settings, PORTS_VARIABLE: ports}
+    return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output)
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        os.execv(sys.executable, [*PYTEST, *sys.argv[1:]])  # noqa: S606 - this Python, and no shell
+        os.execve(sys.executable, [*PYTEST, *sys.argv[1:]], _environment())  # noqa: S606 - this Python, and no shell
     sys.exit(main())
