@@ -54,7 +54,6 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
         return work_seconds
 
     with (
-        patch("ingest.applying.commit_path.perf_counter", perf_counter),
         patch("ingest.applying.conditions.monotonic", loop.time),
         patch("ingest.applying.consumer.monotonic", loop.time),
         patch("ingest.applying.watch.monotonic", loop.time),
