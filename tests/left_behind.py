@@ -7,7 +7,7 @@ below the test's own directory, which a process of the test may have made.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -32,9 +32,10 @@ def watch() -> None:
     """Note from now on every store that is opened in this process."""
     init_memory, init_rocks = MemoryStore.__init__, RocksStore.__init__
 
-    def memory(store: MemoryStore, *args: Any, **options: Any) -> None:
-        init_memory(store, *args, **options)
-        _stores.append(store)
+    def memory(store: MemoryStore, column_families: Iterable[str]) -> None:
+        init_memory(store, families := tuple(column_families))
+        if families:  # without any it shows the records of another store, which is noted by itself
+            _stores.append(store)
 
     def rocks(store: RocksStore, path: Path, *args: Any, **options: Any) -> None:
         init_rocks(store, path, *args, **options)
