@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, RecordPosition, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
+from slotlog.log.embedded.writer import WriteJob, Writer
 from slotlog.shared.limits import TIME_MS_MAX
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
@@ -31,11 +33,15 @@ YEARS_MS = 10 * 365 * 24 * 3_600_000
 
 
 async def append(data: Path, *entries: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Append as a process of a release did that took any time, or as a broker's clock would have it."""
+    """Append as a process of a release did that took any time, or as a broker's clock would have it.
+
+    A service in the same process shares `WALL`, and may read the records before this returns. So its bound on the times
+    of records, `ahead_max_ms`, stays as it is.
+    """
     log = open_log(f"sqlite:///{data}/log.sqlite3", topic="slotlog", partitions=1)
     await log.start()
     with monkeypatch.context() as patch:
-        patch.setattr(WALL, "ahead_max_ms", TIME_MS_MAX)
+        patch.setattr(WALL, "refuse_ahead", lambda _time_ms: None)
         await log.append(entries)
     await log.close()
 
@@ -251,6 +257,32 @@ async def test_a_write_that_the_log_dates_ahead_is_held(tmp_path: Path, monkeypa
         b"UNKNOWNOUTCOME the write is in the log and not applied yet: the record at offset 1"
     )
     assert [b"1", b"mine"] == after
+
+
+async def test_a_record_from_the_future_is_held_before_its_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service reads it as soon as it is committed, and holds it by its own bound."""
+    seen = Event()
+    write = Writer._write
+
+    def write_and_wait(self: Writer, group: list[WriteJob]) -> list[Any]:
+        results = write(self, group)
+        assert seen.wait(60)
+        return results
+
+    async with served(tmp_path) as it:
+        await it.until("/readyz", 200)
+        owned = it.service.consumer.partitions[0]
+        monkeypatch.setattr(Writer, "_write", write_and_wait)
+        ahead = event("INCR", "n", time_ms=WALL.now_ms() + YEARS_MS)
+        appending = asyncio.create_task(append(tmp_path / "data", ahead, monkeypatch=monkeypatch))
+        await until(lambda: owned.holds_record or owned.worker.machine.next_offset > 0)
+        seen.set()
+        await appending
+        held = owned.holds_record, owned.worker.machine.next_offset
+
+    assert (True, 0) == held
 
 
 async def test_what_stands_before_a_held_record_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
