@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from engine.batch.key import Key, Subkeys
 from engine.layouts.layout import Kind, Layout
-from engine.layouts.records import all_records
+from engine.layouts.records import all_records, metadata_getter, scan_metadata
 from engine.model import NONE, Metadata
 from engine.store.store import Store
 
@@ -40,9 +40,9 @@ class Keyspace:
         _, name, self._prefix = all_records(layout, Kind.METADATA, db)
 
         def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-            return store.scan(name, start, end, reverse=reverse)
+            return scan_metadata(store, layout, start, end, reverse=reverse)
 
-        self.records = Subkeys(name, store.getter(name), scan, self._prefix, fresh=flushed)
+        self.records = Subkeys(name, metadata_getter(store, layout), scan, self._prefix, fresh=flushed)
         """Position -> metadata value."""
         skip = len(self._prefix)
         for key in touched:

@@ -12,8 +12,9 @@ from typing import Final
 from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
-from engine.batch.writing import delete_databases, forget_surplus, image, mark_written, write_keys
+from engine.batch.writing import delete_databases, delete_earlier, forget_surplus, image, mark_written, write_keys
 from engine.layouts.layout import Kind, Layout
+from engine.layouts.records import earlier_getter
 from engine.store.store import Changes, Store
 from slotlog.shared.slots import slot
 
@@ -32,7 +33,7 @@ class Overlay:
     """
 
     __slots__ = (
-        "_cached_keys_max", "_flushed", "_get_metadata", "_layout", "_store",
+        "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_layout", "_store",
         "databases", "families", "large", "touched",
     )  # fmt: skip
 
@@ -44,6 +45,8 @@ class Overlay:
         self._store = store
         self._layout = layout
         self._get_metadata = store.getter(layout.families[Kind.METADATA])
+        self._get_earlier = earlier_getter(store, layout)
+        self._earlier: list[Key] = []  # the keys of this batch that were read from earlier records
         self._flushed: set[int] = set()
         self._cached_keys_max = cached_keys_max
 
@@ -53,6 +56,8 @@ class Overlay:
         stored = None if db in self._flushed else self._get_metadata(key.metadata_key)
         if stored is not None:
             self.families.load(key, stored)
+        elif self._get_earlier is not None and db not in self._flushed:
+            self._load_earlier(key, self._get_earlier(key.metadata_key))
         if len(name) + len(key.value) > CACHED_BYTES_MAX:
             self.large.append(key)
         return key
@@ -76,6 +81,8 @@ class Overlay:
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed."""
         write_keys(self.touched, self._layout, changes, last_version)
+        if self._earlier:
+            delete_earlier(self._earlier, self._layout, changes)
 
     def image(self) -> list[object]:
         """What `add_to` would add, to be compared with another image. Slow: for tests."""
@@ -94,7 +101,15 @@ class Overlay:
         self.databases.clear()
         self._end()
 
+    def _load_earlier(self, key: Key, stored: bytes | None) -> None:
+        """Give `key` what its earlier record says. It goes with the batch, so that the next one looks where it is."""
+        if stored is not None:
+            self.families.load(key, stored)
+            self._earlier.append(key)
+            self.large.append(key)
+
     def _end(self) -> None:
         self.large.clear()
+        self._earlier.clear()
         self.touched.clear()
         self._flushed.clear()

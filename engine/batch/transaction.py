@@ -232,6 +232,10 @@ class Transaction:
 
     def expire(self, key: Key, expire_ms: int) -> None:
         """Let a key that `find` gave die at `expire_ms`; 0 for never."""
+        size = len(key.value)
+        if size > CACHED_BYTES_MAX and fragments.is_fragmented(size, self.forms):  # read from an earlier record
+            self.put_string(key.name, key.value, expire_ms)
+            return
         key.expire_ms = expire_ms
         key.changed = True
         if key.times is not None:

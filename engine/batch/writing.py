@@ -96,6 +96,14 @@ def write_subkeys(subkeys: Subkeys, records: dict[bytes, bytes | None]) -> None:
         records[prefix + subkey] = value
 
 
+def delete_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> None:
+    """Delete the earlier records of those of `keys` that have changed: `write_keys` puts their metadata."""
+    earlier = layout.earlier
+    if earlier is not None:
+        records = changes.of(layout.families[Kind.EARLIER])
+        records.update({earlier.key(key.metadata_key): None for key in keys if key.changed})
+
+
 def mark_written(keys: Iterable[Key]) -> None:
     """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`."""
     for key in keys:

@@ -8,13 +8,19 @@ with bytes of their own. A key has one metadata record. What else it has belongs
     SCORES     score and member of a sorted set -> empty
     RANKS      counts of members, of a sorted set that has that form
     TIMES      when fields die, of a hash that has that form
+    EARLIER    a string as an earlier version of the layout wrote it: stands for its metadata record
 
 What every layout keeps to, whatever its bytes are:
 
     all records of a kind begin with the same bytes, and so do those of one database
     all records of one version of a key begin with the same bytes, within their kind, and the subkey is what follows
     subkeys lie in the order of their bytes
-    keys lie in one order within all kinds but METADATA, which may have another one
+    keys lie in one order within METADATA and EARLIER, and in one within all other kinds: the two may differ
+
+An earlier record is read where a key has no metadata record. Whatever changes the key writes or deletes its metadata
+record and deletes the earlier one, in one batch. The counts of keys and the expiry index have such a key as any other
+one: who adopts earlier records enters them in both. They may lie among those of another kind; `Earlier.owner` tells
+them apart.
 
 Who walks over records uses `engine.layouts.records`.
 """
@@ -36,6 +42,7 @@ class Kind(IntEnum):
     SCORES = 2
     RANKS = 3
     TIMES = 4
+    EARLIER = 5
 
 
 class Form(Enum):
@@ -46,6 +53,29 @@ class Form(Enum):
     FIELD_TIMES = "fields with a time to live"
 
 
+class Earlier(Protocol):
+    """The form of the records of the kind EARLIER."""
+
+    def key(self, metadata_key: bytes, /) -> bytes:
+        """The key of the earlier record of the string with this metadata key."""
+        ...
+
+    def owner(self, record: bytes, /) -> bytes | None:
+        """The metadata key of the string whose earlier record this is; None when it is a record of another kind."""
+        ...
+
+    def place(self, bound: bytes, /) -> bytes:
+        """Where a place in the order of metadata keys, any bytes, lies in the order of earlier records.
+
+        At or above it are the records of the metadata keys at or above `bound`; below it are those of all other ones.
+        """
+        ...
+
+    def parse(self, value: bytes, /) -> Metadata:
+        """The metadata of the string, with its content; CorruptionError when `value` is of no earlier record."""
+        ...
+
+
 class Layout(Protocol):
     """The form of one partition's keys on disk. An instance is bound to one partition.
 
@@ -54,12 +84,14 @@ class Layout(Protocol):
         forms: what it can hold of our own.
         families: the column family of each kind that it has.
         is_in_one_order: keys lie in the order of their metadata keys within the other kinds, too.
+        earlier: the form of the records of the kind EARLIER; None where the layout does not have the kind.
     """
 
     name: ClassVar[str]
     forms: ClassVar[frozenset[Form]]
     families: ClassVar[Mapping[Kind, str]]
     is_in_one_order: ClassVar[bool]
+    earlier: ClassVar[Earlier | None]
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         """Bind the layout to `partition` of a log that has `partitions`."""
@@ -82,14 +114,14 @@ class Layout(Protocol):
         """What `pack_metadata` wrote; CorruptionError when it is none."""
         ...
 
-    # ------------------------------------------------------------------ what belongs to a version
+    # ------------------------------------------------------------------ what belongs to a version: DATA to TIMES
 
     def prefix(self, kind: Kind, metadata_key: bytes, version: int | None = None) -> bytes:
-        """What all records of this kind of a key's version begin with, or of all its versions. Not of METADATA."""
+        """What all records of this kind of a key's version begin with, or of all its versions."""
         ...
 
     def owner(self, kind: Kind, record: bytes) -> tuple[bytes, int]:
-        """The metadata key and the version to which a record of this kind belongs. Not of METADATA.
+        """The metadata key and the version to which a record of this kind belongs.
 
         Raises:
             CorruptionError: it is no such record.

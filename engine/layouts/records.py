@@ -5,12 +5,15 @@ This is the one place that says of which kinds a type has records, and the one t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.layouts.layout import Kind, Layout
+from engine.errors import CorruptionError
+from engine.layouts.layout import Earlier, Kind, Layout
 from engine.model import HASH, LIST, SET, STRING, ZSET
-from engine.store.store import Store
+from engine.store.store import Get, Store
 from engine.values.encoding import prefix_end
 
 KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
@@ -22,8 +25,10 @@ KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
 }
 """Of which kinds a key may have records beside its metadata, by its type: in one form of it or another."""
 
-SUBKEY_KINDS: Final[tuple[Kind, ...]] = tuple(kind for kind in Kind if kind != Kind.METADATA)
+SUBKEY_KINDS: Final[tuple[Kind, ...]] = tuple(kind for kind in Kind if kind not in {Kind.METADATA, Kind.EARLIER})
 """The kinds of records that belong to a version of a key."""
+
+_UNREADABLE: Final = b""
 
 
 class RecordRange(NamedTuple):
@@ -81,4 +86,93 @@ def metadata_records(store: Store, layout: Layout, db: int | None = None) -> Ite
 
     By database, and in each one in the order of the layout.
     """
-    return all_records(layout, Kind.METADATA, db).scan(store)
+    records = all_records(layout, Kind.METADATA, db)
+    return scan_metadata(store, layout, records.prefix, records.end)
+
+
+# ---------------------------------------------------------------------- wherever a key has its metadata
+
+
+def scan_metadata(
+    store: Store, layout: Layout, start: bytes, end: bytes | None, *, reverse: bool = False
+) -> Iterator[tuple[bytes, bytes]]:
+    """The metadata key and value of every key with `start <= metadata key < end`, in order, or against it.
+
+    Both lie among those of one database or of all. Of an earlier record the value is what it would be in the metadata.
+    """
+    current = store.scan(layout.families[Kind.METADATA], start, end, reverse=reverse)
+    earlier = layout.earlier
+    if earlier is None:
+        return current
+    first, last = earlier.place(start), None if end is None else earlier.place(end)
+    found = store.scan(layout.families[Kind.EARLIER], first, last, reverse=reverse)
+    old = (
+        (owner, _current(layout, earlier, value)) for key, value in found if (owner := earlier.owner(key)) is not None
+    )
+    return _first_of_each(merge(current, old, key=itemgetter(0), reverse=reverse))
+
+
+def metadata_getter(store: Store, layout: Layout) -> Get:
+    """A function from metadata key to metadata value, None where there is no such key."""
+    get, get_earlier = store.getter(layout.families[Kind.METADATA]), earlier_getter(store, layout)
+    if get_earlier is None:
+        return get
+
+    def get_either(metadata_key: bytes) -> bytes | None:
+        value = get(metadata_key)
+        return get_earlier(metadata_key) if value is None else value
+
+    return get_either
+
+
+def earlier_getter(store: Store, layout: Layout) -> Get | None:
+    """A function from metadata key to the value of the earlier record, as it would be in the metadata.
+
+    It gives None where there is no such record; itself it is None where the layout does not have the kind.
+    """
+    earlier = layout.earlier
+    if earlier is None:
+        return None
+    get, key_of = store.getter(layout.families[Kind.EARLIER]), earlier.key
+
+    def get_earlier(metadata_key: bytes) -> bytes | None:
+        value = get(key_of(metadata_key))
+        return None if value is None else _current(layout, earlier, value)
+
+    return get_earlier
+
+
+def records_of_kind(store: Store, layout: Layout, kind: Kind) -> Iterator[tuple[bytes, bytes]]:
+    """All records of a kind, but METADATA, without the earlier ones that may lie among them."""
+    records = all_records(layout, kind).scan(store)
+    earlier = layout.earlier
+    if earlier is None or layout.families[kind] != layout.families[Kind.EARLIER]:
+        return records
+    return (record for record in records if earlier.owner(record[0]) is None)
+
+
+def shadowed_records(store: Store, layout: Layout) -> Iterator[tuple[bytes, bytes]]:
+    """The key of every earlier record whose string has a metadata record too, and that record's key: damage."""
+    earlier = layout.earlier
+    if earlier is not None:
+        get = store.getter(layout.families[Kind.METADATA])
+        for record, _ in all_records(layout, Kind.EARLIER).scan(store):
+            owner = earlier.owner(record)
+            if owner is not None and get(owner) is not None:
+                yield record, owner
+
+
+def _current(layout: Layout, earlier: Earlier, value: bytes) -> bytes:
+    try:
+        return layout.pack_metadata(earlier.parse(value))
+    except CorruptionError:
+        return _UNREADABLE  # whoever parses it meets the damage where it expects damage: at one key
+
+
+def _first_of_each(records: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The records without those whose key has just been."""
+    before = None
+    for record in records:
+        if record[0] != before:
+            yield record
+        before = record[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.layouts import make_layout
 from engine.proof.audit.keys import Advance, KeyAudit
-from engine.proof.audit.strays import check_strays
+from engine.proof.audit.strays import check_shadowed, check_strays
 from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
 from engine.proof.audit.violation import State, Violation, Violations
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
@@ -40,6 +40,7 @@ class Audit:
             (LOCAL_CF, check_local(state)),
             (GRAVEYARD_CF, keys.graves.check()),
             (state.metadata_cf, check_strays(state)),
+            (state.metadata_cf, check_shadowed(state)),
             (state.metadata_cf, keys.check()),
             (EXPIRY_CF, keys.check_expiry()),
             (GRAVEYARD_CF, keys.check_versions()),

@@ -12,7 +12,7 @@ from engine.batch.fragments import is_fragmented
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
-from engine.layouts.records import metadata_records, prefixes_of
+from engine.layouts.records import metadata_getter, metadata_records, prefixes_of
 from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.proof.audit.contents import Contents
 from engine.proof.audit.graves import Graves
@@ -90,6 +90,7 @@ class KeyAudit:
     def _keys(self) -> Iterator[Owner]:
         """The keys with subkeys; of those whose metadata cannot be read everything, of any version."""
         state = self._state
+        get_current = state.store.getter(state.metadata_cf)  # an earlier record holds a string of any length
         for key, value in metadata_records(state.store, state.layout):
             state.keys += 1
             if state.keys % _STEP_KEYS == 0:
@@ -107,7 +108,7 @@ class KeyAudit:
             if metadata.version:
                 live = Live(key, metadata, prefixes_of(state.layout, key, metadata.version))
                 yield self._owner(_KEY, key, metadata.version, live)
-            elif is_fragmented(len(metadata.value), state.layout.forms):
+            elif is_fragmented(len(metadata.value), state.layout.forms) and get_current(key) is not None:
                 text = f"{state.name_of(key)} has {len(metadata.value)} bytes in its metadata"
                 self._say("fragments", key, text)
 
@@ -236,7 +237,7 @@ class KeyAudit:
         What a sweep has not walked past is behind none of its cursors.
         """
         state, metadata_cf = self._state, self._state.metadata_cf
-        get_entry, get_key = state.store.getter(EXPIRY_CF), state.store.getter(metadata_cf)
+        get_entry, get_key = state.store.getter(EXPIRY_CF), metadata_getter(state.store, state.layout)
         for key, metadata in self._readable():
             place = place_of(metadata.expire_ms, metadata.times)
             if place and get_entry(entry_at(place, key)) is None:

@@ -1,10 +1,11 @@
-"""Finds records in the column families of a layout that are of none of its kinds."""
+"""Finds records in the column families of a layout that nothing reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.layouts.records import column_families
+from engine.layouts.layout import Kind
+from engine.layouts.records import column_families, shadowed_records
 from engine.proof.audit.violation import State, Violation, Violations
 from engine.values.encoding import prefix_end
 
@@ -16,6 +17,13 @@ def check_strays(state: State) -> Violations:
             for record, _ in state.store.scan(column_family, start, end):
                 text = f"the record {record.hex()} in {column_family} is of no kind that the layout has"
                 yield Violation("unreadable", column_family, record, text)
+
+
+def check_shadowed(state: State) -> Violations:
+    """Every earlier record of a key that has a metadata record: nobody reads it before that one goes."""
+    for record, metadata_key in shadowed_records(state.store, state.layout):
+        text = f"an earlier record of {state.name_of(metadata_key)}, which has a metadata record"
+        yield Violation("orphans", state.layout.families[Kind.EARLIER], record, text)
 
 
 def _gaps(state: State, column_family: str) -> Iterator[tuple[bytes, bytes | None]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
-from engine.layouts.records import all_records
+from engine.layouts.records import records_of_kind
 from engine.proof.audit.violation import State
 
 HELD_BYTES: Final = 64 * 1024 * 1024
@@ -31,7 +31,7 @@ class RecordCursor:
         self.kind = kind
         self._layout = state.layout
         self.column_family = state.layout.families.get(kind, "")
-        self._records = all_records(state.layout, kind).scan(state.store) if self.column_family else iter(())
+        self._records = records_of_kind(state.store, state.layout, kind) if self.column_family else iter(())
         self.key: bytes | None = None
         self._value = b""
         self._next()

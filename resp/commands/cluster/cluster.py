@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, CommandError
-from engine.layouts.records import slot_records
+from engine.layouts.records import scan_metadata, slot_records
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
 from resp.cluster.topology import NodeHealth
@@ -233,7 +233,7 @@ def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[byte
     layout = machine.layout
     records = slot_records(layout, 0, number)
     names: list[bytes] = []
-    for at, (key, value) in enumerate(store.scan(records.column_family, start or records.prefix, records.end)):
+    for at, (key, value) in enumerate(scan_metadata(store, layout, start or records.prefix, records.end)):
         if at == _KEYS_A_STEP:
             return names, key
         _, key_slot, name = layout.parse_metadata_key(key)

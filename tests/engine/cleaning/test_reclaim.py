@@ -89,7 +89,7 @@ def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: 
     assert (3, 6, 0, False) == Reclaimer(machine, store).reclaim(1000)
     (batch,) = store.batches[1:]
     assert [] == batch.ranges
-    assert [0, 6, 1, 0, 0] == [len(written(batch, kind)) for kind in Kind]
+    assert [0, 6, 1, 0, 0, 0] == [len(written(batch, kind)) for kind in Kind]
     assert {GRAVEYARD_CF: 3, LOCAL_CF: 1} == {
         name: len(batch.values[name]) for name in SHARED_CFS if batch.values.get(name)
     }

@@ -14,7 +14,7 @@ from tests.engine.stored import put, stored
 from tests.layouts import layout_of
 
 LAYOUT: Final = layout_of()
-METADATA, DATA, SCORES, RANKS, TIMES = Kind
+METADATA, DATA, SCORES, RANKS, TIMES, _ = Kind
 MEMBERS: Final = 2000
 SESSIONS: Final = (b"session of ann..", b"session of bob..")
 WATCH_MS: Final = NOW_MS + 100

@@ -17,7 +17,7 @@ from tests.engine.harness import FAMILIES, NOW_MS, new_store, open_machine, send
 from tests.layouts import layout_of
 
 LAYOUT = layout_of()
-METADATA, DATA, SCORES, _, _ = Kind
+METADATA, DATA, SCORES, *_ = Kind
 
 
 def contents(store: Store, now_ms: int) -> list[tuple[int, bytes, int, int, list[bytes]]]:
