@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.apply.machine import Machine
+from engine.layouts.layout import Form
 from engine.store.store import Store
 from slotlog.shared.doubles import format_double
 from tests.differential.contents import of_engine, of_oracle
@@ -137,6 +138,7 @@ def test_large_values_are_the_same_on_both_sides(kind: str, packed_max: int, kno
     exchange(store, open_machine(store), knobs_restored, b"k", LARGE[kind])
 
 
+@pytest.mark.form(Form.FIELD_TIMES)
 def test_times_of_fields_go_along(oracle: Connection) -> None:
     """A hash of which some fields have a time to live, both ways; a field that is due is left out."""
     machine = open_machine(new_store())
