@@ -22,6 +22,9 @@ from tests.simulation.timeline import SimulatedLoop, simulated_clocks
 
 STEPS = 150
 
+SECONDS_MAX = 700
+"""Of simulated time: no seed that holds has taken more than a tenth of it."""
+
 STAGED_BYTES = (0, 500, 4 * 1024 * 1024)
 """What may be pending of a collection that a store or copy makes: each record is staged by itself, a few, or none."""
 
@@ -86,7 +89,11 @@ async def _at_once(function: Callable[..., Any], *args: object) -> Any:
 
 
 async def _run(simulation: Simulation, random: Random) -> None:
-    await simulation.run(lambda: check_between_lives(simulation))
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            await simulation.run(lambda: check_between_lives(simulation))
+    except TimeoutError:
+        simulation.world.fail(f"it has not come to its end in {SECONDS_MAX} simulated seconds")
     simulation.world.calm = True
     if not simulation.world.failures:
         await check(simulation, random)
