@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import pytest
 
-from ops.config import Settings, load_settings
+from ops.config import KafkaTable, Settings, load_settings
 from ops.serving.service import Service
 from ops.state.directories import digest_partition
 from slotlog.events import encode
-from slotlog.log import Entry, KafkaSettings, Log, open_log
+from slotlog.log import Entry, Log, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.faults.topics import Topic, administered
 from tests.ops.verbs import run, until
@@ -141,7 +141,7 @@ def on_kafka(kafka_bootstrap: str, tmp_path: Path) -> Settings:
         topic=topic,
         http="",
         identity_check_seconds=0.2,
-        kafka=KafkaSettings(request_timeout_ms=5000),
+        kafka=KafkaTable(request_timeout_ms=5000),
     )
 
 
