@@ -207,7 +207,10 @@ class Transaction:
 
     def put_string(self, name: bytes, value: bytes, expire_ms: int = 0) -> None:
         """A string in the place of whatever `name` held. `expire_ms` is absolute, 0 for never."""
-        key = self._touch(name)
+        key = self._keys.get(name) or self._load(name)  # `_touch` without the call, 1 % of a SET
+        if not key.touched:
+            key.touched = True
+            self._touched.append(key)
         if key.type != STRING or key.version:
             self._bury(key)
             key.type = STRING
