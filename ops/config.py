@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.dataclasses import dataclass as validated
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from engine.layouts import LAYOUTS
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from slotlog.log import KafkaSettings
 
 PARTITIONS_MAX: Final = 1024
@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     own_of: str = Field(
         default="", description="where own is empty: INDEX/COUNT, number INDEX (from 0) of COUNT processes alike"
     )
-    layout: str = Field(default="neokv", description="on-disk encoding")
+    layout: str = Field(default=DEFAULT_LAYOUT, description="on-disk encoding")
     http: str = Field(
         default="127.0.0.1:8640", description="address of the page, /metrics, /livez and /readyz; empty: none"
     )
@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     @classmethod
     def _known_layout(cls, value: str) -> str:
         if value not in LAYOUTS:
-            raise ValueError(f"one of {', '.join(sorted(LAYOUTS))}")
+            raise ValueError(f"there is no such layout; there are {', '.join(LAYOUTS)}")
         return value
 
     @field_validator("http", "resp")
@@ -244,7 +244,10 @@ def load_settings(**options: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        faults = [_said(tuple(map(str, fault["loc"])), fault["type"], fault["msg"], given) for fault in error.errors()]
+        faults = [
+            _said(tuple(map(str, fault["loc"])), fault["type"], fault["msg"].removeprefix("Value error, "), given)
+            for fault in error.errors()
+        ]
         raise ConfigError("; ".join(faults)) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{_config_file()} is not TOML: {error}") from None

@@ -44,11 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out the folders of `tests/engine/layouts/` that hold another layout's bytes."""
-    of_another = collection_path.parent == _OF_ONE_LAYOUT and collection_path.name in LAYOUTS.keys() - {
-        layouts.layout_name()
-    }
-    return True if of_another else None
+    """Leave out the folders of `tests/engine/layouts/` that hold the bytes of other layouts."""
+    folders = {layouts.folder_of(name) for name in LAYOUTS} - {layouts.folder_of(layouts.layout_name())}
+    return True if collection_path.parent == _OF_ONE_LAYOUT and collection_path.name in folders else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

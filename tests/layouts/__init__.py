@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from engine.layouts import LAYOUTS, make_layout, records
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout, records
 from engine.layouts.layout import Form, Layout
 from engine.tables.system import Home
 from tests.layouts.hashed import Hashed
 
 LAYOUTS[Hashed.name] = Hashed
-
-DEFAULT: Final = "neokv"
-"""The layout of a session that names none: that of every user."""
 
 VARIABLE: Final = "SLOTLOG_TEST_LAYOUT"
 """Says the layout to the processes that a test starts, and to `python -m tests.simulation`."""
@@ -28,7 +25,7 @@ OF_FIELD_TIMES: Final = frozenset(
 )
 """The commands for fields with a time to live: with another layout than `neokv` they may be refused."""
 
-_chosen = os.environ.get(VARIABLE, DEFAULT)
+_chosen = os.environ.get(VARIABLE, DEFAULT_LAYOUT)
 
 
 def choose(name: str) -> None:
@@ -40,6 +37,11 @@ def choose(name: str) -> None:
 def layout_name() -> str:
     """The name of the layout."""
     return _chosen
+
+
+def folder_of(name: str) -> str:
+    """The folder of that layout, beside those of others: of its code, and of the tests of its bytes."""
+    return LAYOUTS[name].__module__.split(".")[2]
 
 
 def holds(form: Form) -> bool:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from engine.layouts.layout import Layout
 from engine.layouts.neokv.layout import NeoKV
 
-__all__ = ["NeoKV"]
+__all__ = ["LAYOUTS", "NeoKV"]
+
+LAYOUTS: Final[tuple[type[Layout], ...]] = (NeoKV,)
