@@ -35,9 +35,8 @@ def _shifted(crc: int) -> int:
 _TABLE: Final = tuple(map(_shifted, range(256)))
 
 
-def crc64(data: bytes) -> int:
-    """The checksum of `data`, 0 … 2**64 - 1."""
-    crc = 0
+def crc64(data: bytes, crc: int = 0) -> int:
+    """The checksum, 0 … 2**64 - 1, of something whose checksum is `crc` with `data` behind it."""
     for start in range(0, len(data), _CHUNK_BYTES):
         chunk = data[start : start + _CHUNK_BYTES]
         if len(chunk) >= _FOLDED_BYTES_MIN:
@@ -47,7 +46,7 @@ def crc64(data: bytes) -> int:
 
 
 def crc64_bytewise(data: bytes, crc: int) -> int:
-    """The checksum of something whose checksum is `crc` with `data` behind it."""
+    """As `crc64`, byte by byte."""
     table = _TABLE
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8

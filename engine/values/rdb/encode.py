@@ -3,7 +3,7 @@
     string 0   list 1   set 2   hash 4   sorted set 5      RDB version 9: Redis 5 and later, every Valkey
     hash with expire times of fields 22                    RDB version 80: Valkey 9 and later
 
-The same content always gives the same bytes. `engine.values.rdb.decode` has the formats.
+The same content always gives the same bytes. `engine.values.rdb.parts` has the formats.
 """
 
 from __future__ import annotations

@@ -24,15 +24,10 @@ _LZF_RUN_MAX: Final = 264
 _LZF_REFERENCE_BYTES_MAX: Final = 3
 
 
-class PayloadReader:
-    """A position in `data`. All strings that one reader decompresses have RESTORED_BYTES_MAX bytes at most."""
+class Reader:
+    """A position in bytes that hold values. A subclass says where they come from, in `take`."""
 
-    __slots__ = ("_at", "_budget", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self._budget = RESTORED_BYTES_MAX
+    __slots__ = ()
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes.
@@ -40,11 +35,25 @@ class PayloadReader:
         Raises:
             FormatError: they are not there.
         """
-        start = self._at
-        if count > len(self._data) - start:
-            raise FormatError("cut off")
-        self._at = start + count
-        return self._data[start : self._at]
+        raise NotImplementedError
+
+    def left(self) -> int:
+        """The number of bytes that are there."""
+        raise NotImplementedError
+
+    def count(self, least_bytes: int, strings: int = 1) -> int:
+        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`.
+
+        Raises:
+            FormatError: so many cannot follow.
+        """
+        count = self.length()
+        if count > self.left() // least_bytes:
+            raise FormatError("fewer elements than promised")
+        return count
+
+    def expect(self, plain: int) -> None:
+        """Make ready for the `plain` bytes of a string that is decompressed."""
 
     def byte(self) -> int:
         """The next byte."""
@@ -57,18 +66,6 @@ class PayloadReader:
     def length(self) -> int:
         """A length. As in Redis, the bits of an encoding that stands in its place are one too."""
         return self._length(self.byte())
-
-    def count(self, least_bytes: int, strings: int = 1) -> int:
-        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`.
-
-        Raises:
-            FormatError: none do, or so many cannot. TooLargeError: more strings than one command may bring.
-        """
-        count = self.length()
-        if not 0 < count <= (len(self._data) - self._at) // least_bytes:
-            raise FormatError("no elements, or fewer than promised")
-        check_count(count * strings)
-        return count
 
     def string(self) -> bytes:
         """A string."""
@@ -84,9 +81,7 @@ class PayloadReader:
         packed = self.take(compressed)
         if plain > (compressed // _LZF_REFERENCE_BYTES_MAX + 1) * _LZF_RUN_MAX:
             raise FormatError("promises more than LZF can hold")
-        self._budget -= plain
-        if self._budget < 0:
-            raise TooLargeError("decompresses to too much")
+        self.expect(plain)
         return decompress(packed, plain)
 
     def _length(self, first: int) -> int:
@@ -98,6 +93,54 @@ class PayloadReader:
         if first not in (0x80, 0x81):
             raise FormatError("unknown length")
         return int.from_bytes(self.take(8 if first & 1 else 4), "big")
+
+
+class PayloadReader(Reader):
+    """A position in `data`, which one command brings.
+
+    All strings that one reader decompresses have RESTORED_BYTES_MAX bytes at most.
+    """
+
+    __slots__ = ("_at", "_budget", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._budget = RESTORED_BYTES_MAX
+
+    def take(self, count: int) -> bytes:
+        """As `Reader.take`."""
+        start = self._at
+        if count > len(self._data) - start:
+            raise FormatError("cut off")
+        self._at = start + count
+        return self._data[start : self._at]
+
+    def left(self) -> int:
+        """As `Reader.left`."""
+        return len(self._data) - self._at
+
+    def count(self, least_bytes: int, strings: int = 1) -> int:
+        """As `Reader.count`.
+
+        Raises:
+            FormatError: none follow, or so many cannot. TooLargeError: more strings than one command may bring.
+        """
+        count = super().count(least_bytes)
+        if not count:
+            raise FormatError("no elements")
+        check_count(count * strings)
+        return count
+
+    def expect(self, plain: int) -> None:
+        """As `Reader.expect`.
+
+        Raises:
+            TooLargeError: with those before it, it is more than one command may decompress.
+        """
+        self._budget -= plain
+        if self._budget < 0:
+            raise TooLargeError("decompresses to too much")
 
 
 def check_count(count: int) -> None:

@@ -22,6 +22,14 @@ def test_folding_changes_nothing(length: int) -> None:
     assert crc64_bytewise(data, 0) == crc64(data)
 
 
+@pytest.mark.parametrize("cut", [0, 1, 5000, 300_000])
+def test_a_checksum_goes_on_from_another(cut: int) -> None:
+    """The checksum of a beginning, continued with the rest, is that of the whole."""
+    data = Random(cut).randbytes(600_000)
+
+    assert crc64(data) == crc64(data[cut:], crc64(data[:cut]))
+
+
 def test_the_sparse_multiple_is_one() -> None:
     """Divided by the polynomial, the sum of the powers of x that folding works with leaves nothing."""
     whole = 1 << 64 | int(f"{POLYNOMIAL:064b}"[::-1], 2)
