@@ -334,6 +334,14 @@ class RocksStore:
                 idle.append(iterator)
 
 
+def stored_families(path: Path) -> frozenset[str]:
+    """The column families of the database in a directory; none where there is no database, or it cannot be told."""
+    try:
+        return frozenset(Rdict.list_cf(str(path)))
+    except Exception:  # noqa: BLE001 - rocksdict raises nothing else; whoever opens it hears why
+        return frozenset()
+
+
 def _close(handle: Rdict) -> str:
     """Close a handle; in which case it could not be, what RocksDB says."""
     try:

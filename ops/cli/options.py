@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from engine.errors import CommandError, CorruptionError, StateMismatchError
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from ops.config import ConfigError
 from ops.state.damaged import Damaged
 from slotlog.errors import LogMismatchError, LogUnavailableError
@@ -33,6 +34,21 @@ LogUrl = Annotated[
 Topic = Annotated[str | None, typer.Option(help="Name of the log.", metavar="NAME", show_default="slotlog")]
 Partitions = Annotated[
     int | None, typer.Option(help="Partitions of the log: 1 standalone, more a cluster.", metavar="N", show_default="1")
+]
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        "--layout", metavar="NAME", help=f"On-disk encoding: {', '.join(LAYOUTS)}.", show_default=DEFAULT_LAYOUT
+    ),
+]
+NewLayout = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="NAME",
+        help=f"On-disk encoding of the new state: {', '.join(LAYOUTS)}.",
+        show_default="the state's",
+    ),
 ]
 StateTopic = Annotated[
     str | None, typer.Option("--topic", help="Name of the log.", metavar="NAME", show_default="the state's")

@@ -16,6 +16,7 @@ from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from ops.state.foreign import refuse_foreign
 from slotlog.wording import sized
 
 _PROGRESS_KEYS = 1000
@@ -62,13 +63,15 @@ def store_opener(
         data: where the partitions' directories are.
         memory: what they share; None: as the settings say, for them alone.
         replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
-            ConfigError for that.
+            ConfigError for that. It raises StateMismatchError for a state of something else.
     """
     families = column_families(LAYOUTS[settings.layout])
     memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> RocksStore:
-        store = RocksStore(partition_path(data, partition), families, memory, wal=not replaying)
+        path = partition_path(data, partition)
+        refuse_foreign(path, home_of(settings, partition))
+        store = RocksStore(path, families, memory, wal=not replaying)
         if not replaying:
             _refuse_unfinished(store)
         return store
@@ -107,10 +110,11 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
 
 @contextmanager
 def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
-    """The store of one partition as of now, whatever it holds, read-only, also while a service runs on it.
+    """The store of one partition as of now, read-only, also while a service runs on it.
 
     Raises:
         ConfigError: there is no state of that partition, or a replay into it never finished.
+        StateMismatchError: it is a state of another layout.
     """
     path = partition_path(settings.data, partition)
     if not path.exists():
@@ -120,6 +124,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
             + " (`slotlog replay` builds it from the log)"
         )
+    refuse_foreign(path, home_of(settings, partition))
     store = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
     _refuse_unfinished(store)
     try:

@@ -1,8 +1,4 @@
-"""Rebuilds a state from the log into a fresh directory, up to an offset, a time or the end.
-
-The write-ahead log is off meanwhile (a crash would start again anyway), so the directory counts as a state only when
-every column family was flushed and the mark in it is gone (`engine.tables.system.replaying_changes`).
-"""
+"""Rebuilds a state from the log into a fresh directory, up to an offset, a time or the end."""
 
 from __future__ import annotations
 
@@ -14,16 +10,25 @@ import structlog
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.proof.digest import Digest
-from engine.store.store import Changes, MaintainedStore
-from engine.tables.system import NO_SKIPS, Retimes, Skips, replaying_changes, retime_changes, skip_changes
+from engine.store.store import Changes
+from engine.tables.system import NO_SKIPS, Retimes, Skips, retime_changes, skip_changes
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from ops.state.building import begin_building, finish_building, settings_of_new
 from ops.state.clocks import decided
-from ops.state.directories import cached_keys_max, digest_partition, home_of, partition_path, reading, store_opener
+from ops.state.directories import (
+    cached_keys_max,
+    digest_partition,
+    home_of,
+    partition_path,
+    prepare_data,
+    reading,
+    store_opener,
+)
 from ops.state.unapplied import NotApplied, Unapplied
 from slotlog.log import Log, open_log
 
@@ -85,6 +90,7 @@ async def replay(
     until: Until,
     skips: Sequence[tuple[int, int, int]] = (),
     *,
+    layout: str | None = None,
     records_max: int = 1000,
     tell: Tell | None = None,
 ) -> list[Replayed]:
@@ -96,13 +102,15 @@ async def replay(
         to: a directory that is empty or not there.
         until: where to end.
         skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
+        layout: of what is built; None: that of the live state.
         records_max: size of a batch; the result is the same with any.
         tell: told how far it is.
 
     Raises:
-        ConfigError: `to` is not empty, the log no longer begins at 0, or `until` or `skips` lie beyond its end.
+        ConfigError: `to` is not empty, there is no such layout, the log no longer begins at 0, or `until` or `skips`
+            lie beyond its end.
     """
-    _refuse_used(to)
+    target = settings_of_new(settings, to, layout)
     live = {partition: _look_at(settings, partition) for partition in settings.owned}
     log = open_log(
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
@@ -121,14 +129,15 @@ async def replay(
             for partition in ends
         }
         unapplied = Unapplied()
-        await _replay_to(settings, log, to, ends, prepared, records_max, tell or _tell_nobody, unapplied)
+        await _replay_to(target, log, ends, prepared, records_max, tell or _tell_nobody, unapplied)
         if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
             live_offsets = {partition: state.next_offset for partition, state in live.items()}
             await unapplied.compare(open_dead_letters(log), live_offsets)
     finally:
         await log.close()
     return [
-        _compare(settings, to, partition, live[partition], unapplied.counts[partition]) for partition in settings.owned
+        _compare(settings, target, partition, live[partition], unapplied.counts[partition])
+        for partition in settings.owned
     ]
 
 
@@ -142,11 +151,6 @@ def _look_at(settings: Settings, partition: int) -> _Live:
     except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
         logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
         return _Live(note=str(error))
-
-
-def _refuse_used(to: Path) -> None:
-    if to.exists() and any(to.iterdir()):
-        raise ConfigError(f"{to} is not empty; a replay needs a directory of its own")
 
 
 async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
@@ -193,33 +197,29 @@ def _skips_to(end: int, skips: Iterable[tuple[int, int]]) -> Iterator[Changes]:
 
 
 async def _replay_to(
-    settings: Settings,
+    target: Settings,
     log: Log,
-    to: Path,
     ends: Mapping[int, int],
     prepared: Mapping[int, Sequence[Changes]],
     records_max: int,
     tell: Tell,
     unapplied: Unapplied,
 ) -> None:
-    to.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in this loop
-    open_store = store_opener(settings, to, replaying=True)
+    prepare_data(target)
+    open_store = store_opener(target, target.data, replaying=True)
     for partition in ends:
         store = open_store(partition)
-        store.write(replaying_changes(begins=True))
-        for changes in prepared[partition]:
-            store.write(changes)
-        store.flush_all()
+        begin_building(store, prepared[partition])
         store.close()
     workers = {
         partition: Worker(
-            home_of(settings, partition),
+            home_of(target, partition),
             log,
             open_store,
             None,
             unapplied,
             records_max=records_max,
-            cached_keys_max=cached_keys_max(settings),
+            cached_keys_max=cached_keys_max(target),
         )
         for partition in ends
     }
@@ -237,20 +237,13 @@ async def _replay_to(
             tell(0, total)
             await consumer.run_to(ends, turned)
         for worker in workers.values():
-            _finish(worker.store)
+            finish_building(worker.store)
     finally:
         consumer.close()
 
 
-def _finish(store: MaintainedStore) -> None:
-    """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush."""
-    store.flush_all()
-    store.write(replaying_changes(begins=False))
-    store.flush_all()
-
-
-def _compare(settings: Settings, to: Path, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
-    result, position = digest_partition(settings.model_copy(update={"data": to}), partition)
+def _compare(settings: Settings, target: Settings, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
+    result, position = digest_partition(target, partition)
     live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
     return Replayed(
         partition,

@@ -16,6 +16,7 @@ from ops.cli.options import (
     Data,
     Json,
     LogUrl,
+    NewLayout,
     StatePartitions,
     StateTopic,
     listed,
@@ -53,6 +54,7 @@ def replay(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: Annotated[str | None, typer.Option(help="Partitions to rebuild, such as 0-3.", show_default="all")] = None,
+    layout: NewLayout = None,
     metrics_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep how far it is in this file, for node_exporter's textfile collector."),
@@ -60,6 +62,8 @@ def replay(
     json: Json = False,
 ) -> None:
     """Rebuild the state from the log into a new directory, and compare it with --data at the same position.
+
+    The new state may have another layout: what is alive, and so the digest, is the same in all.
 
     Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs, or
     if the log ends before what the state in --data has applied, or records of the embedded log that it has applied
@@ -76,7 +80,7 @@ def replay(
     configure_logging(settings.log_level)
     tell = ReplayFile(metrics_file).note if metrics_file is not None else None
     skips = [parse_skip(text) for text in skip or []]
-    results = asyncio.run(run(settings, to, parse_until(until), skips, tell=tell))
+    results = asyncio.run(run(settings, to, parse_until(until), skips, layout=layout, tell=tell))
     if json:
         _print_json(results)
     else:

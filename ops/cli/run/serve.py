@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.options import Data, Json, LogUrl, Partitions, Topic, reports_errors
+from ops.cli.options import Data, Json, Layout, LogUrl, Partitions, Topic, reports_errors
 from ops.config import load_settings
 
 
@@ -17,6 +17,7 @@ def serve(
     log: LogUrl = None,
     topic: Topic = None,
     partitions: Partitions = None,
+    layout: Layout = None,
     own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
     own_of: Annotated[
         str | None, typer.Option(metavar="I/N", help="Instead: this is number I, from 0, of N processes alike.")
@@ -46,7 +47,15 @@ def serve(
     if own_of is not None:
         own = ""  # what the environment or the file says of it gives way
     settings = load_settings(
-        data=data, log=log, topic=topic, partitions=partitions, own=own, own_of=own_of, http=http, resp=resp
+        data=data,
+        log=log,
+        topic=topic,
+        partitions=partitions,
+        layout=layout,
+        own=own,
+        own_of=own_of,
+        http=http,
+        resp=resp,
     )
     if peers is not None:
         settings.redis.peers = peers

@@ -1,0 +1,43 @@
+"""Builds a state in a fresh directory: what a replay from the log and a conversion have in common.
+
+The write-ahead log is off meanwhile (a crash would start again anyway), so the directory counts as a state only when
+every column family was flushed and the mark in it is gone (`engine.tables.system.replaying_changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.layouts import LAYOUTS
+from engine.store.store import Changes, MaintainedStore
+from engine.tables.system import replaying_changes
+from ops.config import ConfigError, Settings
+
+
+def settings_of_new(settings: Settings, to: Path, layout: str | None) -> Settings:
+    """The settings of the state that is built in `to`: those of its source, in another layout if one is named.
+
+    Raises:
+        ConfigError: `to` is not empty, or there is no such layout.
+    """
+    if layout is not None and layout not in LAYOUTS:
+        raise ConfigError(f"--layout: there is no such layout; there are {', '.join(LAYOUTS)}")
+    if to.exists() and any(to.iterdir()):
+        raise ConfigError(f"{to} is not empty; what is built needs a directory of its own")
+    return settings.model_copy(update={"data": to, "layout": layout or settings.layout})
+
+
+def begin_building(store: MaintainedStore, prepared: Iterable[Changes] = ()) -> None:
+    """Mark an empty store as unfinished, with what it is to have from the start."""
+    store.write(replaying_changes(begins=True))
+    for changes in prepared:
+        store.write(changes)
+    store.flush_all()
+
+
+def finish_building(store: MaintainedStore) -> None:
+    """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush."""
+    store.flush_all()
+    store.write(replaying_changes(begins=False))
+    store.flush_all()

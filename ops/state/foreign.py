@@ -1,0 +1,35 @@
+"""Refuses directories that hold something else than the settings say, before RocksDB adds column families to them."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from pathlib import Path
+
+from engine.errors import StateMismatchError
+from engine.layouts import LAYOUTS
+from engine.layouts.records import column_families
+from engine.store.rocks import RocksStore, stored_families
+from engine.store.store import SHARED_CFS, SYSTEM_CF
+from engine.tables.system import Home, open_position
+
+
+def refuse_foreign(path: Path, home: Home) -> None:
+    """Do nothing when `path` has the column families of the state `home`, or no database yet.
+
+    An open for writing would make those that are missing, and then the layout that the state has would not know them.
+
+    Raises:
+        StateMismatchError: it is a state of something else, or no state of slotlog at all.
+    """
+    there = stored_families(path)
+    wanted = {"default", *SHARED_CFS, *column_families(LAYOUTS[home.layout])}
+    if there in (frozenset(), wanted):
+        return
+    if SYSTEM_CF in there:
+        with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
+            open_position(store, home)
+    elif others := sorted(there - wanted):
+        raise StateMismatchError(
+            f"{path} is a RocksDB database, and no state of slotlog: it has the column families {', '.join(others)};"
+            " choose another --data"
+        )

@@ -1,0 +1,99 @@
+"""A state is built in any layout, and opened in its own alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rocksdict as rd  # noqa: TID251 - as another program uses it
+
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from engine.layouts.records import column_families
+from engine.store.rocks import stored_families
+from engine.store.store import SHARED_CFS
+from tests.ops.verbs import run, succeed, write_lines
+
+EVENTS: list[dict[str, Any]] = [
+    *({"cmd": "SET", "args": ["s", "1"]}, {"cmd": "SET", "args": ["dies", "1", "PX", "1"]}),
+    *({"cmd": "HSET", "args": ["h", "f", "1"]}, {"cmd": "ZADD", "args": ["z", "1", "m"]}),
+    {"cmd": "INCR", "args": ["n"], "id": "once", "db": 3},
+]
+OTHERS = sorted(LAYOUTS.keys() - {DEFAULT_LAYOUT})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A state in the default layout."""
+    data = tmp_path / "data"
+    succeed("produce", write_lines(tmp_path / "events", EVENTS), "--data", data)
+    succeed("replay", "--data", data, "--to", tmp_path / "built")
+    (tmp_path / "built" / "0").rename(data / "0")
+    return data
+
+
+@pytest.mark.parametrize("layout", OTHERS)
+def test_a_replay_builds_a_state_in_another_layout(layout: str, data: Path, tmp_path: Path) -> None:
+    """It has the digest of the live state, says its layout itself, and every verb that reads takes it."""
+    printed = json.loads(succeed("replay", "--data", data, "--to", tmp_path / "new", "--layout", layout, "--json"))
+    (tmp_path / "new" / "log.sqlite3").symlink_to(data / "log.sqlite3")
+
+    assert printed["digest"] == printed["live_digest"]
+    assert {*SHARED_CFS, *column_families(LAYOUTS[layout])} == stored_families(tmp_path / "new" / "0") - {"default"}
+    assert succeed("digest", "--data", data) == succeed("digest", "--data", tmp_path / "new")
+    assert '"1"\n' == succeed("query", "--data", tmp_path / "new", "GET", "s")
+    assert "all is well" in succeed("check", "--data", tmp_path / "new")
+    succeed("space", "--data", tmp_path / "new")
+
+
+@pytest.mark.parametrize("verb", ["serve", "replay", "digest"])
+def test_an_unknown_layout_is_refused(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layouts that there are follow, and nothing is made."""
+    words: list[object] = [verb, "--data", tmp_path / "data", *(["--to", tmp_path / "to"] if verb == "replay" else [])]
+    if verb == "digest":
+        monkeypatch.setenv("SLOTLOG_LAYOUT", "nekov")
+    result = run(*words, *([] if verb == "digest" else ["--layout", "nekov"]))
+
+    assert 1 == result.exit_code
+    assert f"there is no such layout; there are {', '.join(LAYOUTS)}" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("layout", OTHERS)
+def test_a_state_of_another_layout_is_left_as_it_is(layout: str, data: Path, tmp_path: Path) -> None:
+    """It is refused with what it is, and the layout that it has finds no column family that it does not know."""
+    succeed("replay", "--data", data, "--to", tmp_path / "new", "--layout", layout)
+    before = stored_families(tmp_path / "new" / "0")
+    serve = ("serve", "--http", "", "--resp", "", "--log", f"sqlite:///{data / 'log.sqlite3'}")
+    mistaken = run(*serve, "--data", tmp_path / "new", "--layout", DEFAULT_LAYOUT)
+    silent = run(*serve, "--data", tmp_path / "new")
+    other = run(*serve, "--data", data, "--layout", layout)
+
+    for result, found, asked in (
+        (mistaken, layout, DEFAULT_LAYOUT),
+        (silent, layout, DEFAULT_LAYOUT),
+        (other, DEFAULT_LAYOUT, layout),
+    ):
+        assert 1 == result.exit_code
+        assert f"its layout is {found}, not {asked}; choose another --data, or set" in result.stderr
+    assert before == stored_families(tmp_path / "new" / "0")
+    assert succeed("digest", "--data", data) == succeed("digest", "--data", tmp_path / "new")
+
+
+def test_a_database_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+    """A directory that another program's RocksDB has made is refused by the names of its column families."""
+    path = tmp_path / "data" / "0"
+    path.mkdir(parents=True)
+    made = rd.Options(raw_mode=True)
+    made.create_missing_column_families(True)
+    made.create_if_missing(True)
+    rd.Rdict(
+        str(path), made, column_families={name: rd.Options(raw_mode=True) for name in ("default", "theirs")}
+    ).close()
+    refused = [run(verb, "--data", tmp_path / "data", *words) for verb, *words in (["clean", "--now"], ["digest"])]
+
+    for result in refused:
+        assert 1 == result.exit_code
+        assert "no state of slotlog: it has the column families theirs; choose another --data" in result.stderr
+    assert {"default", "theirs"} == stored_families(path)
