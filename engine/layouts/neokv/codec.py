@@ -46,18 +46,19 @@ _COLLECTION_FLAGS: Final = {
 def pack_metadata(metadata: Any) -> bytes:
     """The metadata value of anything with the attributes of `Metadata`."""
     m = metadata
-    if m.type == STRING:
+    type_code = m.type
+    if type_code == STRING:
         if m.version:
             return _COLLECTION.pack(_FRAGMENTS_FLAGS, m.expire_ms, m.version, m.size)
         value: bytes = m.value
         return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
-    if m.type == LIST:
+    if type_code == LIST:
         return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
     if m.times is not None:
         times = m.times
         of_fields = times.timed, times.own_expire_ms, times.soonest_ms
         return _TIMED_HASH.pack(_TIMED_FLAGS, m.expire_ms, m.version, m.size, *of_fields)
-    flags = _RANKED_FLAGS if m.ranked else _WIDE | m.type
+    flags = _RANKED_FLAGS if type_code == ZSET and m.ranked else _WIDE | type_code  # `ranked` is a call: 1 % of HSET
     return _COLLECTION.pack(flags, m.expire_ms, m.version, m.size)
 
 
