@@ -26,5 +26,8 @@ def tune_collector() -> None:
     An event is a few tuples and lists, which go by their reference counts. With Python's own threshold of 700 objects
     the collector walks over them three times a batch, and never has anything to do: 0.9 of 14 us an event, measured on
     HSET from Kafka, of which this saves 0.5. Cycles, as exceptions and tasks leave them, are found a little later.
+
+    Nor does it look again at what is there now, the imported modules: 1 % of the instructions of an event.
     """
+    gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS_MAX, 10, 10)
