@@ -227,12 +227,18 @@ async def test_there_has_to_be_something_to_set_or_accept(tmp_path: Path) -> Non
 
 async def test_a_record_is_held_no_longer_than_until_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the wall clock is near enough the partition goes on by itself."""
+    later_ns = 600 * 1_000_000_000
+    wall_ns, boot_ns = WALL.wall_ns, WALL.boot_ns
     async with served(tmp_path) as it:
         await it.until("/readyz", 200)
-        await append(tmp_path / "data", event("INCR", "n", time_ms=WALL.now_ms() + 62_000), monkeypatch=monkeypatch)
+        ahead_ms = WALL.now_ms() + later_ns // 1_000_000
+        await append(tmp_path / "data", event("INCR", "n", time_ms=ahead_ms), monkeypatch=monkeypatch)
         owned = it.service.consumer.partitions[0]
         await until(lambda: owned.holds_record)
-        await it.until("/readyz", 200)
+        with monkeypatch.context() as time_passes:
+            time_passes.setattr(WALL, "boot_ns", lambda: boot_ns() + later_ns)
+            time_passes.setattr(WALL, "wall_ns", lambda: wall_ns() + later_ns)
+            await it.until("/readyz", 200)
         assert 1 == owned.worker.machine.next_offset
 
 
