@@ -17,7 +17,7 @@ from ops.state.directories import prepare_data, state_directories
 from ops.tracing import Spans
 from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
-from slotlog.log import Entry, Log, RecordPosition, open_log
+from slotlog.log import Entry, Log, RecordPosition, embedded_path, open_log
 from slotlog.producer import prepare
 from slotlog.shared.errors import EventError
 
@@ -220,7 +220,7 @@ def entries_of(event: InputEvent, log_url: str, partitions: int) -> list[Entry]:
     Raises:
         InputError: it would become a dead letter, or has a time that the log would not keep.
     """
-    if event.time_ms is not None and log_url.startswith("kafka://"):
+    if event.time_ms is not None and embedded_path(log_url) is None:
         raise InputError(event.number, "time is for the embedded log alone: Kafka's broker gives a record its time")
     try:
         if event.time_ms is not None:

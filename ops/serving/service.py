@@ -44,7 +44,7 @@ from ops.tracing import Spans
 from ops.version import VERSION
 from resp.server import Server
 from slotlog.errors import LogUnavailableError
-from slotlog.log import Log, open_log
+from slotlog.log import Log, embedded_path, open_log
 
 if TYPE_CHECKING:
     from ops.serving.http import HttpServer
@@ -201,7 +201,7 @@ class Service:
         """
 
         def comes_back(error: Exception) -> bool:
-            return isinstance(error, LogUnavailableError) and self._log.url.startswith("kafka://")
+            return isinstance(error, LogUnavailableError) and embedded_path(self._log.url) is None
 
         async for attempt in retry_context(on=comes_back, attempts=None, timeout=None, wait_initial=1, wait_max=5):
             with attempt:
