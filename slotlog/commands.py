@@ -155,7 +155,14 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"RPUSH", arguments_min=2),
         Signature(name=b"RPUSHX", arguments_min=2),
         Signature(
-            name=b"RULES", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0, transactional=False
+            name=b"RULES",
+            arguments_min=1,
+            arguments_max=1,
+            first_key=-1,
+            key_step=0,
+            keys_end=0,
+            transactional=False,
+            for_operators="moves a partition on to other rules",
         ),
         Signature(name=b"SADD", arguments_min=2),
         Signature(name=b"SCAN", arguments_min=1, first_key=-1, key_step=0, keys_end=0, physical=True),
@@ -173,6 +180,7 @@ COMMANDS: Final[dict[bytes, Signature]] = {
             key_step=0,
             keys_end=0,
             transactional=False,
+            for_operators="sets a partition's clock back",
         ),
         Signature(name=b"SETEX", arguments_min=3, arguments_max=3),
         Signature(name=b"SETNX", arguments_min=2, arguments_max=2),

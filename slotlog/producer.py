@@ -76,16 +76,8 @@ def prepare_value(partitions: int, value: bytes | None, time_ms: int | None = No
     return [Entry(partition, key, value, time_ms) for partition in targets]
 
 
-_FOR_OPERATORS: Final = {
-    b"RULES": "moves a partition on to other rules",
-    b"SETCLOCK": "sets a partition's clock back",
-}
-
-
 def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
     """Refuse commands that no event may have, as the engine would, and what makes no sense for a service to send."""
-    if name in _FOR_OPERATORS:
-        raise EventError(f"{name.decode()} {_FOR_OPERATORS[name]}: it is for operators alone")
     if name == b"EXEC" and not arguments:
         raise EventError("an EXEC without commands")
     for command in arguments if name == b"EXEC" else [[name]]:
@@ -95,6 +87,8 @@ def _check_commands(name: bytes, arguments: list[Any], partitions: int) -> None:
             raise EventError(f"{text} reads what is physically there: it cannot be an event")
         if name == b"EXEC" and signature.keyless and (partitions > 1 or not signature.transactional):
             raise EventError(f"{text} cannot be part of a transaction")
+        if signature.for_operators:
+            raise EventError(f"{text} {signature.for_operators}: it is for operators alone")
 
 
 class Producer:

@@ -105,8 +105,7 @@ class Placement:
         if spec.standalone and self._clustered:
             message = f"ERR {spec.name.decode()} is not allowed in cluster mode"
             raise EventError(message)
-        if self._clustered and spec.name == b"COPY" and any(arg.upper() == b"DB" for arg in args[2:]):
-            message = "ERR Copying to another database is not allowed in cluster mode"
+        if self._clustered and spec.cluster_refusal is not None and (message := spec.cluster_refusal(args)):
             raise EventError(message)
         self.check_home(spec, args, db)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Required, TypedDict, Unpack
 
 from engine.batch.transaction import Transaction
+from engine.commands.fills import FindFills
 from engine.commands.key_access import READ, WRITE, Access, parse_access
 from engine.commands.keyspace_events import Rule, rule_of
 from engine.commands.usage import arity, key_options, key_places, parse
@@ -29,6 +30,7 @@ Handler = Callable[[Transaction, list[bytes]], Reply]
 Patterns = Callable[[list[bytes]], list[tuple[str, bytes]]]
 AccessBy = Callable[[list[bytes]], Access]
 FindDatabases = Callable[[list[bytes]], list[bytes]]
+ClusterRefusal = Callable[[list[bytes]], str]
 Of = Literal["redis", "slotlog"]
 Database = Literal["current", "every", "named"]
 
@@ -53,6 +55,7 @@ class Spec(Signature):
         alone: it may be an event of its own, outside of an EXEC.
         sessional: as an event of its own it needs a session.
         standalone: a topic of several partitions refuses it.
+        cluster_refusal: why such a topic refuses these arguments, as a Redis error; empty: it does not. None: never.
         guarded: `engine.apply.machine` must look at where it stands, whatever the topic.
         internal: slotlog itself appends it, and no client may send it.
         fast: Redis counts it among the commands that take constant or logarithmic time.
@@ -65,6 +68,7 @@ class Spec(Signature):
             arguments name.
         databases: the arguments that name databases; None: none does.
         categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
+        fills: finds the keys that it may fill with elements for which clients wait; None: it fills none.
         tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
         rule: the keyspace events that it has; None: none.
     """
@@ -84,6 +88,7 @@ class Spec(Signature):
     database: Database = "current"
     databases: FindDatabases | None = None
     categories: tuple[str, ...] | None = None
+    fills: FindFills | None = None
     tips: tuple[str, ...] = ()
     like_write: bool = False
     large_reply: bool = False
@@ -92,6 +97,7 @@ class Spec(Signature):
     alone: bool = True
     sessional: bool = False
     standalone: bool = False
+    cluster_refusal: ClusterRefusal | None = None
     internal: bool = False
     guarded: bool = field(init=False)
 
@@ -132,6 +138,7 @@ class Facts(TypedDict, total=False):
     database: Database
     databases: FindDatabases
     categories: tuple[str, ...]
+    fills: FindFills
     tips: tuple[str, ...]
     like_write: bool
     large_reply: bool
@@ -139,9 +146,11 @@ class Facts(TypedDict, total=False):
     by_wall: bool
     physical: bool
     transactional: bool
+    for_operators: str
     alone: bool
     sessional: bool
     standalone: bool
+    cluster_refusal: ClusterRefusal
     internal: bool
 
 

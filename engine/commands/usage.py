@@ -60,7 +60,7 @@ Line = tuple[Node, ...]
 
 
 class KeyPlaces(NamedTuple):
-    """The places of keys among the arguments; see `engine.commands.registry.Spec`."""
+    """The places of keys among the arguments; see `slotlog.shared.signature.Signature`."""
 
     first_key: int = -1
     key_step: int = 0
@@ -115,13 +115,13 @@ def key_places(line: Line) -> KeyPlaces:
     at = [place for place, node in enumerate(required) if isinstance(node, Argument) and node.word in KEY_WORDS]
     if not at:
         return KeyPlaces()
-    repeated = next(_repeated_keys(line), None)
+    behind, repeated = next(_repeated_keys(line), (0, None))
     step = 1 if repeated is None else len(repeated)
     counter = Argument("numkeys")
     if counter in required:
         return KeyPlaces(at[0], step, many_keys=True, key_count=required.index(counter))
     if repeated is not None:
-        return KeyPlaces(at[0], step, many_keys=True)
+        return KeyPlaces(at[0], step, many_keys=True, keys_end=-behind)
     return KeyPlaces(at[0], 1, len(at) > 1, at[-1] + 1)
 
 
@@ -141,11 +141,12 @@ def _optional(line: Line) -> Iterator[Optional]:
                 yield from _optional(alternative)
 
 
-def _repeated_keys(line: Line) -> Iterator[Line]:
-    """What is repeated and begins with a key: `key`, `key value`."""
-    for node in _optional(line):
-        if node.repeats and node.alternatives[0][0] == Argument("key"):
-            yield node.alternatives[0]
+def _repeated_keys(line: Line) -> Iterator[tuple[int, Line]]:
+    """What is repeated and begins with a key, such as `key value`, and how many arguments the line requires behind."""
+    for place, outer in enumerate(line, 1):
+        for node in _optional((outer,)):
+            if node.repeats and node.alternatives[0][0] == Argument("key"):
+                yield arity(line[place:])[0], node.alternatives[0]
 
 
 def _options(line: Line) -> Iterator[tuple[bytes, tuple[int, bool]]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from engine.commands.fills import EITHER, Fill, StoredKey
 from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError, DueError
 from engine.model import LIST, NONE, SET, TYPE_NAMES, ZSET
 from engine.values.replies import Reply
-from resp.blocking.fills import EITHER, Fill, StoredKey
 
 if TYPE_CHECKING:
     from ingest.applying.slices import Slices

@@ -20,12 +20,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from engine.apply.records import Modified
+from engine.commands.fills import EITHER, UNKNOWN, Fill
 from engine.errors import WRONG_TYPE, CommandError
 from engine.model import NONE
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import LENGTH, Elements, Partitions
-from resp.blocking.fills import EITHER, UNKNOWN, Fill, fills_of
+from resp.blocking.fills import fills_of
 from resp.blocking.waiters import NoLongerAllowedError, Place, Pop, Waiter
 from resp.writes.items import NOTHING_WRITTEN, Item
 

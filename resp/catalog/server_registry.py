@@ -23,6 +23,7 @@ class Channels(NamedTuple):
 
 
 FindKeys = Callable[[list[bytes]], list[bytes]]
+FindInner = Callable[[list[bytes]], list[bytes]]
 Redact = Callable[[list[Any]], list[Any]]
 FindChannels = Callable[[list[bytes]], Channels]
 AsEvent = Callable[[list[bytes]], tuple[list[bytes], Callable[[Reply], Reply]]]
@@ -52,6 +53,9 @@ class ServerSpec:
         shown_late: MONITOR shows it behind what it does.
         as_event: inside MULTI it stands in the event as another command (BLPOP as LMPOP), whose reply is shaped; None:
             it runs on the server.
+        appends: it appends an event, whose reply counts as its own.
+        inner: the words of the command among its arguments that it runs. That one appends the event, counts by itself,
+            and must be allowed as well; None: it runs none.
     """
 
     name: bytes
@@ -79,6 +83,8 @@ class ServerSpec:
     redact: Redact | None = None
     keys: FindKeys | None = None
     as_event: AsEvent | None = None
+    appends: bool = False
+    inner: FindInner | None = None
 
     @property
     def summary(self) -> str:

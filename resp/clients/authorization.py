@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from resp.clients.session import Session
     from resp.clients.shared import Shared
 
-_WRAPPER: Final = b"SLOTLOG|ONCE"
-"""Its arguments are an id and another command, which the user must be allowed as well."""
-
 _CHOKED_SECONDS_MAX: Final = 60.0
 _TOO_MANY: Final = CommandError("ERR max number of clients reached")
 
@@ -66,14 +63,15 @@ def denial(
 
 
 def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterator[tuple[Plan, list[bytes]]]:
-    """The command and its arguments; of the wrapper the one as well that is in it, unless the wrapper refuses that."""
+    """The command and its arguments, and the write that it runs, if any, unless it refuses that one."""
     yield plan, args
-    if plan.name != _WRAPPER:
+    if plan.server is None or plan.server.inner is None:
         return
-    inner = server.plans.find(args[1:])
+    words = plan.server.inner(args)
+    inner = server.plans.find(words)
     if inner is None or inner.kind is not CommandKind.WRITE:
         return
-    inner_args = args[3:] if b"|" in inner.name else args[2:]
+    inner_args = words[2:] if b"|" in inner.name else words[1:]
     if inner.arguments_min <= len(inner_args) <= inner.arguments_max:
         yield inner, inner_args
 

@@ -1,4 +1,9 @@
-"""Runs commands without a key, in cluster mode, on all partitions of this worker."""
+"""Runs commands without a key, in cluster mode, on all partitions of this worker.
+
+How many replies become one stands in the tips of the command: `response_policy:agg_sum` adds them, `special` takes any
+of them, and no policy joins arrays. `request_policy:special` is SCAN's: its cursor goes from partition to partition.
+Source: https://redis.io/docs/latest/develop/reference/command-tips/.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +36,19 @@ class AllPartitions:
         self._partitions = partitions
 
     def read(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
-        """The reply of a keyless read.
+        """The reply of a keyless read: as a cluster's client would have it that does what the command's tips say.
 
         Raises:
             CommandError: its own error.
         """
-        if spec.name == b"SCAN":
+        if "request_policy:special" in spec.tips:
             return self._scan(spec, args, wall_ms)
         replies = [_read(pipeline, spec, args, wall_ms) for pipeline in self._pipelines.values()]
-        if spec.name == b"DBSIZE":
+        if "response_policy:agg_sum" in spec.tips:
             return sum(replies)
-        if spec.name == b"KEYS":
-            return [key for keys in replies for key in keys]
-        if spec.name == b"RANDOMKEY":
-            there = [key for key in replies if key is not None]
-            return secrets.choice(there) if there else None
-        return replies[0]
+        if "response_policy:special" in spec.tips:
+            return _any(replies)
+        return [item for items in replies for item in items]
 
     async def write(self, name: bytes, args: list[bytes]) -> Reply:
         """Append a keyless event to every partition of this worker; the first error, if any.
@@ -80,6 +82,12 @@ class AllPartitions:
 
     def _first_cursor(self, partition: int) -> int:
         return slot_range(partition, self._partitions)[0] << DIGEST_BITS
+
+
+def _any(replies: list[Reply]) -> Reply:
+    """One of those that are not nil, at random; nil when there is none."""
+    there = [reply for reply in replies if reply is not None]
+    return secrets.choice(there) if there else None
 
 
 def _read(pipeline: WritePipeline, spec: Spec, args: list[bytes], wall_ms: int) -> Any:

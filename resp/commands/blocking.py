@@ -14,7 +14,7 @@ from engine.commands.multi_pop import LIST_ENDS, parse_multi_pop
 from engine.commands.zsets.members import ZSET_ENDS
 from engine.errors import SYNTAX, CommandError
 from engine.model import LIST, ZSET
-from engine.values.numbers import parse_int, parse_long_double
+from engine.values.numbers import parse_long_double
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.waiters import Wish
 from resp.clients.authorization import denial
@@ -50,20 +50,6 @@ def read_timeout(text: bytes) -> float:
     if seconds > _TIMEOUT_S_MAX:
         raise CommandError("ERR timeout is out of range")
     return max(0.0, seconds)
-
-
-def _all_but_last(args: list[bytes]) -> list[bytes]:
-    return args[:-1]
-
-
-def _first_two(args: list[bytes]) -> list[bytes]:
-    return args[:2]
-
-
-def _counted(args: list[bytes]) -> list[bytes]:
-    """The keys of `timeout numkeys key [key …] …`; none where that cannot be read: the handler says why."""
-    count = parse_int(args[1]) if len(args) > 1 else None
-    return args[2 : 2 + count] if count is not None and 0 < count <= len(args) - 2 else []
 
 
 # ---------------------------------------------------------------------- lists
@@ -110,7 +96,6 @@ _list_popper = partial(
     flags=_FLAGS,
     categories=("write", "list", "slow", "blocking"),
     access="RW access delete",
-    keys=_all_but_last,
 )
 
 
@@ -159,7 +144,6 @@ _list_mover = partial(
     flags=(*_FLAGS, "denyoom"),
     categories=("write", "list", "slow", "blocking"),
     access="RW access delete, RW insert",
-    keys=_first_two,
 )
 
 
@@ -205,7 +189,6 @@ def _wait_many(
     flags=("write", "blocking", "movablekeys"),
     categories=("write", "list", "slow", "blocking"),
     access="RW access delete",
-    keys=_counted,
     as_event=partial(_many_event, b"LMPOP"),
 )
 def blmpop(session: Session, args: list[bytes]) -> Reply:
@@ -221,7 +204,6 @@ def blmpop(session: Session, args: list[bytes]) -> Reply:
     flags=("write", "blocking", "movablekeys"),
     categories=("write", "sortedset", "slow", "blocking"),
     access="RW access delete",
-    keys=_counted,
     as_event=partial(_many_event, b"ZMPOP"),
 )
 def bzmpop(session: Session, args: list[bytes]) -> Reply:
@@ -266,7 +248,6 @@ _zset_popper = partial(
     flags=(*_FLAGS, "fast"),
     categories=("write", "sortedset", "fast", "blocking"),
     access="RW access delete",
-    keys=_all_but_last,
 )
 
 

@@ -15,13 +15,15 @@ wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from engine.commands.key_access import parse_access
 from engine.commands.registry import FindDatabases, Of
-from engine.commands.usage import arity, parse
+from engine.commands.usage import KeyPlaces, arity, key_places, parse
+from engine.values.numbers import parse_int
 from engine.values.replies import Reply
-from resp.catalog.server_registry import AsEvent, FindChannels, FindKeys, Redact, ServerSpec, register
+from resp.catalog.server_registry import AsEvent, FindChannels, FindInner, FindKeys, Redact, ServerSpec, register
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
@@ -62,6 +64,8 @@ class Facts(TypedDict, total=False):
     redact: Redact
     keys: FindKeys
     as_event: AsEvent
+    appends: bool
+    inner: FindInner
 
 
 def server_command(
@@ -73,7 +77,7 @@ def server_command(
         usage: see `engine.commands.usage`.
         container: the first two words are the name.
         access: what is done to the keys, see `engine.commands.key_access`; empty when it has none.
-        facts: see `ServerSpec`.
+        facts: see `ServerSpec`. The keys are those of the usage line, unless `keys` finds others.
 
     Raises:
         ValueError: it has keys and does not say what is done to them, or the name is taken.
@@ -81,7 +85,10 @@ def server_command(
     words = usage.split(" ", maxsplit=2 if container else 1)
     name = "|".join(words[:2]) if container else words[0]
     rest = words[2 if container else 1 :]
-    least, most = arity(parse(rest[0] if rest else ""))
+    line = parse(rest[0] if rest else "")
+    least, most = arity(line)
+    if access and "keys" not in facts:
+        facts["keys"] = _keys_by(key_places(line))
     if "keys" in facts and not access:
         message = f"{name} has keys and does not say what is done to them (`access`)"
         raise ValueError(message)
@@ -101,3 +108,22 @@ def server_command(
         return handler
 
     return decorate
+
+
+def _keys_by(places: KeyPlaces) -> FindKeys:
+    """Finds the keys at these places."""
+    first, step, count_at = places.first_key, places.key_step, places.key_count
+    if first < 0:
+        message = "access to keys is said, and the usage line has none"
+        raise ValueError(message)
+    if count_at >= 0:
+        return partial(_counted_keys, count_at)
+    end = places.keys_end or None
+    return lambda args: args[first:end:step]
+
+
+def _counted_keys(count_at: int, args: list[bytes]) -> list[bytes]:
+    """The keys behind their number; none where that cannot be read: the handler says why."""
+    first = count_at + 1
+    count = parse_int(args[count_at]) if len(args) >= first else None
+    return args[first : first + count] if count is not None and 0 < count <= len(args) - first else []

@@ -67,6 +67,7 @@ def multi(session: Session, args: list[bytes]) -> Reply:
     queued=False,
     large_reply=True,
     shown_late=True,
+    appends=True,
 )
 def exec_(session: Session, args: list[bytes]) -> Reply:
     """Run the queued commands as one event."""
@@ -105,7 +106,7 @@ def discard(session: Session, args: list[bytes]) -> Reply:
     immediate=True,
     queued=False,
     access="RO",
-    keys=lambda args: args,
+    appends=True,
 )
 def watch(session: Session, args: list[bytes]) -> Reply:
     """Make the next EXEC do nothing if one of these keys is modified before it. It must come before MULTI."""

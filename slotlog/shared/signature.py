@@ -27,12 +27,14 @@ class Signature:
         arguments_min, arguments_max: how many arguments may follow the name.
         first_key, key_step: index of the first key among the arguments (-1: none) and the distance to the next one.
         many_keys: there may be more than one key.
-        keys_end: where they end at the latest, exclusive; 0 when they may go on to the last argument.
+        keys_end: where they end at the latest, exclusive; 0 when they may go on to the last argument; below 0 when so
+            many arguments follow them.
         key_count: index of the argument that says how many keys follow it (-1: none does). Keys in front of it, such as
             a destination, are not counted.
         options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
         physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC.
+        for_operators: what it does that operators alone may do, so that no service can send it; empty: any may.
     """
 
     name: bytes
@@ -46,6 +48,7 @@ class Signature:
     options: Mapping[bytes, tuple[int, bool]] = field(default_factory=dict)
     physical: bool = False
     transactional: bool = True
+    for_operators: str = ""
 
     @property
     def keyless(self) -> bool:

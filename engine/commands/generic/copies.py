@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import fills
 from engine.commands.keyspace_events import replaced
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -29,6 +30,7 @@ _C_INT_MAX: Final = 2**31 - 1
     complexity="O(n): every record has the key's name in it",
     write=True,
     access="RW access delete, OW update",
+    fills=fills.renamed,
     notifies=replaced(b"rename_from", b"rename_to"),
 )
 def rename(tx: Transaction, args: list[bytes]) -> Reply:
@@ -58,6 +60,7 @@ def rename(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     fast=True,
     access="RW access delete, OW insert",
+    fills=fills.renamed,
     notifies=replaced(b"rename_from", b"rename_to"),
 )
 def renamenx(tx: Transaction, args: list[bytes]) -> Reply:
@@ -89,6 +92,11 @@ def _databases_of_copy(args: list[bytes]) -> list[bytes]:
     return [args[at + 1] for at in range(2, len(args) - 1) if args[at].upper() == b"DB"]
 
 
+def _refusal_of_another_database(args: list[bytes]) -> str:
+    named = any(arg.upper() == b"DB" for arg in args[2:])
+    return "ERR Copying to another database is not allowed in cluster mode" if named else ""
+
+
 @command(
     "COPY source destination [DB destination-db] [REPLACE]",
     group="generic",
@@ -98,6 +106,8 @@ def _databases_of_copy(args: list[bytes]) -> list[bytes]:
     grows=True,
     access="RO access, OW update",
     databases=_databases_of_copy,
+    cluster_refusal=_refusal_of_another_database,
+    fills=fills.copied,
     notifies=replaced(b"", b"copy_to"),
 )
 def copy(tx: Transaction, args: list[bytes]) -> Reply:
@@ -133,6 +143,7 @@ def copy(tx: Transaction, args: list[bytes]) -> Reply:
     fast=True,
     access="RW access update",
     databases=lambda args: args[1:2],
+    fills=fills.moved_to_database,
     notifies=replaced(b"move_from", b"move_to"),
 )
 def move(tx: Transaction, args: list[bytes]) -> Reply:

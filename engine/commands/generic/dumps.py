@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import Change, KeyspaceEvent
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -79,6 +79,7 @@ def _restore_events(_args: list[bytes], changes: list[Change]) -> Iterator[Keysp
     grows=True,
     access="OW update",
     categories=("keyspace", "dangerous"),
+    fills=fills.restored,
     notifies=_restore_events,
 )
 def restore(tx: Transaction, args: list[bytes]) -> Reply:

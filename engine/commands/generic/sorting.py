@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -79,6 +79,7 @@ def patterns(args: list[bytes]) -> list[tuple[str, bytes]]:
     access="RO access, RO access, OW update",
     categories=("set", "sortedset", "list", "dangerous"),
     large_reply=True,
+    fills=fills.stored(LIST, place=-1),
     notifies=stored(keyspace_events.LIST, b"sortstore"),
 )
 def sort(tx: Transaction, args: list[bytes]) -> Reply:

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import fills
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_A_FLOAT, SYNTAX, UNKNOWN_UNIT, CommandError, invalid_position
@@ -29,6 +30,7 @@ _OPTIONS: Final = {b"NX": NX, b"XX": XX, b"CH": _CH}
     complexity="O(members)",
     write=True,
     grows=True,
+    fills=fills.added(3),
     notifies="zadd",
 )
 def geoadd(tx: Transaction, args: list[bytes]) -> Reply:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.geo.positions import coordinates, parse_position
 from engine.commands.geo.search_options import (
     NOWHERE,
@@ -97,6 +97,7 @@ def geosearch(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     grows=True,
     access="OW update, RO access",
+    fills=fills.stored(ZSET),
     notifies=stored(keyspace_events.ZSET, b"geosearchstore"),
 )
 def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
@@ -122,6 +123,7 @@ def geosearchstore(tx: Transaction, args: list[bytes]) -> Reply:
     grows=True,
     access="RO access, OW update variable_flags",
     large_reply=True,
+    fills=fills.stored(ZSET, place=-1),
     notifies=stored(keyspace_events.ZSET, b"georadiusstore"),
 )
 def georadius(tx: Transaction, args: list[bytes]) -> Reply:
@@ -161,6 +163,7 @@ def georadius_ro(tx: Transaction, args: list[bytes]) -> Reply:
     grows=True,
     access="RO access, OW update variable_flags",
     large_reply=True,
+    fills=fills.stored(ZSET, place=-1),
     notifies=stored(keyspace_events.ZSET, b"georadiusstore"),
 )
 def georadiusbymember(tx: Transaction, args: list[bytes]) -> Reply:

@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands import fills
 from engine.commands.registry import command
 from engine.errors import INDEX_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, OUT_OF_RANGE_POSITIVE, CommandError
 from engine.model import LIST
@@ -29,6 +30,7 @@ _INT32_HALF: Final = 1 << 31
     fast=True,
     grows=True,
     access="RW insert",
+    fills=fills.pushed,
     notifies="lpush",
 )
 def lpush(tx: Transaction, args: list[bytes]) -> Reply:
@@ -53,6 +55,7 @@ def lpush(tx: Transaction, args: list[bytes]) -> Reply:
     fast=True,
     grows=True,
     access="RW insert",
+    fills=fills.pushed,
     notifies="rpush",
 )
 def rpush(tx: Transaction, args: list[bytes]) -> Reply:

@@ -6,7 +6,7 @@ Source: https://valkey.io/commands/#list.
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import popped
 from engine.commands.lists.notifications import of_lmove, of_rpoplpush
 from engine.commands.multi_pop import LIST_ENDS, parse_end, parse_multi_pop
@@ -25,6 +25,7 @@ from engine.values.replies import NIL_ARRAY, Reply
     grows=True,
     access="RW access delete, RW insert",
     large_reply=True,
+    fills=fills.moved,
     notifies=of_lmove,
 )
 def lmove(tx: Transaction, args: list[bytes]) -> Reply:
@@ -54,6 +55,7 @@ def lmove(tx: Transaction, args: list[bytes]) -> Reply:
     grows=True,
     access="RW access delete, RW insert",
     large_reply=True,
+    fills=fills.moved,
     notifies=of_rpoplpush,
 )
 def rpoplpush(tx: Transaction, args: list[bytes]) -> Reply:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
 from engine.commands.options import parse_limit, read_option
 from engine.commands.registry import command
@@ -116,6 +116,7 @@ def zdiff(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     grows=True,
     access="OW update, RO access",
+    fills=fills.stored(ZSET),
     notifies=stored(keyspace_events.ZSET, b"zunionstore"),
 )
 def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
@@ -144,6 +145,7 @@ def zunionstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     grows=True,
     access="OW update, RO access",
+    fills=fills.stored(ZSET),
     notifies=stored(keyspace_events.ZSET, b"zinterstore"),
 )
 def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
@@ -170,6 +172,7 @@ def zinterstore(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     grows=True,
     access="OW update, RO access",
+    fills=fills.stored(ZSET),
     notifies=stored(keyspace_events.ZSET, b"zdiffstore"),
 )
 def zdiffstore(tx: Transaction, args: list[bytes]) -> Reply:

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Final
 
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import Change, KeyspaceEvent, always, popped
 from engine.commands.multi_pop import parse_multi_pop
 from engine.commands.options import read_option
@@ -51,6 +51,7 @@ def _zadd_events(args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceE
     write=True,
     fast=True,
     grows=True,
+    fills=fills.added(2),
     notifies=_zadd_events,
 )
 def zadd(tx: Transaction, args: list[bytes]) -> Reply:
@@ -83,6 +84,7 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
     fast=True,
     grows=True,
     access="RW access update",
+    fills=fills.incremented,
     notifies="zincr",
 )
 def zincrby(tx: Transaction, args: list[bytes]) -> Reply:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands import keyspace_events
+from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -170,6 +170,7 @@ def zrevrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     write=True,
     grows=True,
     access="OW update, RO access",
+    fills=fills.stored(ZSET),
     notifies=stored(keyspace_events.ZSET, b"zrangestore"),
 )
 def zrangestore(tx: Transaction, args: list[bytes]) -> Reply:

@@ -142,6 +142,7 @@ def _keys_of_inner(args: list[bytes]) -> list[bytes]:
     large_reply=True,
     access="RO",  # the command in it is looked at by itself
     keys=_keys_of_inner,
+    inner=lambda args: args[1:],
 )
 def once(session: Session, args: list[bytes]) -> Reply:
     """Run a write once: sent again with the same id within a day, it changes nothing and has the first reply."""

@@ -86,6 +86,7 @@ def test_arity(words: str, least_and_most: tuple[int, int]) -> None:
         ("source destination", KeyPlaces(0, 1, many_keys=True, keys_end=2)),
         ("operation destkey key [key ...]", KeyPlaces(2, 1, many_keys=True)),
         ("key value [key value ...]", KeyPlaces(0, 2, many_keys=True)),
+        ("key [key ...] timeout", KeyPlaces(0, 1, many_keys=True, keys_end=-1)),
         ("destination [key [key ...]]", KeyPlaces(0, 1, many_keys=True)),
         ("destination numkeys key [key ...]", KeyPlaces(0, 1, many_keys=True, key_count=1)),
     ],

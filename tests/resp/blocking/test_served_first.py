@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import pytest
 
+from engine.commands.fills import EITHER, UNKNOWN, Fill
 from engine.commands.registry import SPECS
 from engine.errors import WRONG_TYPE
 from engine.model import LIST, ZSET
-from resp.blocking.fills import EITHER, UNKNOWN, Fill, fills_of
+from resp.blocking.fills import fills_of
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from tests.real.oracle import ErrorReply
 from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
