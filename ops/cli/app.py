@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.events import produce, query
+from ops.cli.events import import_keys, produce, query
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
@@ -45,6 +45,7 @@ def slotlog(
 app.command(rich_help_panel=RUN)(serve.serve)
 app.command(rich_help_panel=RUN)(wait.wait)
 app.command(rich_help_panel=EVENTS)(produce.produce)
+app.command("import", rich_help_panel=EVENTS)(import_keys.import_keys)
 # What looks like an option and is none of its own is an argument of the Redis command: -1 is an index there.
 app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": True})(query.query)
 app.command(rich_help_panel=REBUILD)(replay.replay)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from engine.errors import CorruptionError
 from ops.config import Settings
 from ops.progress import Advance
 from ops.sending.event_input import EventParser, InputError, InputEvent, parser_for
-from ops.state.clocks import bound_clock
-from ops.state.directories import prepare_data, state_directories
-from ops.tracing import Spans
+from ops.sending.target import APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, Target, opened_target
 from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, CrossSlotError, LogMismatchError, LogUnavailableError, TimeAheadError
-from slotlog.log import Entry, Log, RecordPosition, embedded_path, open_log
+from slotlog.log import Entry, Log, embedded_path
 from slotlog.producer import prepare
 from slotlog.shared.errors import EventError
 
-if TYPE_CHECKING:
-    from slotlog.log.tracing import Tracing
-
 _READ_BYTES: Final = 256 * 1024
-
-# What the embedded log writes as one transaction: such an append is there whole, or not at all.
-_APPEND_ENTRIES_MAX: Final = 1000
-_APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -65,7 +56,7 @@ class _Batch:
     def takes(self, entries: list[Entry]) -> bool:
         """Whether there is room for one more event."""
         value_bytes = self.value_bytes + sum(len(entry.value) for entry in entries)
-        fits = len(self.entries) + len(entries) <= _APPEND_ENTRIES_MAX and value_bytes <= _APPEND_BYTES_MAX
+        fits = len(self.entries) + len(entries) <= APPEND_ENTRIES_MAX and value_bytes <= APPEND_BYTES_MAX
         return not self.entries or fits
 
     def add(self, number: int, entries: list[Entry]) -> None:
@@ -74,27 +65,6 @@ class _Batch:
         self.events += 1
         self.value_bytes += sum(len(entry.value) for entry in entries)
         self.entries += entries
-
-
-class _Target(NamedTuple):
-    """Where the events go, and what makes spans of it, if anything does."""
-
-    log: Log
-    tracing: Tracing | None
-
-    async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
-        """As `Log.append`; one span for all of them."""
-        if self.tracing is None:
-            return await self.log.append(entries)
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        carrying = self.tracing.send(entries, done)
-        try:
-            positions = await self.log.append(carrying)
-        except BaseException as error:
-            done.set_exception(error)
-            raise
-        done.set_result(None)
-        return positions
 
 
 async def produce(settings: Settings, fd: int, format_name: str, advance: Advance, produced: Produced) -> None:
@@ -110,36 +80,19 @@ async def produce(settings: Settings, fd: int, format_name: str, advance: Advanc
     Raises:
         ConfigError, LogMismatchError, LogUnavailableError, ValueError: the log cannot be opened; nothing was sent.
     """
-    bound_clock(settings)
-    if not settings.log:
-        prepare_data(settings)  # the embedded log lies in it
-    log = open_log(
-        settings.log_url,
-        topic=settings.topic,
-        partitions=settings.partitions,
-        kafka=settings.kafka,
-        # A state whose log is elsewhere, such as in Kafka: nobody would read one that is made beside it.
-        create=bool(settings.log) or not state_directories(settings.data),
-    )
-    spans = Spans(settings) if settings.tracing else None
-    await log.start()
-    target = _Target(log, None if spans is None else spans.tracing)
     parser: EventParser | None = None
     done = 0
-    try:
-        async for data in pieces_of(fd):
-            parser = parser or parser_for(format_name, data)
-            await _send(target, parser.feed(data), parser.unit, produced)
-            done += len(data)
-            advance(done)
-        if parser is not None:
-            await _send(target, parser.end(), parser.unit, produced)
-    except _SendError as error:
-        produced.failure = str(error)
-    finally:
-        await log.close()
-        if spans is not None:
-            await spans.close()
+    async with opened_target(settings) as target:
+        try:
+            async for data in pieces_of(fd):
+                parser = parser or parser_for(format_name, data)
+                await _send(target, parser.feed(data), parser.unit, produced)
+                done += len(data)
+                advance(done)
+            if parser is not None:
+                await _send(target, parser.end(), parser.unit, produced)
+        except _SendError as error:
+            produced.failure = str(error)
 
 
 class _SendError(Exception):
@@ -168,7 +121,7 @@ async def pieces_of(fd: int) -> AsyncIterator[bytes]:
         loop.remove_reader(fd)
 
 
-async def _send(target: _Target, events: Iterable[InputEvent], unit: str, produced: Produced) -> None:
+async def _send(target: Target, events: Iterable[InputEvent], unit: str, produced: Produced) -> None:
     """Append `events` in batches; raises _SendError at the first that cannot be."""
     try:
         for batch in _batches(events, target.log):
@@ -177,7 +130,7 @@ async def _send(target: _Target, events: Iterable[InputEvent], unit: str, produc
         raise _SendError(f"{unit} {error.number}: {error}; nothing from there on was sent") from error
 
 
-async def _append(target: _Target, batch: _Batch, unit: str, produced: Produced) -> None:
+async def _append(target: Target, batch: _Batch, unit: str, produced: Produced) -> None:
     place = f"{unit}s {batch.first} to {batch.last}"
     try:
         positions = await target.append(batch.entries)

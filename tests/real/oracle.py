@@ -7,7 +7,7 @@ whether the server sent `+OK` or `$2 OK`, a null bulk or a null array. So the cl
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -133,14 +133,28 @@ SCALARS: dict[bytes, Callable[[bytes], Any]] = {
 
 
 class Oracle:
-    """One valkey-server without persistence, reachable by a Unix socket in `directory`."""
+    """One valkey-server without persistence, reachable by a Unix socket in `directory`.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: its own.
+        options: more of its command line, such as `--requirepass`, `pw`.
+        binary: another server that takes the same options; empty: valkey-server.
+    """
+
+    def __init__(self, directory: Path, options: Sequence[str] = (), binary: str = "") -> None:
         self.path = str(directory / "s")
         """Of the Unix socket. Linux allows 107 bytes."""
-        binary = str(get_binary_path())
-        command = [binary, *_OPTIONS, "--unixsocket", self.path, "--dir", str(directory)]
+        program = [binary or str(get_binary_path()), *_OPTIONS]
+        command = [*program, "--unixsocket", self.path, "--dir", str(directory), *options]
         self._server = Server("valkey-server", command, directory / "oracle.log", self._answers, START_TIMEOUT_S)
+
+    def start(self) -> None:
+        """Start it, on the same socket as before."""
+        self._server.start()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._server.kill()
 
     def connect(self) -> Connection:
         """A new connection: RESP2, database 0."""
@@ -158,7 +172,8 @@ class Oracle:
     def _answers(self) -> bool:
         connection = self.connect()
         try:
-            return bool(connection.call("PING") == SimpleString(b"PONG"))
+            pong = connection.call("PING")
+            return bool(pong == SimpleString(b"PONG") or getattr(pong, "text", b"").startswith(b"NOAUTH"))
         finally:
             connection.close()
 

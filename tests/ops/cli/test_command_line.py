@@ -23,6 +23,7 @@ VERBS = [
     "serve",
     "wait",
     "produce",
+    "import",
     "query",
     "replay",
     "digest",

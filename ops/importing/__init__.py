@@ -1,0 +1,1 @@
+"""Imports: keys from elsewhere become events in the log."""

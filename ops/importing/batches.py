@@ -1,0 +1,99 @@
+"""Makes appends of the keys of a source, and counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ops.importing.source import Command, ImportKey, LeftOut
+from ops.sending.target import APPEND_BYTES_MAX, APPEND_ENTRIES_MAX
+from slotlog.log import Entry
+from slotlog.producer import prepare
+from slotlog.shared.errors import EventError
+
+
+@dataclass(slots=True)
+class Batch:
+    """The records of one append, and the keys that end in it.
+
+    Attributes:
+        entries: the records; empty where there is only something to tell.
+        types: of the keys whose last record is among them, without those that were left out after all.
+        mark: of the last of these keys.
+        left_out: what was met meanwhile.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    mark: str | None = None
+    left_out: list[LeftOut] = field(default_factory=list)
+    _value_bytes: int = 0
+
+    def takes(self, entries: list[Entry]) -> bool:
+        """Whether there is room for one more event."""
+        value_bytes = self._value_bytes + sum(len(entry.value) for entry in entries)
+        fits = len(self.entries) + len(entries) <= APPEND_ENTRIES_MAX and value_bytes <= APPEND_BYTES_MAX
+        return not self.entries or fits
+
+    def add(self, entries: list[Entry]) -> None:
+        """Take one event."""
+        self._value_bytes += sum(len(entry.value) for entry in entries)
+        self.entries += entries
+
+
+_LEFT_OUT_MAX = 1000
+
+
+def batches(keys: Iterator[ImportKey | LeftOut], partitions: int) -> Iterator[Batch]:
+    """The keys as appends. What was read goes out before an error of the source is raised.
+
+    A key that no event can hold is left out, and its part that is in the log already is deleted.
+    """
+    maker = _Maker(partitions)
+    try:
+        for each in keys:
+            if isinstance(each, LeftOut):
+                maker.batch.left_out.append(each)
+                if len(maker.batch.left_out) >= _LEFT_OUT_MAX:
+                    yield maker.cut()
+            else:
+                yield from maker.take(each)
+    except Exception:
+        yield maker.cut()
+        raise
+    yield maker.cut()
+
+
+class _Maker:
+    """Fills one batch after another."""
+
+    def __init__(self, partitions: int) -> None:
+        self.batch = Batch()
+        self._partitions = partitions
+
+    def cut(self) -> Batch:
+        """What is there, and begin anew."""
+        batch, self.batch = self.batch, Batch()
+        return batch
+
+    def take(self, key: ImportKey) -> Iterator[Batch]:
+        """Add the events of a key; gives the batches that become full on the way."""
+        begun = False
+        try:
+            for command in key.events:
+                yield from self._add(key.db, command)
+                begun = True
+        except EventError as error:
+            if begun:
+                yield from self._add(key.db, (b"DEL", [key.name]))
+            self.batch.left_out.append(LeftOut(key.db, key.name, key.type, str(error)))
+        else:
+            self.batch.types.append(key.type)
+        self.batch.mark = key.mark
+
+    def _add(self, db: int, command: Command) -> Iterator[Batch]:
+        name, arguments = command
+        entries = prepare(self._partitions, name, arguments, db=db)
+        if not self.batch.takes(entries):
+            yield self.cut()
+        self.batch.add(entries)

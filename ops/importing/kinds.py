@@ -1,0 +1,50 @@
+"""The kinds of sources, told apart by how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from ops.importing.source import Options, Source, SourceError, public_part
+
+
+class Kind(NamedTuple):
+    """A kind of source.
+
+    Attributes:
+        form: how it is written, for people.
+        matches: whether the words of the verb, source and layout, mean it.
+        open: the source. Raises SourceError, OSError, ValueError where it cannot be read.
+    """
+
+    form: str
+    matches: Callable[[str, str], bool]
+    open: Callable[[str, Options], Source]
+
+
+def _is_redis(source: str, layout: str) -> bool:
+    return source.partition("://")[0] in {"redis", "rediss", "unix"} and not layout
+
+
+def _open_redis(source: str, options: Options) -> Source:
+    from ops.importing.redis.source import open_source  # noqa: PLC0415 - redis-py takes 0.1 s to load
+
+    return open_source(source, options)
+
+
+KINDS: Final[Sequence[Kind]] = (
+    Kind("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH: a server that runs", _is_redis, _open_redis),
+)
+
+
+def open_source(source: str, options: Options) -> Source:
+    """The source that is written so.
+
+    Raises:
+        SourceError: none is, or it cannot be read; with what to do. OSError: a file cannot be read.
+    """
+    for kind in KINDS:
+        if kind.matches(source, options.layout):
+            return kind.open(source, options)
+    forms = "; ".join(kind.form for kind in KINDS)
+    raise SourceError(f"{public_part(source)} is no source of an import. A source is {forms}")

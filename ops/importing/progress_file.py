@@ -1,0 +1,118 @@
+"""Keeps how far an import is, so that a second run goes on there.
+
+The file is DIR/progress.json: {"source", "log", "topic", "mark", "keys", "offsets": {partition: last offset}}. It is
+written after the appends that it tells of. When it is lost, or older than the log, keys come into the log once more:
+the first event of each replaces what is there, so the state is the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ops.config import ConfigError
+from slotlog.log import Log, RecordPosition
+
+_WRITE_SECONDS: Final = 1.0
+
+
+class ProgressFile:
+    """The progress of one import into one log. Used in a `with` block; nobody else may use it meanwhile.
+
+    Attributes:
+        mark: where to go on; None: at the start.
+        keys: that are in the log.
+
+    Raises:
+        ConfigError: another import uses the directory, or it is of another source or log.
+    """
+
+    def __init__(self, directory: Path, source: str, log_url: str, topic: str) -> None:
+        self._path = directory / "progress.json"
+        self._of = {"source": source, "log": log_url, "topic": topic}
+        self._offsets: dict[int, int] = {}
+        self.mark: str | None = None
+        self.keys = 0
+        self._written = 0.0
+        self._lock = _locked(directory)
+        try:
+            self._load()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._offsets:
+            self._write()
+        os.close(self._lock)
+
+    def note(self, positions: Iterable[RecordPosition], keys: int, mark: str | None) -> None:
+        """So many more keys are in the log, up to `mark`, and these are the records of the last append."""
+        for partition, offset, _ in positions:
+            self._offsets[partition] = offset
+        self.keys += keys
+        if mark is not None:
+            self.mark = mark
+        if monotonic() - self._written >= _WRITE_SECONDS:
+            self._write()
+
+    async def check(self, log: Log) -> None:
+        """Refuse a log that does not have what an earlier run has appended: it would be without those keys.
+
+        Raises:
+            ConfigError: it was recreated or cut. LogUnavailableError: it cannot be told.
+        """
+        for partition, offset in sorted(self._offsets.items()):
+            if await log.end_offset(partition) <= offset:
+                raise ConfigError(
+                    f"{self._path.parent}: an earlier run came to offset {offset} of partition {partition}, and the log"
+                    f" at {log.url} ends before: it is another log now. Remove that directory to import from the start"
+                )
+
+    def _load(self) -> None:
+        try:
+            kept: dict[str, Any] = json.loads(self._path.read_bytes())
+            of = {name: kept[name] for name in self._of}
+            self.mark, self.keys = kept["mark"], int(kept["keys"])
+            self._offsets = {int(partition): int(offset) for partition, offset in kept["offsets"].items()}
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{self._path} is not what an import writes: remove {self._path.parent} to import from the start"
+            ) from error
+        if of != self._of:
+            raise ConfigError(
+                f"{self._path.parent} is of an import of {of['source']} into {of['topic']} at {of['log']}: name another"
+                " directory with --progress"
+            )
+
+    def _write(self) -> None:
+        text = json.dumps({**self._of, "mark": self.mark, "keys": self.keys, "offsets": self._offsets})
+        new = self._path.with_suffix(".new")
+        new.write_text(text + "\n")
+        new.replace(self._path)
+        self._written = monotonic()
+
+
+def _locked(directory: Path) -> int:
+    """A descriptor that holds the lock of `directory`, which is made."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise ConfigError(f"another import uses {directory}: let it end, or name another with --progress") from None
+    return lock

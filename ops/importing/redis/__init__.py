@@ -1,0 +1,1 @@
+"""Import from a running server: Redis, Valkey, or what speaks their protocol."""

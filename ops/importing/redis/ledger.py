@@ -1,0 +1,144 @@
+"""Remembers on disk what each key of a server was when it was carried over.
+
+A SQLite file with a row for each key: 16 bytes of a hash of its value, when it dies, and the last pass that met it.
+A row is written after its key is in the log. Until then it is kept in memory, as many as wait for one or two appends.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ops.importing.source import SourceError
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS keys (
+    db INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, expire_ms INTEGER NOT NULL, pass INTEGER NOT NULL,
+    PRIMARY KEY (db, name)
+) WITHOUT ROWID
+"""
+_PAGE: Final = 500
+
+LEFT_OUT: Final = b"left out"
+"""The digest of what could not be carried over."""
+
+
+class Seen(NamedTuple):
+    """The value and life of a key when it was carried over."""
+
+    digest: bytes
+    expire_ms: int
+
+
+class Ledger:
+    """The keys that were carried over.
+
+    Args:
+        path: the file; None: a temporary one, for a dry run.
+
+    Attributes:
+        number: of the pass that runs.
+
+    Raises:
+        SourceError: the file is no such ledger.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._waiting: deque[tuple[int, bytes, Seen | None]] = deque()
+        self._newest: dict[tuple[int, bytes], Seen | None] = {}
+        # An empty name is a temporary database on disk. Calls come from one thread at a time.
+        self._file = sqlite3.connect(path or "", check_same_thread=False, isolation_level=None)
+        try:
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute("PRAGMA synchronous = NORMAL")
+            self._file.execute(_SCHEMA)
+            (newest,) = self._file.execute("SELECT max(pass) FROM keys").fetchone()
+        except sqlite3.DatabaseError as error:
+            self._file.close()
+            raise SourceError(f"{path} is damaged ({error}): remove its directory to import from the start") from error
+        self.number = int(newest or 0)
+
+    def begin_pass(self) -> None:
+        """What is met from now on was met in a new pass."""
+        self.number += 1
+
+    def has_lasting_keys(self) -> bool:
+        """Whether there is a key that was carried over and has no time to live."""
+        found = self._file.execute("SELECT 1 FROM keys WHERE expire_ms = 0 AND digest != ? LIMIT 1", (LEFT_OUT,))
+        return found.fetchone() is not None
+
+    def look(self, db: int, names: Sequence[bytes]) -> dict[bytes, Seen]:
+        """Those of the keys that are known."""
+        marks = ",".join("?" * len(names))
+        rows = self._file.execute(
+            f"SELECT name, digest, expire_ms FROM keys WHERE db = ? AND name IN ({marks})",  # noqa: S608 - no values
+            (db, *names),
+        )
+        found = {name: Seen(digest, expire_ms) for name, digest, expire_ms in rows}
+        for name in names:
+            newest = self._newest.get((db, name), ...)
+            if isinstance(newest, Seen):
+                found[name] = newest
+            elif newest is None:
+                found.pop(name, None)
+        return found
+
+    def met(self, db: int, names: Iterable[bytes]) -> None:
+        """These are as they were."""
+        rows = [(self.number, db, name) for name in names]
+        if rows:
+            self._write("UPDATE keys SET pass = ? WHERE db = ? AND name = ?", rows)
+
+    def keep(self, db: int, name: bytes, seen: Seen) -> None:
+        """Write at once what is not about an event."""
+        self._write("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)", [(db, name, *seen, self.number)])
+
+    def forget(self, db: int, names: Iterable[bytes]) -> None:
+        """These are gone here and there."""
+        self._write("DELETE FROM keys WHERE db = ? AND name = ?", [(db, name) for name in names])
+
+    def given(self, db: int, name: bytes, seen: Seen | None) -> None:
+        """The last event of a key was given away, to be appended; None: its deletion."""
+        self._waiting.append((db, name, seen))
+        self._newest[db, name] = seen
+
+    def appended(self, keys: int) -> None:
+        """The next `keys` that were given away are in the log."""
+        kept, gone = [], []
+        for _ in range(keys):
+            db, name, seen = self._waiting.popleft()
+            if self._newest.get((db, name), ...) is seen:
+                del self._newest[db, name]
+            if seen is None:
+                gone.append((db, name))
+            else:
+                kept.append((db, name, *seen, self.number))
+        self._file.execute("BEGIN")
+        self._file.executemany("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)", kept)
+        self._file.executemany("DELETE FROM keys WHERE db = ? AND name = ?", gone)
+        self._file.execute("COMMIT")
+
+    def unmet(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Database and names of the keys that this pass has not met, some at a time."""
+        db, name = -1, b""
+        while rows := self._file.execute(
+            "SELECT db, name FROM keys WHERE (db, name) > (?, ?) AND pass < ? ORDER BY db, name LIMIT ?",
+            (db, name, self.number, _PAGE),
+        ).fetchall():
+            db, name = rows[-1]
+            rows = [row for row in rows if row not in self._newest]  # met, and to be written once they are in the log
+            for each in dict.fromkeys(db for db, _ in rows):
+                yield each, [name for of, name in rows if of == each]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        self._file.execute("BEGIN")
+        self._file.executemany(statement, rows)
+        self._file.execute("COMMIT")

@@ -1,0 +1,179 @@
+"""Asks a running server for its keys, with redis-py; says what is wrong with it in words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+from redis.retry import Retry
+
+from ops.importing.source import SourceError, public_part
+
+PASSWORD_VARIABLE: Final = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, that of redis-cli
+_CONNECT_SECONDS: Final = 10.0
+_REPLY_SECONDS: Final = 120.0
+_SCAN_COUNT: Final = 500
+_KEYSPACE: Final = re.compile(rb"^db([0-9]+):keys=([0-9]+)", re.MULTILINE)
+
+
+class Dumped(NamedTuple):
+    """A key as it was at one moment.
+
+    Attributes:
+        payload: what DUMP gave; None where there is no such key.
+        expire_ms: when it dies, 0 for never.
+    """
+
+    payload: bytes | None
+    expire_ms: int
+
+
+class Server:
+    """One server; a connection for each database that is asked for.
+
+    Args:
+        url: redis://, rediss:// or unix://, as redis-py reads it.
+
+    Attributes:
+        label: its URL without user, password and options.
+        exact_times: whether it says when a key dies; if not, that comes from PTTL and differs by milliseconds.
+
+    Raises:
+        SourceError: it cannot be reached, wants another password, or is no server that can be imported from.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.label = public_part(url).partition("?")[0]
+        self._url = url
+        self._password = os.environ.get(PASSWORD_VARIABLE) or None
+        self._connections: dict[int, Any] = {}
+        try:
+            self._refuse_cluster()
+            self.exact_times = self._knows("PEXPIRETIME", "k")
+        except BaseException:
+            self.close()
+            raise
+
+    def databases(self) -> dict[int, int]:
+        """How many keys each database has that has any."""
+        found = self.ask(0, [("INFO", "keyspace")])[0]
+        return {int(db): int(keys) for db, keys in _KEYSPACE.findall(found)}
+
+    def libraries(self) -> list[bytes]:
+        """The names of the libraries of functions."""
+        if not self._knows("FUNCTION", "LIST"):  # older than functions
+            return []
+        (found,) = self.ask(0, [("FUNCTION", "LIST")])
+        return [library[library.index(b"library_name") + 1] for library in found]
+
+    def scan(self, db: int, cursor: int) -> tuple[int, list[bytes]]:
+        """The next cursor and keys, none twice; the cursor is 0 behind the last ones."""
+        ((behind, names),) = self.ask(db, [("SCAN", cursor, "COUNT", _SCAN_COUNT)])
+        return int(behind), list(dict.fromkeys(names))
+
+    def sizes(self, db: int, names: Sequence[bytes]) -> list[int]:
+        """About how many bytes of the server's memory each key takes; 0 for one that is gone."""
+        return [size or 0 for size in self.ask(db, [("MEMORY", "USAGE", name) for name in names])]
+
+    def dumps(self, db: int, names: Sequence[bytes]) -> tuple[int, list[Dumped]]:
+        """The server's time in ms, and all of these keys as they were at that time."""
+        life = "PEXPIRETIME" if self.exact_times else "PTTL"
+        words = [words for name in names for words in (("DUMP", name), (life, name))]
+        replies = self.ask(db, [("MULTI",), ("TIME",), *words, ("EXEC",)])[-1]
+        (seconds, microseconds), *replies = replies
+        now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+        start_ms = 0 if self.exact_times else now_ms
+        pairs = zip(replies[::2], replies[1::2], strict=True)
+        return now_ms, [Dumped(payload, start_ms + life_ms if life_ms >= 0 else 0) for payload, life_ms in pairs]
+
+    def type(self, db: int, name: bytes) -> str:
+        """What TYPE says; that of a module has a name of its own."""
+        (kind,) = self.ask(db, [("TYPE", name)])
+        return str(kind.decode())
+
+    def ask(self, db: int, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        """The replies to commands that go out together; an error among those of an EXEC is raised as well."""
+        with self.errors():
+            connection = self._connections.get(db) or self._connect(db)
+            connection.send_packed_command(connection.pack_commands(commands))
+            replies = [connection.read_response(disable_decoding=True) for _ in commands]
+            for reply in replies[-1] if isinstance(replies[-1], list) else ():
+                if isinstance(reply, RedisError):
+                    raise reply
+        return replies
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.disconnect()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn what redis-py raises into sentences."""
+        try:
+            yield
+        except AuthenticationError as error:
+            if "required" in str(error):
+                raise SourceError(f"{self.label} wants a password: give it in {PASSWORD_VARIABLE}") from error
+            raise SourceError(
+                f"{self.label} refuses user or password ({error}): give the password in {PASSWORD_VARIABLE}, the user"
+                " in the URL, redis://USER@HOST:PORT"
+            ) from error
+        except NoPermissionError as error:
+            raise SourceError(
+                f"{self.label} gives this user too few rights ({error}): it needs INFO, SCAN, DUMP, PEXPIRETIME, MEMORY"
+                " USAGE and reads of all keys"
+            ) from error
+        except RedisError as error:
+            what = "refuses a command" if isinstance(error, ResponseError) else "does not answer"
+            raise SourceError(f"{self.label} {what}: {error}") from error
+
+    def _connect(self, db: int) -> Any:
+        """A new connection; what redis-py says of its own types is too little to check them."""
+        given = {} if self._password is None or _has_password(self._url) else {"password": self._password}
+        try:
+            pool = ConnectionPool.from_url(
+                self._url,
+                **given,
+                protocol=2,
+                socket_connect_timeout=_CONNECT_SECONDS,
+                socket_timeout=_REPLY_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+            )
+        except (ValueError, TypeError):
+            raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT") from None
+        pool.connection_kwargs["db"] = db  # which a path in the URL would name
+        connection: Any = pool.make_connection()
+        connection.connect()
+        self._connections[db] = connection
+        return connection
+
+    def _knows(self, *words: str) -> bool:
+        try:
+            self.ask(0, [words])
+        except SourceError as error:
+            if "unknown command" in str(error.__cause__).lower():
+                return False
+            raise
+        return True
+
+    def _refuse_cluster(self) -> None:
+        if b"cluster_enabled:1" in self.ask(0, [("INFO", "cluster")])[0]:
+            raise SourceError(
+                f"{self.label} is a node of a Redis Cluster, which is not supported: save an RDB file on each master"
+                " (redis-cli --rdb FILE), and import each of them"
+            )
+
+
+def _has_password(url: str) -> bool:
+    try:
+        return urlsplit(url).password is not None
+    except ValueError:
+        return False

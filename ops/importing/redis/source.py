@@ -1,0 +1,225 @@
+"""Gives the keys of a running server, pass by pass, until a pass finds no difference any more.
+
+A pass walks all keys with SCAN and takes each with DUMP and its time to live in one transaction. What differs from what
+the ledger remembers is given away; so is the deletion of what is gone. What SCAN does not give is asked for by name,
+so a key that is created, changed, renamed or deleted meanwhile is found by this pass or the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from engine.model import TYPE_NAMES
+from engine.values.rdb.decode import decode
+from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
+from ops.importing.redis.ledger import LEFT_OUT, Ledger, Seen
+from ops.importing.redis.server import Dumped, Server
+from ops.importing.source import DELETED, Command, ImportKey, LeftOut, Options, SourceError
+from slotlog.shared.limits import ARGUMENTS_MAX, DATABASES, RECORD_BYTES_MAX
+from slotlog.wording import sized
+
+_TOGETHER_BYTES: Final = 4 * 1024 * 1024  # of the keys that are asked for at once
+_EVENT_FRAME_BYTES: Final = 1024  # of an event, beside the key and what DUMP gave
+_DIGEST_BYTES: Final = 16
+_SLACK_MS: Final = 1000  # by which a time that was reckoned from PTTL may differ
+
+logger = structlog.get_logger(__name__)
+
+
+def open_source(url: str, options: Options) -> RedisSource:
+    """The server at `url`.
+
+    Raises:
+        SourceError: it cannot be imported from.
+    """
+    server = Server(url)
+    try:
+        path = None
+        if options.progress is not None:
+            options.progress.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = options.progress / "keys.sqlite3"
+        return RedisSource(server, Ledger(path), options)
+    except BaseException:
+        server.close()
+        raise
+
+
+class RedisSource:
+    """The keys of one server.
+
+    Attributes:
+        done: keys that were looked at in the pass that runs.
+        total: keys of the server at the start.
+    """
+
+    unit = "keys"
+
+    def __init__(self, server: Server, ledger: Ledger, options: Options) -> None:
+        self._server = server
+        self._ledger = ledger
+        self._options = options
+        self._passes = 0
+        self._changed = 0
+        self._converged = False
+        self.done = 0
+        self.total = sum(self._databases().values())
+
+    @property
+    def identity(self) -> str:
+        """Its address."""
+        return self._server.label
+
+    @property
+    def label(self) -> str:
+        """Its address."""
+        return self._server.label
+
+    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut]:
+        """The keys that differ from what the ledger remembers; there are no marks."""
+        for name in self._server.libraries():
+            yield LeftOut(None, name, "function library", "functions are not supported")
+        while True:
+            began = monotonic()
+            yield from self._pass()
+            self._passes += 1
+            seconds = round(monotonic() - began, 1)
+            logger.info("import_pass", number=self._passes, keys=self.done, changed=self._changed, seconds=seconds)
+            self._converged = not self._changed
+            if self._converged or self._options.once or self._options.progress is None:
+                return
+            logger.info("import_next_pass", hint="stop the writers of the source: a pass without a change is the last")
+
+    def appended(self, keys: int) -> None:
+        """Note so many more keys in the ledger."""
+        self._ledger.appended(keys)
+
+    def notes(self) -> Sequence[str]:
+        """Whether the time has come to switch."""
+        if self._converged:
+            found = f"pass {self._passes} found no difference: the log has what {self.label} has"
+            return [f"{found}. If its writers have stopped, switch now"]
+        return [f"{self.label} was read once: what changed meanwhile may be missing. Run it again to take that, too"]
+
+    def close(self) -> None:
+        """Close the connections and the ledger."""
+        self._server.close()
+        self._ledger.close()
+
+    def _databases(self) -> dict[int, int]:
+        """The keys of each database that is imported."""
+        only = self._options.databases
+        found = {db: keys for db, keys in self._server.databases().items() if not only or db in only}
+        databases = DATABASES if self._options.partitions == 1 else 1
+        if beyond := [str(db) for db in found if db >= databases]:
+            held = f"databases 0 to {databases - 1}" if databases > 1 else "database 0 alone, with several partitions"
+            raise SourceError(
+                f"{self._server.label} has keys in database {', '.join(beyond)}, and slotlog has {held}: say which to"
+                " import with --db"
+            )
+        return found
+
+    def _pass(self) -> Iterator[ImportKey | LeftOut]:
+        self._ledger.begin_pass()
+        self._changed = self.done = 0
+        databases = self._databases()
+        if not databases and self._ledger.has_lasting_keys():
+            raise SourceError(
+                f"{self._server.label} is empty, and keys have come from it that live for ever: was it restarted"
+                " without its data? Nothing was deleted. If it is right, delete them in slotlog yourself"
+            )
+        for db in sorted(databases):
+            cursor = -1
+            while cursor:
+                cursor, names = self._server.scan(db, max(cursor, 0))
+                if names:
+                    yield from self._take(db, names)
+                    self.done += len(names)
+        for db, names in self._ledger.unmet():
+            if not self._options.databases or db in self._options.databases:
+                yield from self._take(db, names)
+
+    def _take(self, db: int, names: Sequence[bytes]) -> Iterator[ImportKey | LeftOut]:
+        """What is to be done about some keys."""
+        known = self._ledger.look(db, names)
+        small: list[bytes] = []
+        together = 0
+        for name, size in zip(names, self._server.sizes(db, names), strict=True):
+            if small and together + size > _TOGETHER_BYTES:
+                yield from self._take_small(db, small, known)
+                small, together = [], 0
+            small.append(name)
+            together += size
+        if small:
+            yield from self._take_small(db, small, known)
+
+    def _take_small(self, db: int, names: list[bytes], known: dict[bytes, Seen]) -> Iterator[ImportKey | LeftOut]:
+        now_ms, dumps = self._server.dumps(db, names)
+        same, expired = [], []
+        for name, dumped in zip(names, dumps, strict=True):
+            before = known.get(name)
+            if dumped.payload is None:
+                if before is None:
+                    continue
+                if before.digest == LEFT_OUT or 0 < before.expire_ms <= now_ms:  # it dies at that time there as well
+                    expired.append(name)
+                else:
+                    yield ImportKey(db, name, DELETED, self._events((b"DEL", [name]), db, None))
+                continue
+            seen = Seen(blake2b(dumped.payload, digest_size=_DIGEST_BYTES).digest(), dumped.expire_ms)
+            if before is not None and self._is_same(before, seen):
+                same.append(name)
+            else:
+                yield from self._carry(db, name, dumped, seen, before)
+        self._ledger.met(db, same)
+        self._ledger.forget(db, expired)
+
+    def _is_same(self, before: Seen, seen: Seen) -> bool:
+        if before.digest != seen.digest or bool(before.expire_ms) != bool(seen.expire_ms):
+            return False
+        return abs(before.expire_ms - seen.expire_ms) <= (0 if self._server.exact_times else _SLACK_MS)
+
+    def _carry(
+        self, db: int, name: bytes, dumped: Dumped, seen: Seen, before: Seen | None
+    ) -> Iterator[ImportKey | LeftOut]:
+        """One key as RESTORE, where the engine can read what DUMP gave; else in pieces."""
+        payload = dumped.payload
+        assert payload is not None, "the caller has seen to that"
+        try:
+            content = decode(payload)
+        except UnsupportedError:
+            kind = self._server.type(db, name)
+            yield from self._leave_out(db, LeftOut(db, name, kind, f"slotlog has no type {kind}"), before)
+        except (VersionError, FormatError):
+            reason = "its DUMP is in a format that is newer than this slotlog"
+            yield from self._leave_out(db, LeftOut(db, name, "unknown format", reason), before)
+        except TooLargeError:
+            reason = f"more than {ARGUMENTS_MAX} elements: an event holds no more"
+            yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
+        else:
+            if len(payload) + len(name) > RECORD_BYTES_MAX - _EVENT_FRAME_BYTES:
+                reason = f"{sized(len(payload))}: an event takes at most {sized(RECORD_BYTES_MAX)}"
+                yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
+                return
+            restore = (b"RESTORE", [name, b"%d" % seen.expire_ms, payload, b"REPLACE", b"ABSTTL"])
+            yield ImportKey(db, name, TYPE_NAMES[content.type], self._events(restore, db, seen))
+
+    def _events(self, command: Command, db: int, seen: Seen | None) -> Iterator[Command]:
+        """One event, which is noted as given away once it was taken."""
+        yield command
+        self._changed += 1
+        self._ledger.given(db, command[1][0], seen)
+
+    def _leave_out(self, db: int, left_out: LeftOut, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
+        """What cannot be held. It is told once in each run; what an earlier pass has brought of that name goes."""
+        name, kept = left_out.name, Seen(LEFT_OUT, 0)
+        if before is None or before == kept:
+            self._ledger.keep(db, name, kept)
+        else:
+            yield ImportKey(db, name, DELETED, self._events((b"DEL", [name]), db, kept))
+        if before != kept or not self._passes:
+            yield left_out

@@ -1,0 +1,1 @@
+"""Imports: from running servers, and what all imports share."""

@@ -1,0 +1,123 @@
+"""The contents of a real server and of a log, in one form, to be compared."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.ops.verbs import succeed
+from tests.real.oracle import Connection, Oracle, SimpleString
+
+Contents = dict[tuple[int, bytes], tuple[str, Any, int | None]]
+"""(database, key) -> (type, value, time of death in ms): hashes as pairs, sorted sets with scores, both sorted."""
+
+
+@contextmanager
+def server(options: Sequence[str] = (), binary: str = "") -> Iterator[Oracle]:
+    """A server of the test alone. Not in pytest's directory: the path of a Unix socket has to be short."""
+    with (
+        tempfile.TemporaryDirectory(prefix="source-") as directory,
+        Oracle(Path(directory), options, binary) as source,
+    ):
+        yield source
+
+
+def of_server(connection: Connection, databases: Sequence[int] = (0,)) -> Contents:
+    """Everything in some databases of a server, but for types that slotlog does not have."""
+    found: Contents = {}
+    for db in databases:
+        connection.call("SELECT", db)
+        for name in connection.call("KEYS", "*"):
+            kind = connection.call("TYPE", name).text.decode()
+            value = _value(connection, kind, name)
+            life_ms = connection.call("PEXPIRETIME", name)
+            if value is not None and life_ms != -2:
+                found[db, name] = (kind, value, life_ms if life_ms >= 0 else None)
+    connection.call("SELECT", 0)
+    return found
+
+
+def of_log(directory: Path, *options: object) -> Contents:
+    """Everything in the state that the log comes to; `directory` is for the state, and not there yet."""
+    succeed("replay", "--to", directory, *options)
+    found: Contents = {}
+    for line in succeed("dump", "--data", directory, *_without(options, "--data")).splitlines():
+        key = json.loads(line)
+        value = _bytes(key["value"])
+        if key["type"] in {"hash", "zset"}:
+            value = sorted((name, of) for name, of in value)
+        elif key["type"] == "set":
+            value = sorted(value)
+        found[key["db"], _bytes(key["key"])] = (key["type"], value, key["expire_ms"])
+    return found
+
+
+def fill(connection: Connection) -> None:
+    """Keys of every type and encoding, odd names and lives, in databases 0 and 3."""
+    calls: list[tuple[Any, ...]] = [
+        ("SET", "text", "v"),
+        ("SET", "", "an empty key"),
+        ("SET", b"\xff\x00\r\n", b"\x00\xfe" * 40),
+        ("SET", "number", 12345),
+        ("SET", "long", "ab" * 40_000),
+        ("SET", "dying", "v", "PXAT", 9_000_000_000_000),
+        ("SETBIT", "bits", 70_000, 1),
+        ("PFADD", "hll", *range(1000)),
+        ("RPUSH", "list", "a", 1, -5, b"\xff", "x" * 100),
+        ("RPUSH", "long list", *(f"element {n}" for n in range(2000))),
+        ("SADD", "numbers", 1, 2, 70_000),
+        ("SADD", "set", "a", 1, "b"),
+        ("SADD", "large set", *(f"member {n}" for n in range(1000))),
+        ("HSET", "hash", "f", "v", "g", 1),
+        ("HSET", "large hash", *(word for n in range(1000) for word in (f"field {n}", n))),
+        ("PEXPIREAT", "large hash", 9_100_000_000_000),
+        ("ZADD", "zset", 1.5, "a", "-inf", "b", "inf", "c", 3, "d"),
+        ("ZADD", "large zset", *(word for n in range(1000) for word in (n / 7, f"member {n}"))),
+        ("SELECT", 3),
+        ("SET", "text", "of database 3"),
+        ("LPUSH", "list", "of database 3"),
+        ("SELECT", 0),
+    ]
+    for reply in connection.pipeline(calls):
+        assert isinstance(reply, int | SimpleString), reply
+
+
+def _value(connection: Connection, kind: str, name: bytes) -> Any:
+    if kind == "string":
+        return connection.call("GET", name)
+    if kind == "list":
+        return connection.call("LRANGE", name, 0, -1)
+    if kind == "set":
+        return sorted(connection.call("SMEMBERS", name))
+    if kind == "hash":
+        words = connection.call("HGETALL", name)
+        return sorted(zip(words[::2], words[1::2], strict=True))
+    if kind == "zset":
+        words = connection.call("ZRANGE", name, 0, -1, "WITHSCORES")
+        return sorted((member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True))
+    return None
+
+
+def _bytes(value: Any) -> Any:
+    """What `dump` prints, with its texts as bytes."""
+    if isinstance(value, str):
+        return float(value) if value in {"inf", "-inf"} else value.encode()
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"])
+    if isinstance(value, list):
+        return [_bytes(each) for each in value]
+    return value
+
+
+def _without(options: Sequence[object], option: str) -> list[object]:
+    """The options without one and its value."""
+    words = list(options)
+    if option in words:
+        at = words.index(option)
+        del words[at : at + 2]
+    return words
