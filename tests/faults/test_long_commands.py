@@ -21,7 +21,10 @@ MEMBERS: Final = 20_000
 KEYS: Final = 50_000
 _AT_ONCE: Final = 5_000
 _FEW: Final = 5
-_LONG_SECONDS: Final = 12.0
+_LONG_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 12.0
+"""Longer than a service that stops waits for a write: 4 s for its reply, then 3 s for the batch."""
+
 _KILLS: Final = 4
 _KILLS_MAX: Final = 16
 
@@ -148,7 +151,7 @@ def test_killed_in_the_middle(service: Service, name: str) -> None:
         with service.running(), closing(service.connect()) as other:
             if not found:
                 service.fill()
-                command = service.long(name, "d", seconds=2.0) if name == "SUNIONSTORE" else mset()
+                command = service.long(name, "d", seconds=1.0) if name == "SUNIONSTORE" else mset()
             if content(other) != before:
                 other.call("DEL", "d", *(f"k{number}" for number in range(KEYS)))
             assert before == content(other)
@@ -192,7 +195,7 @@ def test_stopped_in_the_middle_of_a_write(service: Service) -> None:
     with service.running(), closing(service.connect()) as other:
         service.fill()
         assert OK == other.call("SET", "k0", "acknowledged")
-        asked = Asked(service, *service.long("SUNIONSTORE", "d", seconds=20.0))
+        asked = Asked(service, *service.long("SUNIONSTORE", "d", seconds=_STOP_SECONDS))
         until_it_runs(other, "sunionstore")
         assert service.process.terminate(60) == 0
         asked.end()
