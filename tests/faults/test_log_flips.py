@@ -28,6 +28,7 @@ from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run
+from tests.slotlog.log.embedded.test_mark import write_mark
 
 PARTITIONS = 3
 EVENTS = 400
@@ -94,7 +95,7 @@ async def _write(settings: Settings, path: Path, root: Path) -> None:
     await consumer.open()
     await consumer.run_to(ends)
     consumer.close()
-    await log._write_mark()
+    await write_mark(log)
     _copy(path, root / "crashed")
     await log.close()
     _copy(path, root / "closed")

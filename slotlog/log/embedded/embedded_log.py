@@ -9,43 +9,33 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Final, TypeVar
-from zlib import crc32
+from typing import TypeVar
 
 from slotlog.clock import WALL
-from slotlog.errors import AppendUncertainError, LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
+from slotlog.errors import AppendUncertainError, LogUnavailableError
 from slotlog.log.appends import Appends
 from slotlog.log.embedded import file as local_file
-from slotlog.log.embedded.chain import OFFSET_BITS
+from slotlog.log.embedded.checks import check_settings, check_state, fingerprint_of
 from slotlog.log.embedded.claims import EmbeddedClaims
 from slotlog.log.embedded.file import (
     IN_LOOP_SECONDS_MAX,
     Identity,
-    another_log,
     in_thread,
     patiently,
     steadily,
     translated,
 )
-from slotlog.log.embedded.heads import head_of, link_at, record_at, set_head
+from slotlog.log.embedded.heads import head_of, trim
 from slotlog.log.embedded.mark import HeadMark
+from slotlog.log.embedded.mark_keeper import MarkKeeper
 from slotlog.log.embedded.open_files import Files
 from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
-from slotlog.log.identity import MARK_BYTES, RecordMark, check_range, check_record, mark_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
-from slotlog.log_lines import LineLogger
-from slotlog.wording import counted
-
-_TRIM_ROWS: Final = 10_000
-_ID_BYTES: Final = 16
-_MARK_SECONDS: Final = 1.0
 
 T = TypeVar("T")
-
-logger = LineLogger(__name__)
 
 
 class EmbeddedLog:
@@ -69,7 +59,7 @@ class EmbeddedLog:
         self._identity: Identity | None = None
         self._files: Files | None = None
         self._mark = HeadMark(path)
-        self._marking: asyncio.Task[None] | None = None
+        self._mark_keeper: MarkKeeper | None = None
         self._readers: list[EmbeddedReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
@@ -101,11 +91,12 @@ class EmbeddedLog:
             local_file.make_directory(self._path.parent)
             self._mark.refuse_missing()
         await asyncio.to_thread(self._mark.refuse_behind)
-        self._connection, self._identity = await steadily(self._open, self._path)
+        self._connection, identity = await steadily(self._open, self._path)
+        self._identity = identity
         self._files = Files(self._path)
         self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
         self._writer.start()
-        self._marking = asyncio.create_task(self._keep_mark())
+        self._mark_keeper = MarkKeeper(self._mark, self._files, identity, self._query)
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
         connection = local_file.connect(self._path, create=self._create)
@@ -120,7 +111,7 @@ class EmbeddedLog:
         try:
             if self._create and local_file.create_tables(connection, self._topic, self._partitions):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that they need no `-wal` to be there
-            self._check_settings(local_file.read_identity(connection, self._path))
+            self._identity_at(connection)
             return upgrade(connection, self._path)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
@@ -132,38 +123,14 @@ class EmbeddedLog:
         if writer is not None:
             writer.stop()
             await asyncio.to_thread(writer.join)
-        marking, self._marking = self._marking, None
-        if marking is not None:
-            marking.cancel()
-            await asyncio.wait((marking,))
-            await self._write_mark()
+        keeper, self._mark_keeper = self._mark_keeper, None
+        if keeper is not None:
+            await keeper.close()
         for reader in list(self._readers):
             await reader.close()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-    async def _keep_mark(self) -> None:
-        seen = None
-        while True:
-            await asyncio.sleep(_MARK_SECONDS)
-            with contextlib.suppress(LogUnavailableError):  # whoever reads or appends hears of it
-                changes = self._query(local_file.changes)
-                if changes != seen:
-                    await self._write_mark()
-                    seen = changes
-
-    async def _write_mark(self) -> None:
-        assert self._identity is not None, "not started"
-        assert self._files is not None, "not started"
-        try:
-            self._files.refuse_exchanged()
-            heads = [self._query(partial(head_of, partition=each)) for each in range(self._identity.partitions)]
-            works = self._query(local_file.works_of)
-        except (LogUnavailableError, LogMismatchError):
-            return  # whoever reads or appends hears of it
-        if not self._mark.is_written(self._identity.id, heads, works):
-            await asyncio.to_thread(self._mark.write, self._identity.id, heads, works)
 
     async def append(self, entries: Sequence[Entry]) -> list[RecordPosition]:
         """Append in groups of at most 1,000 rows, each atomic."""
@@ -246,22 +213,8 @@ class EmbeddedLog:
         Returns:
             The offset that the partition now begins at.
         """
-
-        def forget(connection: sqlite3.Connection) -> int:
-            head = head_of(connection, partition)
-            begin = min(before_offset, head.next_offset, head.begin_offset + _TRIM_ROWS)
-            if begin <= head.begin_offset:
-                return head.begin_offset
-            link = link_at(connection, partition, begin - 1)
-            first = partition << OFFSET_BITS
-            connection.execute(
-                "DELETE FROM records WHERE position >= ? AND position < ?", (first + head.begin_offset, first + begin)
-            )
-            set_head(connection, partition, head._replace(begin_offset=begin, begin_link=link))
-            return begin
-
         begin = await self.begin_offset(partition)
-        while (trimmed := await self.write(forget)) > begin:
+        while (trimmed := await self.write(partial(trim, partition=partition, before_offset=before_offset))) > begin:
             begin = trimmed
         return begin
 
@@ -285,7 +238,7 @@ class EmbeddedLog:
 
         async def ask() -> dict[int, int]:
             with contextlib.closing(local_file.connect(self._path)) as connection:
-                self._check_settings(local_file.read_identity(connection, self._path))
+                self._identity_at(connection)
                 return {partition: head_of(connection, partition).next_offset for partition in partitions}
 
         return await steadily(ask, self._path)
@@ -310,7 +263,7 @@ class EmbeddedLog:
     def fingerprint(self, partition: int, last: LogRecord) -> bytes:
         """The log's id and the record's mark."""
         assert self._identity is not None, "not started"
-        return self._identity.id + mark_of(last, crc32).pack()
+        return fingerprint_of(self._identity, last)
 
     async def check(self, partition: int, next_offset: int, fingerprint: bytes | None) -> None:
         """Read the file at the path anew: an open connection goes on reading one that was deleted."""
@@ -319,37 +272,13 @@ class EmbeddedLog:
 
         async def check() -> None:
             with contextlib.closing(local_file.connect(self._path)) as connection:
-                self._check(connection, partition, next_offset, fingerprint)
+                identity = self._identity_at(connection)
+                check_state(connection, self._path, identity, partition, (next_offset, fingerprint))
 
         try:
             await steadily(check, self._path)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-
-    def _check(
-        self, connection: sqlite3.Connection, partition: int, next_offset: int, fingerprint: bytes | None
-    ) -> None:
-        identity = local_file.read_identity(connection, self._path)
-        self._check_settings(identity)
-        head = patiently(lambda: head_of(connection, partition), IN_LOOP_SECONDS_MAX)
-        name = f"partition {partition} of the log {self._path}"
-        if fingerprint is None:
-            check_range(name, next_offset, head.begin_offset, head.next_offset)
-            return
-        mark = RecordMark.parse(
-            fingerprint[_ID_BYTES:] if len(fingerprint) == _ID_BYTES + MARK_BYTES else fingerprint[:0]
-        )
-        if fingerprint[:_ID_BYTES] != identity.id:
-            raise another_log(self._path)
-        check_range(name, next_offset, head.begin_offset, head.next_offset)
-        if mark.offset < head.begin_offset:
-            return
-        try:
-            record = patiently(lambda: record_at(connection, partition, mark.offset), IN_LOOP_SECONDS_MAX)
-        except LogRecordError as error:  # it was applied when it was whole: the state is right, and can go on
-            logger.warning("log_damaged", partition=partition, offset=error.offset, error=str(error))
-            return
-        check_record(name, mark, None if record is None else mark_of(record, crc32))
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Nothing to do: there are no lag tools for this log."""
@@ -358,17 +287,11 @@ class EmbeddedLog:
         """From locked files beside the log."""
         return self._claims.exchange(owner, partitions)
 
-    def _check_settings(self, identity: Identity) -> None:
-        if identity.topic != self._topic:
-            raise LogMismatchError(
-                Mismatch.TOPIC, f"{self._path} holds the topic {identity.topic!r}, but was opened as {self._topic!r}"
-            )
-        if identity.partitions != self._partitions:
-            raise LogMismatchError(
-                Mismatch.PARTITIONS_CHANGED,
-                f"{self._path} has {counted(identity.partitions, 'partition')}, but was opened with {self._partitions}."
-                " Another number needs a new log, filled by an export.",
-            )
+    def _identity_at(self, connection: sqlite3.Connection) -> Identity:
+        """What the file says of itself, if it is of this topic and has so many partitions."""
+        identity = local_file.read_identity(connection, self._path)
+        check_settings(identity, self._path, self._topic, self._partitions)
+        return identity
 
     def _open_writer(self) -> Writer:
         if self._writer is None:

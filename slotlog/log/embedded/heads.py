@@ -1,4 +1,4 @@
-"""Reads where each partition of the embedded log begins and ends, and checks it."""
+"""Reads and checks where each partition of the embedded log begins and ends, and moves its begin."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _UPDATE: Final = (
 )
 _SUMMED: Final = Struct(">QQqQI")
 _SUM_BYTES: Final = 4
+_TRIM_ROWS: Final = 10_000
+_DELETE: Final = "DELETE FROM records WHERE position >= ? AND position < ?"
 _SEAL: Final = "SELECT seal FROM records WHERE position = ?"
 _RECORD: Final = "SELECT position, time_ms, key, value, seal FROM records WHERE position = ?"
 
@@ -84,6 +86,26 @@ def set_head(connection: sqlite3.Connection, partition: int, head: Head) -> None
     total = _sum(partition, next_offset, last_time_ms, begin_offset, begin_link, link)
     blobs = map(bytearray, (begin_link, link, total))  # faster than bytes, see `slotlog.log.embedded.writer`
     connection.execute(_UPDATE, (next_offset, last_time_ms, begin_offset, *blobs, partition))
+
+
+def trim(connection: sqlite3.Connection, partition: int, before_offset: int) -> int:
+    """Forget records before an offset, at most 10,000, in the caller's transaction.
+
+    Returns:
+        The offset that the partition now begins at.
+
+    Raises:
+        LogDamagedError: the file no longer says where the partition begins. LogRecordError: a record is damaged.
+    """
+    head = head_of(connection, partition)
+    begin = min(before_offset, head.next_offset, head.begin_offset + _TRIM_ROWS)
+    if begin <= head.begin_offset:
+        return head.begin_offset
+    link = link_at(connection, partition, begin - 1)
+    first = partition << OFFSET_BITS
+    connection.execute(_DELETE, (first + head.begin_offset, first + begin))
+    set_head(connection, partition, head._replace(begin_offset=begin, begin_link=link))
+    return begin
 
 
 def record_at(connection: sqlite3.Connection, partition: int, offset: int) -> LogRecord | None:

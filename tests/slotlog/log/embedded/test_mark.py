@@ -38,6 +38,12 @@ async def opened(path: Path) -> EmbeddedLog:
     return log
 
 
+async def write_mark(log: EmbeddedLog) -> None:
+    """Write the mark of an open log, as its keeper does once a second."""
+    assert log._mark_keeper is not None
+    await log._mark_keeper.write()
+
+
 async def end_offset(path: Path) -> int:
     """Where partition 0 ends."""
     log = await opened(path)
@@ -63,7 +69,7 @@ async def copied(local_log: EmbeddedLog, path: Path, target: Path) -> Path:
 async def marked(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLog:
     """A log with ten records and a mark that says so; the next mark comes at its close."""
     await append(local_log, *[b"%d" % n for n in range(10)])
-    await local_log._write_mark()
+    await write_mark(local_log)
     return local_log
 
 
@@ -159,7 +165,7 @@ async def test_damaged_mark(marked: EmbeddedLog, local_path: Path, content: byte
 async def test_kept_up_to_date(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark follows what this process and others append, without a close, and never the other way round."""
     await local_log.close()
-    monkeypatch.setattr("slotlog.log.embedded.embedded_log._MARK_SECONDS", 0.01)
+    monkeypatch.setattr("slotlog.log.embedded.mark_keeper._MARK_SECONDS", 0.01)
     log = await opened(local_path)
     other = await opened(local_path)
     await append(log, b"a")
@@ -187,7 +193,7 @@ async def test_not_written_for_another_file(marked: EmbeddedLog, local_path: Pat
 async def test_disk_full(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mark that cannot be written is left as it was; appends go on."""
     await append(local_log, b"a")
-    await local_log._write_mark()
+    await write_mark(local_log)
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -195,9 +201,9 @@ async def test_disk_full(local_log: EmbeddedLog, local_path: Path, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr("slotlog.log.embedded.mark.os.fsync", full)
         await append(local_log, b"b")
-        await local_log._write_mark()
+        await write_mark(local_log)
         assert [1, 0] == heads(local_path)
-    await local_log._write_mark()
+    await write_mark(local_log)
 
     assert [2, 0] == heads(local_path)
     assert {".db", ".db-head", ".db-wal", ".db-shm"} == {file.suffix for file in local_path.parent.iterdir()}
@@ -271,7 +277,7 @@ async def test_dead_letters_lost_with_the_wal(marked: EmbeddedLog, local_path: P
     letters = EmbeddedDeadLetters(marked)
     await letters.store([DeadLetter("t", 0, 3, 1000, "no event", None, b"x", ())])
     await letters.read()
-    await marked._write_mark()
+    await write_mark(marked)
     copy = await copied(marked, local_path, tmp_path / "copy.db")
     assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "sound.db"))
     await _damaged_wal(copy)
@@ -288,13 +294,13 @@ async def test_works_that_are_counted_from_one_again(marked: EmbeddedLog, local_
     """When SQLite's field is full, the next change makes it 1: the log opens, and one that lacks it is refused."""
     assert marked._connection is not None
     marked._connection.execute(f"PRAGMA user_version = {WORKS_MAX}")
-    await marked._write_mark()
+    await write_mark(marked)
     letters = EmbeddedDeadLetters(marked)
     await letters.store([DeadLetter("t", 0, 3, 1000, "no event", None, b"x", ())])
 
     assert 1 == works_of(marked._connection)
     assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "ahead.db"))
-    await marked._write_mark()
+    await write_mark(marked)
     assert 10 == await end_offset(await copied(marked, local_path, tmp_path / "sound.db"))
     marked._connection.execute(f"PRAGMA user_version = {WORKS_MAX}")
     with pytest.raises(LogMismatchError, match="lacks the last 1 of its changes to dead letters"):
