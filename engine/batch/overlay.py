@@ -13,8 +13,8 @@ from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
 from engine.batch.writing import delete_databases, delete_earlier, forget_surplus, image, mark_written, write_keys
-from engine.layouts.layout import Kind, Layout
-from engine.layouts.records import earlier_getter
+from engine.layouts.layout import Layout
+from engine.layouts.records import current_getter, earlier_getter
 from engine.store.store import Changes, Store
 from slotlog.shared.slots import slot
 
@@ -44,7 +44,7 @@ class Overlay:
         self.families = Families(store, layout)
         self._store = store
         self._layout = layout
-        self._get_metadata = store.getter(layout.families[Kind.METADATA])
+        self._get_metadata = current_getter(store, layout)
         self._get_earlier = earlier_getter(store, layout)
         self._earlier: list[Key] = []  # the keys of this batch that were read from earlier records
         self._flushed: set[int] = set()

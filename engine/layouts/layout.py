@@ -76,6 +76,14 @@ class Earlier(Protocol):
         ...
 
 
+class IsAbsent(Protocol):
+    """Tells the metadata records that stand for no key from all others."""
+
+    def __call__(self, value: bytes, /) -> bool:
+        """Whether the record with this metadata value stands for no key; False when it cannot be read."""
+        ...
+
+
 class Layout(Protocol):
     """The form of one partition's keys on disk. An instance is bound to one partition.
 
@@ -85,6 +93,7 @@ class Layout(Protocol):
         families: the column family of each kind that it has.
         is_in_one_order: keys lie in the order of their metadata keys within the other kinds, too.
         earlier: the form of the records of the kind EARLIER; None where the layout does not have the kind.
+        is_absent: tells metadata records that stand for no key; None where there are none. Ours never writes one.
     """
 
     name: ClassVar[str]
@@ -92,6 +101,7 @@ class Layout(Protocol):
     families: ClassVar[Mapping[Kind, str]]
     is_in_one_order: ClassVar[bool]
     earlier: ClassVar[Earlier | None]
+    is_absent: ClassVar[IsAbsent | None]
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         """Bind the layout to `partition` of a log that has `partitions`."""

@@ -101,7 +101,9 @@ def scan_metadata(
     Both lie among those of one database or of all. Of an earlier record the value is what it would be in the metadata.
     """
     current = store.scan(layout.families[Kind.METADATA], start, end, reverse=reverse)
-    earlier = layout.earlier
+    is_absent, earlier = layout.is_absent, layout.earlier
+    if is_absent is not None:
+        current = (record for record in current if not is_absent(record[1]))
     if earlier is None:
         return current
     first, last = earlier.place(start), None if end is None else earlier.place(end)
@@ -114,7 +116,7 @@ def scan_metadata(
 
 def metadata_getter(store: Store, layout: Layout) -> Get:
     """A function from metadata key to metadata value, None where there is no such key."""
-    get, get_earlier = store.getter(layout.families[Kind.METADATA]), earlier_getter(store, layout)
+    get, get_earlier = current_getter(store, layout), earlier_getter(store, layout)
     if get_earlier is None:
         return get
 
@@ -123,6 +125,19 @@ def metadata_getter(store: Store, layout: Layout) -> Get:
         return get_earlier(metadata_key) if value is None else value
 
     return get_either
+
+
+def current_getter(store: Store, layout: Layout) -> Get:
+    """As `metadata_getter`, but of metadata records alone."""
+    get, is_absent = store.getter(layout.families[Kind.METADATA]), layout.is_absent
+    if is_absent is None:
+        return get
+
+    def get_present(metadata_key: bytes) -> bytes | None:
+        value = get(metadata_key)
+        return None if value is None or is_absent(value) else value
+
+    return get_present
 
 
 def earlier_getter(store: Store, layout: Layout) -> Get | None:

@@ -18,7 +18,7 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import ClassVar, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.layout import Earlier, Form, Kind
+from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
 from engine.layouts.neokv import codec
 from engine.values.encoding import U64, pack_u64, parse_u64
 
@@ -42,6 +42,7 @@ class NeoKV:
     }
     is_in_one_order: ClassVar[bool] = True
     earlier: ClassVar[Earlier | None] = None
+    is_absent: ClassVar[IsAbsent | None] = None
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)

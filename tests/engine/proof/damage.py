@@ -79,6 +79,11 @@ _RANKED: Final = [f"orphans: * in {_CF[RANKS]}"] if RANKS in _CF else []
 _ORPHANS: Final = [f"orphans: 2000 records in {_CF[kind]}" for kind in (DATA, SCORES)] + _RANKED
 _GRAVES: Final = 5 if Form.FRAGMENTS in LAYOUT.forms else 4
 """How many the state has: one of them is of a string in fragments."""
+_NO_ELEMENTS: Final = (
+    "size: b'h' of database 7 has 0 elements, by its metadata 0"
+    if LAYOUT.is_absent is None
+    else "counts: 3 keys of type hash in stored database 0, counted 4"  # such a record stands for no key
+)
 
 _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     "an orphan": (
@@ -127,7 +132,7 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "no elements": (
         _emptied,
-        ["size: b'h' of database 7 has 0 elements, by its metadata 0"],
+        [_NO_ELEMENTS],
     ),
     "a hole": (
         lambda store: put(store, DATA, (below(store, DATA, b"l")[2][0], None)),

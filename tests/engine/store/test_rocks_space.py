@@ -17,6 +17,7 @@ from stamina import retry_context
 from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.errors import CorruptionError, StoreBusyError
+from engine.layouts.layout import Form
 from engine.store import rocks
 from engine.store.failures import damaged
 from engine.store.rocks import RocksStore, SharedMemory, database_options
@@ -106,7 +107,7 @@ def make_large(machine: Machine, command: str) -> None:
         run(machine, [command.encode(), b"large", *COLLECTIONS[command](range(first, first + 1000))])
 
 
-@pytest.mark.parametrize("command", [*COLLECTIONS, "SETRANGE"])
+@pytest.mark.parametrize("command", [*COLLECTIONS, pytest.param("SETRANGE", marks=pytest.mark.form(Form.FRAGMENTS))])
 def test_a_large_collection_gives_its_room_back(tmp_path: Path, command: str) -> None:
     """After DEL, reclaim and compaction, tables and logs are within 10 % of those of a store that never had it."""
     stores = [RocksStore(tmp_path / name, column_families()) for name in ("with", "without")]

@@ -20,7 +20,7 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import ClassVar, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.layout import Earlier, Form, Kind
+from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
 from engine.values.encoding import prefix_end
 from slotlog.shared.slots import slot as slot_of
 from slotlog.shared.slots import slot_range
@@ -44,6 +44,7 @@ class Hashed:
     families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "records")
     is_in_one_order: ClassVar[bool] = False
     earlier: ClassVar[Earlier | None] = None
+    is_absent: ClassVar[IsAbsent | None] = None
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)

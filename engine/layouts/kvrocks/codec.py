@@ -1,0 +1,89 @@
+"""The metadata values of a live state, which are those of Kvrocks (metadata.py), as fast as every event needs it.
+
+Wide values alone are written. A narrow one is read; the next write of its key makes it wide. Of the types of Kvrocks a
+state has those that Redis has: string, hash, list, set, zset.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
+from typing import Any, Final
+
+from engine.errors import CorruptionError
+from engine.layouts.kvrocks.metadata import TYPE_NAMES, WIDE, KvrocksMetadata, parse, parse_ends, parse_field_times
+from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
+from slotlog.shared.errors import InvariantError
+
+_STRING: Final = Struct(">BQ")
+_COLLECTION: Final = Struct(">BQQQ")
+_LIST: Final = Struct(">BQQQQQ")
+
+_STRING_FLAGS: Final = WIDE | STRING
+_LIST_FLAGS: Final = WIDE | LIST
+_COLLECTION_FLAGS: Final = {WIDE | type_code: type_code for type_code in (HASH, SET, ZSET)}
+_TYPE: Final = 0x0F
+_HELD: Final = frozenset({STRING, HASH, LIST, SET, ZSET})
+
+
+def pack_metadata(metadata: Any) -> bytes:
+    """The metadata value of anything with the attributes of `Metadata`.
+
+    Raises:
+        InvariantError: it has a form of our own, for which there is no place.
+    """
+    m = metadata
+    if m.type == STRING:
+        if m.version:
+            raise InvariantError("Kvrocks has no place for a string in fragments")
+        value: bytes = m.value
+        return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
+    if m.type == LIST:
+        return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
+    if m.ranked or m.times is not None:
+        raise InvariantError("a form of our own for which this layout has no place")
+    return _COLLECTION.pack(WIDE | m.type, m.expire_ms, m.version, m.size)
+
+
+def parse_metadata(value: bytes) -> Metadata:
+    """The metadata that `pack_metadata` or Kvrocks wrote.
+
+    Raises:
+        CorruptionError: neither writes anything like that, or it is of a type that no key has here.
+    """
+    try:
+        flags = value[0]
+        if flags == _STRING_FLAGS:
+            return Metadata(STRING, _STRING.unpack_from(value)[1], value=value[_STRING.size :])
+        if flags == _LIST_FLAGS:
+            _, expire_ms, version, size, head, tail = _LIST.unpack(value)
+            return Metadata(LIST, expire_ms, version, size, head, tail)
+        _, expire_ms, version, size = _COLLECTION.unpack(value)
+        return Metadata(_COLLECTION_FLAGS[flags], expire_ms, version, size)
+    except (IndexError, KeyError, StructError):
+        return _of_kvrocks(parse(value))
+
+
+def is_absent(value: bytes) -> bool:
+    """Whether the record with this metadata value stands for no key: its size is 0, as Kvrocks leaves it."""
+    if value[:1] and value[0] & _TYPE == STRING:
+        return False
+    try:
+        return parse(value).is_absent
+    except CorruptionError:
+        return False
+
+
+def _of_kvrocks(found: KvrocksMetadata) -> Metadata:
+    """What is said in another form than ours."""
+    if found.type not in _HELD:
+        message = f"metadata value of a {TYPE_NAMES[found.type]}, which no key of a live state is"
+        raise CorruptionError(message)
+    if found.type == STRING:
+        return Metadata(STRING, found.expire_ms, value=found.tail)
+    if found.type == LIST:
+        return Metadata(LIST, found.expire_ms, found.version, found.size, *parse_ends(found.tail))
+    if parse_field_times(found.tail) is not None:
+        message = "metadata value of a hash with field times, which no key of a live state is"
+        raise CorruptionError(message)
+    return Metadata(found.type, found.expire_ms, found.version, found.size)

@@ -1,0 +1,1 @@
+"""Tests of the layouts `kvrocks` and `kvrocks-cluster`; sessions on one of them alone collect them."""
