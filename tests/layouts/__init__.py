@@ -25,6 +25,9 @@ OF_FIELD_TIMES: Final = frozenset(
 )
 """The commands for fields with a time to live: with another layout than `neokv` they may be refused."""
 
+WITH_EARLIER: Final = frozenset({"neokv", "hashed"})
+"""The layouts of which `tests.layouts.earlier` makes one with earlier records."""
+
 _chosen = os.environ.get(VARIABLE, DEFAULT_LAYOUT)
 
 

@@ -9,8 +9,10 @@ from engine.layouts.layout import Kind
 from engine.model import HASH
 from engine.values.rdb.content import Content
 from engine.values.rdb.encode import encode
+from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, apply, new_store, open_machine, records_of, send
 from tests.engine.stored import described, key_of, stored
+from tests.layouts import layout_of
 
 REFUSED = "ERR the layout hashed cannot hold fields with a time to live"
 
@@ -78,3 +80,12 @@ def test_all_stands_in_one_column_family() -> None:
 
     assert {"records", "system"} == {name for name, _, _ in records_of(store)}
     assert [3, 2, 1] == [len(stored(store, kind)) for kind in (Kind.METADATA, Kind.DATA, Kind.SCORES)]
+
+
+def test_keys_lie_in_two_orders() -> None:
+    """Whoever took the order of metadata for that of subkeys would meet names here where it is another."""
+    layout = layout_of()
+    keys = sorted(layout.metadata_key(0, slot(name), name) for name in (b"%x" % number for number in range(4096)))
+
+    assert not layout.is_in_one_order
+    assert keys != sorted(keys, key=lambda key: layout.prefix(Kind.DATA, key, 1))

@@ -1,0 +1,87 @@
+"""Metadata values of the `camellia` layouts (seed 002). Every integer is big-endian.
+
+    [encode_version:1][key_type:1][key_version:8][expire_ms:8][extra]
+
+    string   version 0, extra = [value]
+    hash, set, zset   version 0, extra = [count:4]
+    list     version 0, extra = [count:4][head:8][tail:8]
+
+`key_type` is string 1, hash 2, zset 3, list 4, set 5. `expire_ms` is -1 for never. Example: the hash of version 1 with
+two fields that never expires is 00 02 0000000000000001 ffffffffffffffff 00000002.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
+from typing import Any, Final
+
+from engine.errors import CorruptionError
+from engine.model import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET, Metadata
+from slotlog.shared.errors import InvariantError
+
+_HEAD: Final = Struct(">BBQQ")
+_COLLECTION: Final = Struct(">BBQQI")
+_LIST: Final = Struct(">BBQQIQQ")
+
+_KEY_TYPES: Final = {STRING: 1, HASH: 2, ZSET: 3, LIST: 4, SET: 5}
+_TYPES: Final = {key_type: type_code for type_code, key_type in _KEY_TYPES.items()}
+
+_COUNTED: Final = 0  # the encode version
+_NEVER: Final = 2**64 - 1  # -1 as 64 bits
+_EXPIRE_MS_MAX: Final = 2**63 - 1
+COUNT_MAX: Final = 2**32 - 1
+"""The largest collection that a count can say."""
+
+
+def pack_metadata(metadata: Any) -> bytes:
+    """The metadata value of anything with the attributes of `Metadata`.
+
+    Raises:
+        InvariantError: it has a form of our own, or more elements than the count can say.
+    """
+    m = metadata
+    if m.ranked or m.times is not None or (m.type == STRING and m.version):
+        raise InvariantError("the camellia layouts hold no form of our own")
+    expire_ms = m.expire_ms or _NEVER
+    if m.type == STRING:
+        return pack_string(0, m.expire_ms, m.value)
+    if m.size > COUNT_MAX:
+        text = f"a {TYPE_NAMES[m.type]} of {m.size} elements: the layout camellia-v0 counts {COUNT_MAX} at most"
+        raise InvariantError(f"{text}; rebuild the state on another layout, with `slotlog replay --layout`")
+    if m.type == LIST:
+        return _LIST.pack(_COUNTED, _KEY_TYPES[LIST], m.version, expire_ms, m.size, m.head, m.tail)
+    return _COLLECTION.pack(_COUNTED, _KEY_TYPES[m.type], m.version, expire_ms, m.size)
+
+
+def pack_string(version: int, expire_ms: int, value: bytes) -> bytes:
+    """The metadata value of a string. Here its version is 0: it has no subkeys that a version would have to tell."""
+    return _HEAD.pack(_COUNTED, _KEY_TYPES[STRING], version, expire_ms or _NEVER) + value
+
+
+def parse_metadata(value: bytes) -> Metadata:
+    """The metadata that `pack_metadata` wrote. The version of a string, whatever it is, is not in it.
+
+    Raises:
+        CorruptionError: it wrote nothing like that.
+    """
+    try:
+        encode_version, key_type, version, packed_ms = _HEAD.unpack_from(value)
+        type_code = _TYPES[key_type]
+        expire_ms = 0 if packed_ms == _NEVER else packed_ms
+        if encode_version != _COUNTED or expire_ms > _EXPIRE_MS_MAX or not packed_ms:
+            raise _foreign(value)
+        if type_code == STRING:
+            return Metadata(STRING, expire_ms, value=value[_HEAD.size :])
+        if type_code == LIST:
+            *_, size, head, tail = _LIST.unpack(value)
+            return Metadata(LIST, expire_ms, version, size, head, tail)
+        return Metadata(type_code, expire_ms, version, _COLLECTION.unpack(value)[-1])
+    except (KeyError, StructError) as error:
+        raise _foreign(value) from error
+
+
+def _foreign(value: bytes) -> CorruptionError:
+    # No more of it than its head: behind that a string has its content.
+    head = value[: _HEAD.size].hex()
+    return CorruptionError(f"metadata value {head}… of {len(value)} bytes is not of the camellia layout")

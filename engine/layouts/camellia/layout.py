@@ -1,0 +1,79 @@
+"""The `camellia-v0` layout (seed 002): every kind of record in one column family, keys by the MD5 of their names.
+
+    CF camellia   k#…   -> empty             a score record
+                  m#…   -> metadata value    (codec.py)
+                  s#…   -> subkey value
+
+What follows these two bytes, keys.py says. Among the metadata, keys lie by database, MD5 and name; elsewhere the length
+of the name stands between the two last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from engine.layouts.camellia import codec, keys
+from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
+from engine.values.encoding import pack_u64, prefix_end
+from slotlog.shared.slots import slot as slot_of
+from slotlog.shared.slots import slot_range
+
+_TAGS: Final = {Kind.METADATA: keys.METADATA, Kind.DATA: keys.SUBKEY, Kind.SCORES: keys.SCORE}
+_HASHES: Final = 1 << 64
+
+
+class CamelliaV0:
+    """Collections with a count in their metadata, so that replies are exact; see the module's first lines."""
+
+    name: ClassVar[str] = "camellia-v0"
+    forms: ClassVar[frozenset[Form]] = frozenset()
+    families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "camellia")
+    is_in_one_order: ClassVar[bool] = False
+    is_absent: ClassVar[IsAbsent | None] = None
+    earlier: ClassVar[Earlier | None] = None
+
+    pack_metadata = staticmethod(codec.pack_metadata)
+    parse_metadata = staticmethod(codec.parse_metadata)
+
+    def __init__(self, partition: int, partitions: int = 1, /) -> None:
+        self._first_slot, last = slot_range(partition, partitions)
+        self._slots = last + 1 - self._first_slot
+        self._namespaces: dict[int, bytes] = {}
+
+    def metadata_key(self, db: int, slot: int, name: bytes) -> bytes:
+        """`m# [ns][md5(key)[0:8]][key]`; the slot follows from the name."""
+        namespace = self._namespaces.get(db)
+        if namespace is None:
+            namespace = self._namespaces[db] = keys.namespace_of(db)
+        return keys.metadata_key(namespace, name)
+
+    def parse_metadata_key(self, key: bytes) -> tuple[int, int, bytes]:
+        """The (db, slot, name) of a metadata key."""
+        db, name = keys.parse_metadata_key(key)
+        return db, slot_of(name), name
+
+    def prefix(self, kind: Kind, metadata_key: bytes, version: int | None = None) -> bytes:
+        """The two bytes of the kind, `[ns][md5(key)[0:8]][key_len:4][key][key_version:8]`."""
+        return keys.prefix_of(_TAGS[kind], metadata_key, version)
+
+    def owner(self, kind: Kind, record: bytes) -> tuple[bytes, int]:
+        """What stands in front of a subkey."""
+        return keys.owner(record)
+
+    def kind_prefix(self, kind: Kind, db: int | None = None) -> bytes:
+        """The two bytes of the kind, and the namespace."""
+        return _TAGS[kind] if db is None else _TAGS[kind] + keys.namespace_of(db)
+
+    def slot_prefix(self, db: int, slot: int) -> bytes | None:
+        """None: keys of one slot lie anywhere."""
+
+    def cursor_slot(self, metadata_key: bytes) -> int:
+        """The slots of the partition, shared out among the MD5 sums in their order."""
+        return self._first_slot + keys.hash_of(metadata_key) * self._slots // _HASHES
+
+    def cursor_start(self, db: int, slot: int) -> bytes:
+        """The lowest MD5 sum that has this slot or a later one."""
+        database = self.kind_prefix(Kind.METADATA, db)
+        lowest = -(-max(slot - self._first_slot, 0) * _HASHES // self._slots)
+        return database + pack_u64(lowest) if lowest < _HASHES else prefix_end(database)
