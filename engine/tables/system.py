@@ -166,7 +166,7 @@ def _difference(stored: Home, home: Home) -> str:
         ("its topic is {}, not {}", stored.topic, home.topic),
         ("its topic has {} partitions, not {}", stored.partitions, home.partitions),
         ("it is of partition {}, not {}", stored.partition, home.partition),
-        ("its layout is {}, not {}", stored.layout, home.layout),
+        ("its layout is {}, not {} (`slotlog convert` makes a state of another one)", stored.layout, home.layout),
     )
     differing = ", ".join(text.format(found, asked) for text, found, asked in said if found != asked)
     return f"the state is another one: {differing}; choose another --data, or set the options to match"

@@ -11,7 +11,7 @@ from ops.cli.events import import_keys, produce, query
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
-from ops.cli.rebuild import digest, dump, replay
+from ops.cli.rebuild import convert, digest, dump, replay
 from ops.cli.repair import check, clean, clock, deadletters, skip, space
 from ops.cli.run import serve, wait
 from ops.config import unknown_variables
@@ -49,6 +49,7 @@ app.command("import", rich_help_panel=EVENTS)(import_keys.import_keys)
 # What looks like an option and is none of its own is an argument of the Redis command: -1 is an index there.
 app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": True})(query.query)
 app.command(rich_help_panel=REBUILD)(replay.replay)
+app.command(rich_help_panel=REBUILD)(convert.convert)
 app.command(rich_help_panel=REBUILD)(digest.digest)
 app.command(rich_help_panel=REBUILD)(dump.dump)
 app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)

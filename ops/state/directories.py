@@ -93,7 +93,10 @@ def _refuse_unfinished(store: RocksStore) -> None:
     """Close `store` and raise ConfigError when a replay into it never finished."""
     if is_replaying(store):
         store.close()
-        raise ConfigError(f"{store.path} holds an unfinished replay; remove it and run `slotlog replay` again")
+        raise ConfigError(
+            f"{store.path} holds an unfinished replay or conversion; remove it and run `slotlog replay` or"
+            " `slotlog convert` again"
+        )
 
 
 @contextmanager

@@ -26,6 +26,7 @@ VERBS = [
     "import",
     "query",
     "replay",
+    "convert",
     "digest",
     "dump",
     "check",

@@ -189,7 +189,9 @@ def test_unfinished_replay_is_refused(lived: Lived, tmp_path: Path) -> None:
     ]
 
     assert [1] * len(results) == [result.exit_code for result in results]
-    assert [True] * len(results) == ["holds an unfinished replay; remove it" in result.stderr for result in results]
+    assert [True] * len(results) == [
+        "holds an unfinished replay or conversion; remove it" in result.stderr for result in results
+    ]
 
 
 def test_replay_without_a_log_leaves_nothing(lived: Lived, tmp_path: Path) -> None:

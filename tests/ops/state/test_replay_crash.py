@@ -1,4 +1,4 @@
-"""A replay that is killed while it ends: what it leaves is no state yet, or the whole one."""
+"""A replay or conversion that is killed while it ends leaves no state yet, or the whole one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,19 @@ EMPTY = f"{Digest()}  0 keys\npartition 0: next offset 0, clock 0 ms\n"
 """What `digest` prints before the mark of an unfinished replay is on disk: nothing was applied either."""
 
 
-def test_a_crash_between_two_flushes_leaves_no_half_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever column families are on disk when a replay dies, its directory is refused, or is empty, or is whole.
+@pytest.mark.parametrize("verb", ["replay", "convert"])
+def test_a_crash_between_two_flushes_leaves_no_half_state(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever column families are on disk when the verb dies, its directory is refused, or is empty, or is whole.
 
     Without a write-ahead log a crash leaves what was flushed. So each directory is copied as it is after each flush.
     """
     data, again = tmp_path / "data", tmp_path / "again"
     succeed("produce", write_lines(tmp_path / "events", EVENTS), "--data", data)
+    if verb == "convert":
+        succeed("replay", "--data", data, "--to", tmp_path / "built")
+        (tmp_path / "built" / "0").rename(data / "0")
     own_family = RocksStore._own_family
     crashes: list[Path] = []
 
@@ -44,7 +50,7 @@ def test_a_crash_between_two_flushes_leaves_no_half_state(tmp_path: Path, monkey
         shutil.copytree(again, crashes[-1])
 
     monkeypatch.setattr(RocksStore, "_own_family", crashing)
-    succeed("replay", "--data", data, "--to", again)
+    succeed(verb, "--data", data, "--to", again, "--layout", "neokv")
     monkeypatch.undo()
     whole = succeed("digest", "--data", again)
     said = {crash: run("digest", "--data", crash) for crash in crashes}
