@@ -119,17 +119,17 @@ class Machine:
     def apply(  # noqa: C901 - one more call for each record would cost 0.1 us
         self,
         records: Sequence[Record],
-        from_position: int,
+        from_offset: int,
         waiting: Container[int] = frozenset(),
-        to_position: int = 0,
+        to_offset: int = 0,
     ) -> Applied:
-        """Evaluate `records`, which a log gave from offset `from_position` on, into the overlay.
+        """Evaluate `records`, which a log gave from offset `from_offset` on, into the overlay.
 
         Args:
             records: in offset order; gaps are legal, as Kafka keeps its transaction markers there.
-            from_position: must be `next_offset`, so that nothing is lost or applied twice between two fetches.
+            from_offset: must be `next_offset`, so that nothing is lost or applied twice between two fetches.
             waiting: the offsets whose outcome somebody waits for.
-            to_position: where the log went on after the last of them, when it passed by offsets without a record.
+            to_offset: where the log went on after the last of them, when it passed by offsets without a record.
 
         Raises:
             PartitionStoppedError: a record hit a bug of ours or a newer rule. Everything since the last commit is
@@ -139,15 +139,12 @@ class Machine:
         """
         if self.is_held:
             raise errors.MachineHeldError
-        if from_position != self._next_offset or (records and records[0][0] < from_position):
-            raise ValueError(f"records from offset {from_position}, but the next one to apply is {self._next_offset}")
-        if records and records[-1][0] - from_position + 1 < len(records):  # for each record it would cost 0.2 %
-            raise InvariantError(f"{len(records)} records from {from_position} to {records[-1][0]}")
-        applied = Applied(from_position)
+        self._check_follows(records, from_offset)
+        applied = Applied(from_offset)
         applied.first_time_ms = records[0][1] if records else 0
-        tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_position, records)
+        tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
-        offset, name, taken = from_position - 1, b"", 0
+        offset, name, taken = from_offset - 1, b"", 0
         executor.waiting = waiting
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
@@ -179,8 +176,15 @@ class Machine:
                 raise
             raise PartitionStoppedError(offset, name, error) from error
         applied.records = taken
-        self._next_offset = applied.next_offset = max(offset + 1, to_position if taken == len(records) else 0)
+        self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied
+
+    def _check_follows(self, records: Sequence[Record], from_offset: int) -> None:
+        """Refuse records that do not follow what was applied."""
+        if from_offset != self._next_offset or (records and records[0][0] < from_offset):
+            raise ValueError(f"records from offset {from_offset}, but the next one to apply is {self._next_offset}")
+        if records and records[-1][0] - from_offset + 1 < len(records):  # for each record it would cost 0.2 %
+            raise InvariantError(f"{len(records)} records from {from_offset} to {records[-1][0]}")
 
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
         """The reply of a reading command whose arity, keys and database were checked: the hot path of a server's reads.

@@ -97,10 +97,10 @@ class CommitPath:
         """Tell the observer of a batch that is committed."""
         self._observer.applied(self._partition, applied, value_bytes, seconds)
 
-    def pass_by(self, to_position: int) -> None:
-        """Go on to `to_position`, before which the log gives no more records. Raises as `Machine.commit`."""
+    def pass_by(self, to_offset: int) -> None:
+        """Go on to `to_offset`, before which the log gives no more records. Raises as `Machine.commit`."""
         self._gate.enter()
-        self._machine.apply([], self._machine.next_offset, to_position=to_position)
+        self._machine.apply([], self._machine.next_offset, to_offset=to_offset)
         try:
             self._machine.commit(None)
         except BaseException:
@@ -115,7 +115,7 @@ class CommitPath:
         began: float,
         *,
         waiting: Container[int] = frozenset(),
-        to_position: int = 0,
+        to_offset: int = 0,
     ) -> Applied:
         """Apply and commit one batch, or its beginning.
 
@@ -125,7 +125,7 @@ class CommitPath:
             value_bytes: how large their values are, for the observer.
             began: when work on them began, on `perf_counter`'s clock.
             waiting: the offsets whose outcome somebody waits for.
-            to_position: where the log went on after the last of them, when it passed by offsets without a record.
+            to_offset: where the log went on after the last of them, when it passed by offsets without a record.
 
         Raises:
             PartitionStoppedError: everything before that record is applied and committed.
@@ -134,14 +134,14 @@ class CommitPath:
             AbandonedError: the store was closed meanwhile; nothing of what is not committed is left.
             Exception: the store failed; close it and open it again.
         """
-        from_position = self._machine.next_offset
+        from_offset = self._machine.next_offset
         try:
             try:
-                applied = await self._apply(decoded, from_position, waiting, to_position)
+                applied = await self._apply(decoded, from_offset, waiting, to_offset)
             except StoreBusyError:  # it was rolled back: a large collection was to be staged
-                applied = await self._apply_patiently(decoded, from_position, waiting, to_position)
+                applied = await self._apply_patiently(decoded, from_offset, waiting, to_offset)
         except PartitionStoppedError as stop:
-            count = await self._apply_before(stop.offset, batch, decoded, from_position)
+            count = await self._apply_before(stop.offset, batch, decoded, from_offset)
             if not isinstance(stop.__cause__, DueLeftError):
                 raise
             await self._sweep()
@@ -155,17 +155,17 @@ class CommitPath:
     # ------------------------------------------------------------------ steps
 
     async def _apply(
-        self, decoded: Sequence[Record], from_position: int, waiting: Container[int] = frozenset(), to_position: int = 0
+        self, decoded: Sequence[Record], from_offset: int, waiting: Container[int] = frozenset(), to_offset: int = 0
     ) -> Applied:
-        return await self._gate.call(partial(self._machine.apply, decoded, from_position, waiting, to_position))
+        return await self._gate.call(partial(self._machine.apply, decoded, from_offset, waiting, to_offset))
 
     async def _apply_patiently(
-        self, decoded: Sequence[Record], from_position: int, waiting: Container[int], to_position: int
+        self, decoded: Sequence[Record], from_offset: int, waiting: Container[int], to_offset: int
     ) -> Applied:
         """Give RocksDB up to half a minute to catch up with its compactions; begin with the batch anew each time."""
         async for attempt in patience():
             with attempt:
-                applied = await self._apply(decoded, from_position, waiting, to_position)
+                applied = await self._apply(decoded, from_offset, waiting, to_offset)
         return applied
 
     async def _finish(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
@@ -207,16 +207,16 @@ class CommitPath:
     # ------------------------------------------------------------------ trouble
 
     async def _apply_before(
-        self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_position: int
+        self, offset: int, batch: Sequence[LogRecord], decoded: Sequence[Record], from_offset: int
     ) -> int:
         """Save what stands before the record that stopped the partition. Returns how many records that is."""
         count = sum(record[0] < offset for record in decoded)
         at = 0
         while at < count:
-            applied = await self._apply(decoded[at:count], from_position)
+            applied = await self._apply(decoded[at:count], from_offset)
             await self._finish(batch[at:count], applied, 0, 0.0)
             at += applied.records
-            from_position = applied.next_offset
+            from_offset = applied.next_offset
         return count
 
     async def _stop_at_cause(self, batch: Sequence[LogRecord], failure: InvariantError) -> NoReturn:

@@ -205,14 +205,14 @@ class Consumer:
             if partition in self.conditions.stopped_outside:
                 continue
             records = fetched.get(partition, [])
-            to_position = reader.position(partition)
-            if ends is not None and to_position > ends.get(partition, 0):
-                to_position = ends.get(partition, 0)
-                records = [record for record in records if record[0] < to_position]
+            to_offset = reader.position(partition)
+            if ends is not None and to_offset > ends.get(partition, 0):
+                to_offset = ends.get(partition, 0)
+                records = [record for record in records if record[0] < to_offset]
             owned = self.partitions[partition]
             local, applied_to = owned.local_appends, owned.worker.machine.next_offset
-            if records or to_position > applied_to or (local is not None and local.in_trouble):
-                await self._apply(reader, partition, records, to_position)
+            if records or to_offset > applied_to or (local is not None and local.in_trouble):
+                await self._apply(reader, partition, records, to_offset)
 
     async def _apply(self, reader: Reader, partition: int, records: Sequence[LogRecord], end: int) -> None:
         owned = self.partitions[partition]

@@ -171,14 +171,14 @@ class Worker:
         await self._log.check(self.partition, position.next_offset, position.fingerprint)
 
     async def apply(
-        self, records: Sequence[LogRecord], from_position: int, to_position: int, headers_of: HeadersOf = no_headers
+        self, records: Sequence[LogRecord], from_offset: int, to_offset: int, headers_of: HeadersOf = no_headers
     ) -> None:
         """Apply what one fetch gave, in batches.
 
         Args:
             records: in offset order.
-            from_position: where the fetch began.
-            to_position: where the log's reader stands now: after the last record, or after markers behind it.
+            from_offset: where the fetch began.
+            to_offset: where the log's reader stands now: after the last record, or after markers behind it.
             headers_of: gives the headers of a record by offset, for dead letters.
 
         Raises:
@@ -187,11 +187,11 @@ class Worker:
             StoreBusyError: RocksDB has been behind with its compactions for half a minute.
             Exception: the store failed; close it and open it again.
         """
-        if from_position != self.machine.next_offset:
-            message = f"records from offset {from_position}, but the next one to apply is {self.machine.next_offset}"
+        if from_offset != self.machine.next_offset:
+            message = f"records from offset {from_offset}, but the next one to apply is {self.machine.next_offset}"
             raise ValueError(message)
-        if to_position < (records[-1][0] + 1 if records else from_position):
-            raise InvariantError(f"the log's reader has given more than it says: it stands at offset {to_position}")
+        if to_offset < (records[-1][0] + 1 if records else from_offset):
+            raise InvariantError(f"the log's reader has given more than it says: it stands at offset {to_offset}")
         path = self.path
         path.headers_of = headers_of
         at = 0
@@ -200,14 +200,14 @@ class Worker:
             batch, value_bytes = self._batch(records, at)
             if self._latest_ms is not None:
                 batch = self._up_to_held(batch, self._latest_ms)
-            end = to_position if at + len(batch) == len(records) else 0
+            end = to_offset if at + len(batch) == len(records) else 0
             decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
-            applied = await path.run(batch, decoded, value_bytes, began, to_position=end)
+            applied = await path.run(batch, decoded, value_bytes, began, to_offset=end)
             at += applied.records
             self._adapt(perf_counter() - began)
             await asyncio.sleep(0)
-        if not records and to_position > from_position:
-            path.pass_by(to_position)
+        if not records and to_offset > from_offset:
+            path.pass_by(to_offset)
 
     async def apply_decoded(
         self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]

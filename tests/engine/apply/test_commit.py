@@ -103,7 +103,7 @@ def test_large_values_end_a_batch_early(machine: Machine) -> None:
     chunk = b"x" * (8 << 20)
     count = OVERLAY_BYTES_MAX // len(chunk) + 3
     records = [(n, NOW_MS, b"SET", [b"k%d" % n, chunk], 0, None, None) for n in range(count)]
-    applied = machine.apply(records, 0, to_position=99)
+    applied = machine.apply(records, 0, to_offset=99)
 
     assert count - 2 == applied.records == applied.next_offset
     machine.commit(FINGERPRINT)

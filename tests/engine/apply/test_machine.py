@@ -94,9 +94,9 @@ def test_gaps_inside_a_fetch_are_legal(machine: Machine) -> None:
 
 def test_the_position_moves_over_what_the_log_passed_by(machine: Machine) -> None:
     """Where the log went on after the last record, the next position is there, when all records were taken."""
-    applied = machine.apply([event(0, "INCR n")], 0, to_position=5)
+    applied = machine.apply([event(0, "INCR n")], 0, to_offset=5)
     assert 5 == applied.next_offset == machine.next_offset
-    assert 6 == machine.apply([], 5, to_position=6).next_offset
+    assert 6 == machine.apply([], 5, to_offset=6).next_offset
     assert 6 == machine.apply([], 6).next_offset
 
 

@@ -91,13 +91,13 @@ async def test_a_batch_of_which_no_record_is_to_blame_stops_the_partition_behind
     worker.close()
 
 
-@pytest.mark.parametrize(("records", "to_position"), [(7, 6), (0, -1)])
+@pytest.mark.parametrize(("records", "to_offset"), [(7, 6), (0, -1)])
 async def test_a_reader_that_stands_before_what_it_gave_is_not_believed(
-    log: EmbeddedLog, worker: Worker, records: int, to_position: int
+    log: EmbeddedLog, worker: Worker, records: int, to_offset: int
 ) -> None:
     """The position behind a fetch is behind its last record: otherwise nothing of it is applied."""
-    with pytest.raises(InvariantError, match=f"it stands at offset {to_position}"):
-        await worker.apply((await fetched(log, 0))[:records], 0, to_position)
+    with pytest.raises(InvariantError, match=f"it stands at offset {to_offset}"):
+        await worker.apply((await fetched(log, 0))[:records], 0, to_offset)
 
     assert 0 == worker.machine.next_offset
     worker.close()
