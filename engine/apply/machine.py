@@ -116,7 +116,7 @@ class Machine:
         logical = {stored: db for db, stored in enumerate(known.stored_dbs)}
         return {(logical[stored], type_code): count for (stored, type_code), count in known.counts.items()}
 
-    def apply(  # noqa: C901 - one more call for each record would cost 0.1 us
+    def apply(
         self,
         records: Sequence[Record],
         from_offset: int,

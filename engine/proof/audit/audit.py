@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from engine.layouts import make_layout
+from engine.proof.audit.expiry import check_expiry
 from engine.proof.audit.keys import Advance, KeyAudit
 from engine.proof.audit.strays import check_shadowed, check_strays
 from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
+from engine.proof.audit.versions import check_versions
 from engine.proof.audit.violation import State, Violation, Violations
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
 from engine.tables.system import Home
@@ -42,8 +44,8 @@ class Audit:
             (state.metadata_cf, check_strays(state)),
             (state.metadata_cf, check_shadowed(state)),
             (state.metadata_cf, keys.check()),
-            (EXPIRY_CF, keys.check_expiry()),
-            (GRAVEYARD_CF, keys.check_versions()),
+            (EXPIRY_CF, check_expiry(state)),
+            (GRAVEYARD_CF, check_versions(state, keys.graves)),
         )
         for column_family, part in parts:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import merge
-from itertools import pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -12,16 +11,16 @@ from engine.batch.fragments import is_fragmented
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
-from engine.layouts.records import metadata_getter, metadata_records, prefixes_of
+from engine.layouts.records import metadata_records, prefixes_of
 from engine.model import STRING, TYPE_NAMES, Metadata
 from engine.proof.audit.contents import Contents
 from engine.proof.audit.graves import Graves
-from engine.proof.audit.violation import Live, State, Violation, Violations, several, shown
+from engine.proof.audit.readable import marks, parsed
+from engine.proof.audit.violation import Live, State, Violation, Violations, several
 from engine.proof.audit.walk import RecordCursor, in_order
-from engine.store.store import EXPIRY_CF, LOCAL_CF, SYSTEM_CF, Get
-from engine.tables.expiry_index import EXPIRY_CURSOR, entry_at, parse_entry, place_of
+from engine.store.store import LOCAL_CF, SYSTEM_CF
 from engine.tables.graveyard import Grave
-from engine.values.encoding import U64, pack_u64, parse_u64, prefix_end
+from engine.values.encoding import U64, parse_u64
 from slotlog.shared.limits import DATABASES
 from slotlog.shared.slots import partition_of, slot
 
@@ -134,7 +133,7 @@ class KeyAudit:
                 state.layout.parse_metadata_key(key)
             except CorruptionError:
                 continue
-            metadata = _parsed(state, value)
+            metadata = parsed(state, value)
             is_read = metadata is not None and not _lacks_version(metadata)
             version = metadata.version if metadata is not None and is_read else None
             if version != 0:
@@ -188,7 +187,7 @@ class KeyAudit:
     def _staged(self) -> Iterator[Owner]:
         """What is written ahead of a batch that has not come: a few versions."""
         owners = []
-        for mark, key in self._marks():
+        for mark, key in marks(self._state):
             try:
                 self._state.layout.parse_metadata_key(key)
                 if len(mark) == len(MARK) + U64.size:
@@ -198,11 +197,6 @@ class KeyAudit:
                 pass
             self._found.append(Violation("unreadable", LOCAL_CF, mark, f"the mark {mark.hex()} names no version"))
         yield from sorted(owners)
-
-    def _marks(self) -> list[tuple[bytes, bytes]]:
-        """The marks of versions that are not named yet, by metadata key and version."""
-        marks = self._state.store.scan(LOCAL_CF, MARK, prefix_end(MARK))
-        return sorted(marks, key=lambda record: (record[1], record[0]))
 
     def _orphans(self, cursor: RecordCursor, end: bytes | None) -> Violations:
         """Take what is left below `end`, to which no owner has come."""
@@ -229,88 +223,7 @@ class KeyAudit:
             text = f"{several(found, 'key')} of type {TYPE_NAMES[type_code]} in stored database {db}, counted {counted}"
             yield Violation("counts", SYSTEM_CF, b"count/%d/%d" % (db, type_code), text)
 
-    # ------------------------------------------------------------------ the index of times to live
-
-    def check_expiry(self) -> Violations:
-        """Every key that time will change has an entry, and every entry is of such a key. A look-up for each of both.
-
-        What a sweep has not walked past is behind none of its cursors.
-        """
-        state, metadata_cf = self._state, self._state.metadata_cf
-        get_entry, get_key = state.store.getter(EXPIRY_CF), metadata_getter(state.store, state.layout)
-        for key, metadata in self._readable():
-            place = place_of(metadata.expire_ms, metadata.times)
-            if place and get_entry(entry_at(place, key)) is None:
-                what = "dies" if place > 0 else "loses a field"
-                text = f"{shown(key)} {what} at {abs(place)} ms and is not in the index"
-                yield Violation("expiry", metadata_cf, key, text)
-        cursor = state.store.getter(LOCAL_CF)(EXPIRY_CURSOR) or b""
-        for entry, content in state.store.scan(EXPIRY_CF, b"", None):
-            text = self._wrong_entry(entry, content, get_key) or (
-                f"the entry {entry.hex()} is behind the cursor: no sweep will meet it" if entry < cursor else ""
-            )
-            if text:
-                yield Violation("expiry", EXPIRY_CF, entry, text)
-
-    def _wrong_entry(self, entry: bytes, content: bytes, get_key: Get) -> str:
-        """What is wrong with an entry of the index, if anything."""
-        try:
-            place, key = parse_entry(entry, content)
-        except CorruptionError as error:
-            return str(error)
-        stored = get_key(key)
-        if stored is None:
-            return f"the entry {entry.hex()} names a key that is not there"
-        named = _parsed(self._state, stored)
-        own = place if named is None else place_of(named.expire_ms, named.times)
-        if own == place:
-            return ""
-        if abs(own) == abs(place):
-            return f"the entry {entry.hex()} has the value {content.hex()!r}, which is not that of its key"
-        return f"the entry {entry.hex()} has another time than its key, {abs(own)} ms"
-
-    # ------------------------------------------------------------------ versions
-
-    def check_versions(self) -> Violations:
-        """No version is there twice, whether a key has it, a grave, or what is not named yet."""
-        for first, second in pairwise(in_order(self._versions)):
-            if first[: U64.size] == second[: U64.size]:
-                version, holders = parse_u64(first[: U64.size]), f"{_holder(first)} and {_holder(second)}"
-                text = f"version {version} is there twice: of {holders}"
-                yield Violation("versions", self._state.metadata_cf, first[U64.size + 1 :], text)
-
-    def _versions(self) -> Iterator[bytes]:
-        """`[version:8][what has it:1]` and the metadata key; of graves, the time behind it."""
-        for key, metadata in self._readable():
-            if metadata.version:
-                yield pack_u64(metadata.version) + bytes((_KEY,)) + key
-        for grave in self.graves.readable():
-            yield pack_u64(grave.version) + bytes((_GRAVE,)) + grave.metadata_key + pack_u64(grave.died_ms)
-        for mark, key in self._marks():
-            if len(mark) == len(MARK) + U64.size:
-                yield mark[len(MARK) :] + bytes((_STAGED,)) + key
-
-    def _readable(self) -> Iterator[tuple[bytes, Metadata]]:
-        """All keys whose metadata can be read."""
-        state = self._state
-        for key, value in metadata_records(state.store, state.layout):
-            metadata = _parsed(state, value)
-            if metadata is not None:
-                yield key, metadata
-
-
-def _parsed(state: State, value: bytes) -> Metadata | None:
-    try:
-        return state.layout.parse_metadata(value)
-    except CorruptionError:
-        return None
-
 
 def _lacks_version(metadata: Metadata) -> bool:
     """Whether it has elements, or fragments, and no version that says which."""
     return not metadata.version and (metadata.type != STRING or metadata.size > 0)
-
-
-def _holder(packed: bytes) -> str:
-    what = {_KEY: "the key", _GRAVE: "the grave of", _STAGED: "what is staged for"}[packed[U64.size]]
-    return f"{what} {packed[U64.size + 1 :].hex()}"
