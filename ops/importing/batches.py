@@ -44,7 +44,7 @@ class Batch:
 _LEFT_OUT_MAX = 1000
 
 
-def batches(keys: Iterator[ImportKey | LeftOut], partitions: int) -> Iterator[Batch]:
+def batches(keys: Iterator[ImportKey | LeftOut | None], partitions: int) -> Iterator[Batch]:
     """The keys as appends. What was read goes out before an error of the source is raised.
 
     A key that no event can hold is left out, and its part that is in the log already is deleted.
@@ -52,7 +52,9 @@ def batches(keys: Iterator[ImportKey | LeftOut], partitions: int) -> Iterator[Ba
     maker = _Maker(partitions)
     try:
         for each in keys:
-            if isinstance(each, LeftOut):
+            if each is None:
+                yield maker.cut()
+            elif isinstance(each, LeftOut):
                 maker.batch.left_out.append(each)
                 if len(maker.batch.left_out) >= _LEFT_OUT_MAX:
                     yield maker.cut()

@@ -72,8 +72,6 @@ async def _append_all(steps: _Steps, target: Target, progress: ProgressFile, imp
         steps.begin()  # the next one is read while this one is written
         if batch.entries:
             progress.note(await target.append(batch.entries), len(batch.types), batch.mark)
-        elif batch.mark is not None:
-            progress.note((), len(batch.types), batch.mark)
         steps.appended += len(batch.types)
         imported.note(batch.types, len(batch.entries))
         imported.note_left_out(batch.left_out)

@@ -81,8 +81,10 @@ class Source(Protocol):
         """How much of it is dealt with. Asked from another thread."""
         ...
 
-    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut]:
+    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut | None]:
         """Everything behind `mark`, which an earlier run has given; None: from the start.
+
+        It gives None where it may take long until there is more: what came before is appended then.
 
         Raises:
             SourceError, CorruptionError, OSError, ValueError: it cannot be read on. What came before is kept.

@@ -7,7 +7,7 @@ A row is written after its key is in the log. Until then it is kept in memory, a
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,6 +33,15 @@ class Seen(NamedTuple):
     expire_ms: int
 
 
+class _Given(NamedTuple):
+    """What was given away and is not known to be in the log yet; `seen` is None for a deletion."""
+
+    db: int
+    name: bytes
+    seen: Seen | None
+    number: int
+
+
 class Ledger:
     """The keys that were carried over.
 
@@ -48,8 +57,8 @@ class Ledger:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._waiting: deque[tuple[int, bytes, Seen | None]] = deque()
-        self._newest: dict[tuple[int, bytes], Seen | None] = {}
+        self._waiting: deque[_Given] = deque()
+        self._newest: dict[tuple[int, bytes], _Given] = {}
         # An empty name is a temporary database on disk. Calls come from one thread at a time.
         self._file = sqlite3.connect(path or "", check_same_thread=False, isolation_level=None)
         try:
@@ -80,11 +89,10 @@ class Ledger:
         )
         found = {name: Seen(digest, expire_ms) for name, digest, expire_ms in rows}
         for name in names:
-            newest = self._newest.get((db, name), ...)
-            if isinstance(newest, Seen):
-                found[name] = newest
-            elif newest is None:
+            if (given := self._newest.get((db, name))) is not None:
                 found.pop(name, None)
+                if given.seen is not None:
+                    found[name] = given.seen
         return found
 
     def met(self, db: int, names: Iterable[bytes]) -> None:
@@ -103,20 +111,21 @@ class Ledger:
 
     def given(self, db: int, name: bytes, seen: Seen | None) -> None:
         """The last event of a key was given away, to be appended; None: its deletion."""
-        self._waiting.append((db, name, seen))
-        self._newest[db, name] = seen
+        given = _Given(db, name, seen, self.number)
+        self._waiting.append(given)
+        self._newest[db, name] = given
 
     def appended(self, keys: int) -> None:
         """The next `keys` that were given away are in the log."""
         kept, gone = [], []
         for _ in range(keys):
-            db, name, seen = self._waiting.popleft()
-            if self._newest.get((db, name), ...) is seen:
-                del self._newest[db, name]
-            if seen is None:
-                gone.append((db, name))
+            given = self._waiting.popleft()
+            if self._newest[given.db, given.name] is given:
+                del self._newest[given.db, given.name]
+            if given.seen is None:
+                gone.append((given.db, given.name))
             else:
-                kept.append((db, name, *seen, self.number))
+                kept.append((given.db, given.name, *given.seen, given.number))
         self._file.execute("BEGIN")
         self._file.executemany("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)", kept)
         self._file.executemany("DELETE FROM keys WHERE db = ? AND name = ?", gone)
@@ -130,9 +139,9 @@ class Ledger:
             (db, name, self.number, _PAGE),
         ).fetchall():
             db, name = rows[-1]
-            rows = [row for row in rows if row not in self._newest]  # met, and to be written once they are in the log
-            for each in dict.fromkeys(db for db, _ in rows):
-                yield each, [name for of, name in rows if of == each]
+            yield from _by_database(row for row in rows if row not in self._newest)
+        waiting = [given for given in self._newest.values() if given.number < self.number and given.seen is not None]
+        yield from _by_database((given.db, given.name) for given in waiting)
 
     def close(self) -> None:
         """Close the file."""
@@ -142,3 +151,10 @@ class Ledger:
         self._file.execute("BEGIN")
         self._file.executemany(statement, rows)
         self._file.execute("COMMIT")
+
+
+def _by_database(rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    names = defaultdict(list)
+    for db, name in rows:
+        names[db].append(name)
+    yield from names.items()

@@ -79,13 +79,14 @@ class RedisSource:
         """Its address."""
         return self._server.label
 
-    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut]:
+    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut | None]:
         """The keys that differ from what the ledger remembers; there are no marks."""
         for name in self._server.libraries():
             yield LeftOut(None, name, "function library", "functions are not supported")
         while True:
             began = monotonic()
             yield from self._pass()
+            yield None
             self._passes += 1
             seconds = round(monotonic() - began, 1)
             logger.info("import_pass", number=self._passes, keys=self.done, changed=self._changed, seconds=seconds)

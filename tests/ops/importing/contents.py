@@ -42,9 +42,17 @@ def of_server(connection: Connection, databases: Sequence[int] = (0,)) -> Conten
     return found
 
 
+def replayed(directory: Path, *options: object) -> int:
+    """Make the state that the log comes to, and say how many records there are in it; `directory` is not there yet."""
+    partitions = json.loads(succeed("replay", "--to", directory, *options, "--json"))["partitions"]
+    assert [0] * len(partitions) == [each["not_applied"]["rejected"] for each in partitions]
+    assert [0] * len(partitions) == [each["not_applied"]["dead_letters"] for each in partitions]
+    return sum(each["next_offset"] for each in partitions)
+
+
 def of_log(directory: Path, *options: object) -> Contents:
     """Everything in the state that the log comes to; `directory` is for the state, and not there yet."""
-    succeed("replay", "--to", directory, *options)
+    replayed(directory, *options)
     found: Contents = {}
     for line in succeed("dump", "--data", directory, *_without(options, "--data")).splitlines():
         key = json.loads(line)
@@ -55,6 +63,15 @@ def of_log(directory: Path, *options: object) -> Contents:
             value = sorted(value)
         found[key["db"], _bytes(key["key"])] = (key["type"], value, key["expire_ms"])
     return found
+
+
+def differing(expected: Contents, found: Contents) -> list[Any]:
+    """The keys that differ, with what they should be and what they are: less to read than all of them."""
+    return [
+        (key, expected.get(key), found.get(key))
+        for key in sorted(expected.keys() | found.keys())
+        if expected.get(key) != found.get(key)
+    ]
 
 
 def fill(connection: Connection) -> None:
