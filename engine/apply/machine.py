@@ -22,13 +22,13 @@ from engine.apply.set_back import retimed
 from engine.batch.transaction import Transaction
 from engine.commands.registry import Spec, find
 from engine.errors import DueError, PartitionStoppedError
-from engine.layouts import make_layout
 from engine.limits import OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
+from engine.tables.adoption import open_layout, settle
 from engine.tables.compaction_notes import notes_in
 from engine.tables.dedup import Deduplicator
-from engine.tables.system import Home, Position, open_position, read_home, write_home, write_position
+from engine.tables.system import Home, Position, open_position, read_home, write_position
 from engine.values.replies import Reply
 from slotlog.shared.errors import EventError, InvariantError
 from slotlog.shared.limits import TIME_MS_MAX
@@ -61,7 +61,7 @@ class Machine:
     ) -> None:
         self.home, self.position = home, open_position(store, home)
         self._store = store
-        self.layout = make_layout(home.layout, home.partition, home.partitions)
+        self.layout = open_layout(store, home)
         self._tx = Transaction(
             store,
             self.layout,
@@ -76,7 +76,7 @@ class Machine:
         self._executor = Executor(self._tx, store, home, self._dedup, self.position.clock_ms, verify=verify)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
         self._next_offset = self.position.next_offset
-        self._fresh = read_home(store) is None
+        self._stored_home = read_home(store)
         self._reads = 0
         self.is_held = self.has_changed = False
 
@@ -273,13 +273,13 @@ class Machine:
             set_backs=self._dedup.set_backs,
             retimes=self.position.retimes,
         )
-        if self._fresh:
-            write_home(changes, self.home)
+        if self._stored_home != self.home:
+            settle(changes, self.home, self._stored_home)
         write_position(changes, position, self.position)
         self._dedup.add_to(changes)
         self._store.write(changes)
         self.notes.update(notes_in(changes))
-        self._fresh, self.position = False, position
+        self._stored_home, self.position = self.home, position
         self._tx.reset(written=True)
         self._dedup.reset()
 

@@ -12,7 +12,15 @@ from typing import Final
 from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
-from engine.batch.writing import delete_databases, delete_earlier, forget_surplus, image, mark_written, write_keys
+from engine.batch.writing import (
+    delete_databases,
+    delete_earlier,
+    forget_surplus,
+    image,
+    mark_written,
+    write_earlier,
+    write_keys,
+)
 from engine.layouts.layout import Layout
 from engine.layouts.records import current_getter, earlier_getter
 from engine.store.store import Changes, Store
@@ -34,7 +42,7 @@ class Overlay:
 
     __slots__ = (
         "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_layout", "_store",
-        "databases", "families", "large", "touched",
+        "_writes_earlier", "databases", "families", "large", "touched",
     )  # fmt: skip
 
     def __init__(self, store: Store, layout: Layout, cached_keys_max: int) -> None:
@@ -46,6 +54,7 @@ class Overlay:
         self._layout = layout
         self._get_metadata = current_getter(store, layout)
         self._get_earlier = earlier_getter(store, layout)
+        self._writes_earlier = layout.earlier is not None and layout.earlier.is_written
         self._earlier: list[Key] = []  # the keys of this batch that were read from earlier records
         self._flushed: set[int] = set()
         self._cached_keys_max = cached_keys_max
@@ -83,6 +92,8 @@ class Overlay:
         write_keys(self.touched, self._layout, changes, last_version)
         if self._earlier:
             delete_earlier(self._earlier, self._layout, changes)
+        if self._writes_earlier:
+            self.large += write_earlier(self.touched, self._layout, changes)
 
     def image(self) -> list[object]:
         """What `add_to` would add, to be compared with another image. Slow: for tests."""

@@ -104,6 +104,21 @@ def delete_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> Non
         records.update({earlier.key(key.metadata_key): None for key in keys if key.changed})
 
 
+def write_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> list[Key]:
+    """Turn what `write_keys` has put of strings into earlier records, in a layout that writes them. Returns these keys.
+
+    What `delete_earlier` has deleted of them is put again.
+    """
+    earlier = layout.earlier
+    strings = [key for key in keys if key.changed and key.type == STRING and not key.version]
+    if earlier is not None and strings:
+        metadata, records = changes.of(layout.families[Kind.METADATA]), changes.of(layout.families[Kind.EARLIER])
+        for key in strings:
+            metadata[key.metadata_key] = None  # a collection may have been there
+            records[earlier.key(key.metadata_key)] = earlier.pack(key)
+    return strings
+
+
 def mark_written(keys: Iterable[Key]) -> None:
     """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`."""
     for key in keys:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Adopting, Layout
 
 DEFAULT_LAYOUT: Final = "neokv"
 """The layout of a state for which none is named."""
@@ -48,3 +48,11 @@ def make_layout(name: str, partition: int, partitions: int) -> Layout:
         KeyError: there is none of that name.
     """
     return LAYOUTS[name](partition, partitions)
+
+
+def takes_over(name: str, stored: str) -> bool:
+    """Whether a state of the layout `stored` may go on in the layout `name`, in place."""
+    if name == stored or name not in LAYOUTS:
+        return False
+    layout = make_layout(name, 0, 1)
+    return isinstance(layout, Adopting) and layout.adopts == stored

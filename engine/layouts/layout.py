@@ -18,9 +18,9 @@ What every layout keeps to, whatever its bytes are:
     keys lie in one order within METADATA and EARLIER, and in one within all other kinds: the two may differ
 
 An earlier record is read where a key has no metadata record. Whatever changes the key writes or deletes its metadata
-record and deletes the earlier one, in one batch. The counts of keys and the expiry index have such a key as any other
-one: who adopts earlier records enters them in both. They may lie among those of another kind; `Earlier.owner` tells
-them apart.
+record and deletes the earlier one, in one batch. In a layout that writes strings in the earlier form itself
+(`Earlier.is_written`) it is the other way round. The counts of keys and the expiry index have such a key as any other
+one. Earlier records may lie among those of another kind; `Earlier.owner` tells them apart.
 
 Who walks over records uses `engine.layouts.records`.
 """
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from engine.model import Metadata
 
@@ -54,7 +54,13 @@ class Form(Enum):
 
 
 class Earlier(Protocol):
-    """The form of the records of the kind EARLIER."""
+    """The form of the records of the kind EARLIER.
+
+    Attributes:
+        is_written: strings are written in this form, all but those in fragments.
+    """
+
+    is_written: ClassVar[bool]
 
     def key(self, metadata_key: bytes, /) -> bytes:
         """The key of the earlier record of the string with this metadata key."""
@@ -64,11 +70,19 @@ class Earlier(Protocol):
         """The metadata key of the string whose earlier record this is; None when it is a record of another kind."""
         ...
 
+    def beside(self, record: bytes, /) -> bytes:
+        """The metadata key to which a record of another kind belongs that lies among the earlier ones."""
+        ...
+
     def place(self, bound: bytes, /) -> bytes:
         """Where a place in the order of metadata keys, any bytes, lies in the order of earlier records.
 
         At or above it are the records of the metadata keys at or above `bound`; below it are those of all other ones.
         """
+        ...
+
+    def pack(self, metadata: Any, /) -> bytes:
+        """The value of the earlier record of a string that is not in fragments."""
         ...
 
     def parse(self, value: bytes, /) -> Metadata:
@@ -158,4 +172,19 @@ class Layout(Protocol):
 
     def cursor_start(self, db: int, slot: int) -> bytes:
         """At or below every metadata key of `db` with this `cursor_slot` or a later one, and above all earlier ones."""
+        ...
+
+
+@runtime_checkable
+class Adopting(Layout, Protocol):
+    """A layout that takes over states of another one as they are, with strings in earlier records.
+
+    Attributes:
+        adopts: the name of the other layout. Its records are the same ones but for strings.
+    """
+
+    adopts: ClassVar[str]
+
+    def with_earlier(self) -> Layout:
+        """The same layout for a state that may have earlier records: to look for them costs a read of each new key."""
         ...

@@ -28,6 +28,9 @@ KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
 SUBKEY_KINDS: Final[tuple[Kind, ...]] = tuple(kind for kind in Kind if kind not in {Kind.METADATA, Kind.EARLIER})
 """The kinds of records that belong to a version of a key."""
 
+Found = Iterator[tuple[bytes, bytes | None]]
+"""Metadata keys and the values of earlier records, None where a key has records of another kind."""
+
 _UNREADABLE: Final = b""
 
 
@@ -99,6 +102,7 @@ def scan_metadata(
     """The metadata key and value of every key with `start <= metadata key < end`, in order, or against it.
 
     Both lie among those of one database or of all. Of an earlier record the value is what it would be in the metadata.
+    Where other records lie among the earlier ones, it costs up to three seeks for each key that has any.
     """
     current = store.scan(layout.families[Kind.METADATA], start, end, reverse=reverse)
     is_absent, earlier = layout.is_absent, layout.earlier
@@ -107,10 +111,8 @@ def scan_metadata(
     if earlier is None:
         return current
     first, last = earlier.place(start), None if end is None else earlier.place(end)
-    found = store.scan(layout.families[Kind.EARLIER], first, last, reverse=reverse)
-    old = (
-        (owner, _current(layout, earlier, value)) for key, value in found if (owner := earlier.owner(key)) is not None
-    )
+    found = (_upwards if not reverse else _downwards)(store, layout, earlier, first, last)
+    old = ((owner, value if value is None else _current(layout, earlier, value)) for owner, value in found)
     return _first_of_each(merge(current, old, key=itemgetter(0), reverse=reverse))
 
 
@@ -171,10 +173,10 @@ def shadowed_records(store: Store, layout: Layout) -> Iterator[tuple[bytes, byte
     earlier = layout.earlier
     if earlier is not None:
         get = store.getter(layout.families[Kind.METADATA])
-        for record, _ in all_records(layout, Kind.EARLIER).scan(store):
-            owner = earlier.owner(record)
-            if owner is not None and get(owner) is not None:
-                yield record, owner
+        records = all_records(layout, Kind.EARLIER)
+        for owner, value in _upwards(store, layout, earlier, records.prefix, records.end):
+            if value is not None and get(owner) is not None:
+                yield earlier.key(owner), owner
 
 
 def _current(layout: Layout, earlier: Earlier, value: bytes) -> bytes:
@@ -184,10 +186,55 @@ def _current(layout: Layout, earlier: Earlier, value: bytes) -> bytes:
         return _UNREADABLE  # whoever parses it meets the damage where it expects damage: at one key
 
 
-def _first_of_each(records: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """The records without those whose key has just been."""
+def _upwards(store: Store, layout: Layout, earlier: Earlier, first: bytes, last: bytes | None) -> Found:
+    """The earlier records with `first <= key < last`: the metadata key and the value of each, in order.
+
+    Where records of other kinds lie among them, the walk goes from key to key, past all that a key has. With each such
+    key it gives None, so that who merges it with others asks it no further than need be.
+    """
+    family = layout.families[Kind.EARLIER]
+    get = store.getter(family)
+    while last is None or first < last:
+        for record, value in store.scan(family, first, last):
+            owner = earlier.owner(record)
+            if owner is None:
+                break
+            yield owner, value
+        else:
+            return
+        beside = earlier.beside(record)
+        yield beside, None
+        string = earlier.key(beside)
+        if record < string:
+            yield beside, get(string)
+        if not beside.rstrip(b"\xff"):
+            return  # damage, above all keys
+        first = prefix_end(beside)
+
+
+def _downwards(store: Store, layout: Layout, earlier: Earlier, first: bytes, last: bytes | None) -> Found:
+    """The same against the order."""
+    family = layout.families[Kind.EARLIER]
+    get = store.getter(family)
+    while last is None or first < last:
+        for record, value in store.scan(family, first, last, reverse=True):
+            owner = earlier.owner(record)
+            if owner is None:
+                break
+            yield owner, value
+        else:
+            return
+        last = beside = earlier.beside(record)
+        yield beside, None
+        string = earlier.key(beside)
+        if first <= string < record:
+            yield beside, get(string)
+
+
+def _first_of_each(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[tuple[bytes, bytes]]:
+    """The records that have a value, without those whose key has just been."""
     before = None
-    for record in records:
-        if record[0] != before:
-            yield record
-        before = record[0]
+    for key, value in records:
+        if value is not None and key != before:
+            yield key, value
+            before = key

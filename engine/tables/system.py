@@ -23,11 +23,12 @@ watch/…                     engine/tables/watches.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import Any, Final
 
 from engine.errors import CorruptionError, StateMismatchError
+from engine.layouts import takes_over
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes, Store
 from engine.values.encoding import U64, pack_u64, parse_u64
 from slotlog.shared.errors import InvariantError
@@ -152,12 +153,17 @@ def open_position(store: Store, home: Home) -> Position:
         raise CorruptionError(message) from error
     if stored is None:
         return position
-    if stored != home:
+    if stored != home and not is_taken_over(stored, home):
         raise StateMismatchError(_difference(stored, home))
     if position.rules > RULES:
         message = f"the state follows rules {position.rules}, this slotlog knows {RULES}; use a newer release"
         raise StateMismatchError(message)
     return position
+
+
+def is_taken_over(stored: Home, home: Home) -> bool:
+    """Whether `stored` is `home` in a layout whose states the layout of `home` takes over."""
+    return takes_over(home.layout, stored.layout) and replace(stored, layout=home.layout) == home
 
 
 def _difference(stored: Home, home: Home) -> str:

@@ -28,7 +28,7 @@ def refuse_foreign(path: Path, home: Home) -> None:
     if SYSTEM_CF in there:
         with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
             open_position(store, home)
-    elif others := sorted(there - wanted):
+    elif others := sorted(there - {"default"}):
         raise StateMismatchError(
             f"{path} is a RocksDB database, and no state of slotlog: it has the column families {', '.join(others)};"
             " choose another --data"

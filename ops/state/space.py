@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.layouts import make_layout
 from engine.layouts.layout import Kind, Layout
 from engine.model import ZSET
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
+from engine.tables.adoption import open_layout
 from engine.tables.expiry_index import due_entries
 from engine.tables.graveyard import parse_grave
 from engine.tables.system import open_position
@@ -122,8 +122,8 @@ def sum_of(spaces: list[Space], top: int) -> Space:
 
 
 def _measured(store: RocksStore, settings: Settings, partition: int, options: SpaceOptions, job: str) -> Space:
-    position = open_position(store, home_of(settings, partition))
-    layout = make_layout(settings.layout, partition, settings.partitions)
+    home = home_of(settings, partition)
+    position, layout = open_position(store, home), open_layout(store, home)
     families = _families(store)
     keys, graves = sum(position.counts.values()), families[GRAVEYARD_CF].records
     with progress(f"space of {job}", keys + graves, "keys and graves") as advance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.layouts.layout import Kind
-from engine.layouts.records import RecordRange, all_records
+from engine.layouts.records import RecordRange, all_records, metadata_records, records_of_kind
 from engine.model import Metadata
 from engine.store.store import Changes, Store
 from slotlog.shared.slots import slot
@@ -11,24 +11,36 @@ from tests.layouts import layout_of
 
 
 def range_of(kind: Kind) -> RecordRange | None:
-    """Where the records of a kind are; None: the layout has no such kind."""
+    """Where the records of a kind are; None: the layout has no such kind, or they may lie among others."""
     layout = layout_of()
-    return all_records(layout, kind) if kind in layout.families else None
+    return all_records(layout, kind) if kind in layout.families and kind != Kind.EARLIER else None
 
 
 def stored(store: Store, kind: Kind) -> dict[bytes, bytes]:
-    """All records of one kind; none of one that the layout does not have."""
-    records = range_of(kind)
-    return {} if records is None else dict(records.scan(store))
+    """All records of one kind, strings in earlier records as metadata; none of a kind that the layout does not have."""
+    layout = layout_of()
+    if kind == Kind.METADATA:
+        return dict(metadata_records(store, layout))
+    return {} if range_of(kind) is None else dict(records_of_kind(store, layout, kind))
 
 
 def written(changes: Changes, kind: Kind) -> dict[bytes, bytes | None]:
-    """What a batch puts and deletes of one kind."""
-    records = range_of(kind)
+    """What a batch puts and deletes of one kind; a string in an earlier record counts as metadata, and nowhere else."""
+    layout, records = layout_of(), range_of(kind)
     if records is None:
         return {}
     values = changes.values.get(records.column_family, {})
-    return {key: value for key, value in values.items() if key.startswith(records.prefix)}
+    of_kind = {key: value for key, value in values.items() if key.startswith(records.prefix)}
+    earlier = layout.earlier
+    if earlier is None:
+        return of_kind
+    if kind != Kind.METADATA:
+        return {key: value for key, value in of_kind.items() if earlier.owner(key) is None}
+    for record, value in changes.values.get(layout.families[Kind.EARLIER], {}).items():
+        owner = earlier.owner(record)
+        if owner is not None and (value is not None or owner not in of_kind):
+            of_kind[owner] = None if value is None else layout.pack_metadata(earlier.parse(value))
+    return of_kind
 
 
 def is_of(kind: Kind, column_family: str, key: bytes) -> bool:
@@ -61,6 +73,9 @@ def subkeys_of(store: Store, name: bytes, kind: Kind = Kind.DATA, db: int = 0) -
 
 def put(store: Store, of: Kind | str, *records: tuple[bytes, bytes | None]) -> None:
     """Write records of a kind, or of a shared column family, as they are, or delete them."""
-    changes = Changes()
-    changes.of(of if isinstance(of, str) else layout_of().families[of]).update(records)
+    changes, layout = Changes(), layout_of()
+    changes.of(of if isinstance(of, str) else layout.families[of]).update(records)
+    if of == Kind.METADATA and layout.earlier is not None and layout.earlier.is_written:
+        for key, _ in records:  # where the string was, if it was one
+            changes.of(layout.families[Kind.EARLIER])[layout.earlier.key(key)] = None
     store.write(changes)

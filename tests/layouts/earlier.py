@@ -1,85 +1,42 @@
 """The layouts of the tests with earlier records of strings, as in a state that an older program has written.
 
-The value is the time at which the string dies, and its content. The keys of the records:
+The records of `neokv` are those of Phase 1, which lie among the subkeys. Those of `hashed` have the same values, and a
+range of their own:
 
-    neokv    CF data      [metadata key] S                among the subkeys
-    hashed   CF records   e [metadata key without its m]  in a range of their own
+    CF records   e [metadata key without its m]
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct
 from typing import ClassVar, Final
 
-from engine.errors import CorruptionError
 from engine.layouts.layout import Earlier, Kind, Layout
-from engine.layouts.neokv import NeoKV
-from engine.model import STRING, Metadata
+from engine.layouts.neokv.layout import NeoKVOverPhase1
+from engine.layouts.neokv.phase1 import Phase1
+from engine.model import STRING
 from engine.store.store import Changes, Store
-from engine.values.encoding import pack_u64, parse_u64
 from tests.engine.stored import described
 from tests.layouts import layout_name
 from tests.layouts.hashed import Hashed
 
-_HEADER: Final = Struct(">QQHI")
-_TAG, _BEHIND_TAG = b"S", b"T"
 _DISTANCE: Final = ord("m") - ord("e")
 
 
-class EarlierForm:
-    """The form of the value, which is the same in both."""
-
-    def parse(self, value: bytes) -> Metadata:
-        """A string and when it dies."""
-        if len(value) < 8:
-            raise CorruptionError(f"an earlier record of {len(value)} bytes")
-        return Metadata(STRING, parse_u64(value[:8]), value=value[8:])
-
-
-class AmongData(EarlierForm):
-    """The records of `neokv`: a tag behind the metadata key, where other records of the key have a version."""
-
-    def key(self, metadata_key: bytes) -> bytes:
-        """`[metadata key] S`."""
-        return metadata_key + _TAG
-
-    def owner(self, record: bytes) -> bytes | None:
-        """All but the tag, when the name has the length that stands in front of it."""
-        return record[:-1] if record[-1:] == _TAG and len(record) == _name_end(record) + 1 else None
-
-    def place(self, bound: bytes) -> bytes:
-        """The same bytes; behind the tag of a key with which they begin."""
-        end = _name_end(bound)
-        return bound[:end] + _BEHIND_TAG if len(bound) > end else bound
-
-
-class Apart(EarlierForm):
+class Apart(Phase1):
     """The records of `hashed`: a letter of their own."""
 
-    def key(self, metadata_key: bytes) -> bytes:
+    def key(self, metadata_key: bytes, /) -> bytes:
         """`e` in the place of `m`."""
         return self.place(metadata_key)
 
-    def owner(self, record: bytes) -> bytes | None:
+    def owner(self, record: bytes, /) -> bytes | None:
         """`m` in the place of `e`."""
         return b"m" + record[1:] if record[:1] == b"e" else None
 
-    def place(self, bound: bytes) -> bytes:
+    def place(self, bound: bytes, /) -> bytes:
         """The first byte as far before `e` or behind it as it was from `m`."""
         return bytes((bound[0] - _DISTANCE,)) + bound[1:]
-
-
-def _name_end(record: bytes) -> int:
-    """Where the name ends with which a record begins; behind the record when it has no length."""
-    return _HEADER.size + _HEADER.unpack_from(record)[3] if len(record) >= _HEADER.size else len(record)
-
-
-class EarlierNeoKV(NeoKV):
-    """`neokv` with earlier records."""
-
-    families: ClassVar[Mapping[Kind, str]] = {**NeoKV.families, Kind.EARLIER: "data"}
-    earlier: ClassVar[Earlier | None] = AmongData()
 
 
 class EarlierHashed(Hashed):
@@ -95,13 +52,16 @@ class EarlierHashed(Hashed):
         return super().kind_prefix(kind, db)
 
 
-_LAYOUTS: Final[dict[str, type[Layout]]] = {"neokv": EarlierNeoKV, "hashed": EarlierHashed}
-_FORMS: Final[dict[str, Earlier]] = {"neokv": AmongData(), "hashed": Apart()}
+_LAYOUTS: Final[dict[str, type[Layout]]] = {"neokv": NeoKVOverPhase1, "hashed": EarlierHashed}
+_FORMS: Final[dict[str, Earlier]] = {"neokv": Phase1(), "hashed": Apart()}
 
-LAYOUT: Final = _LAYOUTS[layout_name()]
+NAMES: Final = tuple(_LAYOUTS)
+"""In sessions on which layouts there are such tests."""
+
+LAYOUT: Final = _LAYOUTS.get(layout_name(), EarlierHashed)
 """The one with the name of the session's."""
 
-FORM: Final = _FORMS[layout_name()]
+FORM: Final = _FORMS.get(layout_name(), Apart())
 """Its form of earlier records."""
 
 
@@ -118,5 +78,5 @@ def make_earlier(store: Store) -> None:
     for key, metadata in described(store).items():
         if metadata.type == STRING and not metadata.version:
             changes.of(LAYOUT.families[Kind.METADATA])[key] = None
-            changes.of(LAYOUT.families[Kind.EARLIER])[FORM.key(key)] = pack_u64(metadata.expire_ms) + metadata.value
+            changes.of(LAYOUT.families[Kind.EARLIER])[FORM.key(key)] = FORM.pack(metadata)
     store.write(changes)

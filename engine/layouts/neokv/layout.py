@@ -18,8 +18,9 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import ClassVar, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
+from engine.layouts.layout import Earlier, Form, IsAbsent, Kind, Layout
 from engine.layouts.neokv import codec
+from engine.layouts.neokv.phase1 import Phase1
 from engine.values.encoding import U64, pack_u64, parse_u64
 
 _DATABASE: Final = Struct(">QQ")
@@ -43,6 +44,7 @@ class NeoKV:
     is_in_one_order: ClassVar[bool] = True
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
+    adopts: ClassVar[str] = "neokv1"
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)
@@ -50,6 +52,10 @@ class NeoKV:
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         self._partition = partition
         self._database_prefixes: dict[int, bytes] = {}
+
+    def with_earlier(self) -> Layout:
+        """`neokv` for a state that may have Phase 1 strings."""
+        return NeoKVOverPhase1(self._partition)
 
     def metadata_key(self, db: int, slot: int, name: bytes) -> bytes:
         """`[region_id:8][index_id:8][slot:2][user_key_len:4][user_key]`."""
@@ -101,3 +107,10 @@ class NeoKV:
     def cursor_start(self, db: int, slot: int) -> bytes:
         """The first key of the slot; slot 16,384 is behind all others."""
         return _DATABASE.pack(self._partition, db) + _SLOT.pack(slot)
+
+
+class NeoKVOverPhase1(NeoKV):
+    """`neokv` in a state that may have Phase 1 strings: it reads them, and never writes any."""
+
+    families: ClassVar[Mapping[Kind, str]] = {**NeoKV.families, Kind.EARLIER: NeoKV.families[Kind.DATA]}
+    earlier: ClassVar[Earlier | None] = Phase1()

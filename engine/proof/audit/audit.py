@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.layouts import make_layout
 from engine.proof.audit.expiry import check_expiry
 from engine.proof.audit.keys import Advance, KeyAudit
 from engine.proof.audit.strays import check_shadowed, check_strays
@@ -10,6 +9,7 @@ from engine.proof.audit.system import check_dedup, check_local, check_system, ch
 from engine.proof.audit.versions import check_versions
 from engine.proof.audit.violation import State, Violation, Violations
 from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYSTEM_CF, Store, is_damage
+from engine.tables.adoption import open_layout
 from engine.tables.system import Home
 
 
@@ -23,7 +23,7 @@ class Audit:
     """
 
     def __init__(self, store: Store, home: Home, advance: Advance = lambda _: None) -> None:
-        self._state = State(store, home, make_layout(home.layout, home.partition, home.partitions))
+        self._state = State(store, home, open_layout(store, home))
         self._advance = advance
 
     @property

@@ -15,6 +15,7 @@ from engine.model import HASH, NONE
 from engine.store.store import EXPIRY_CF, Changes
 from engine.types import hash_fields
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, new_store, open_machine, send
+from tests.engine.stored import written
 from tests.layouts import layout_of
 
 LAYOUT = layout_of()
@@ -26,7 +27,7 @@ COMMANDS = (
 KEYS = ("s", "t", "large", "h", "l", "m", "z")
 
 
-def plainly(machine: Machine) -> dict[str, dict[bytes, bytes | None]]:
+def plainly(machine: Machine) -> Changes:
     """What a batch has to write of its keys, by the definition: kind by kind, and no kind knows of another one."""
     changes = Changes()
     for key in machine._tx._touched:
@@ -36,7 +37,7 @@ def plainly(machine: Machine) -> dict[str, dict[bytes, bytes | None]]:
         for subkeys in key.families():
             for subkey, value in subkeys.changed.items():
                 changes.of(subkeys.column_family)[subkeys.prefix + subkey] = value
-    return changes.values
+    return changes
 
 
 def some_records(seed: int, offset: int) -> list[str]:
@@ -56,11 +57,11 @@ def test_a_batch_writes_what_its_keys_have_changed(seed: int) -> None:
         start = machine.next_offset
         lines = some_records(seed, start)
         apply(machine, *(event(start + n, line, at_ms=NOW_MS + start + n) for n, line in enumerate(lines)))
-        buried = machine._tx.batch.copy().values  # elements of collections that died in the batch
+        buried = machine._tx.batch.copy()  # elements of collections that died in the batch
         expected = plainly(machine)
-        changes = machine._tx.changes().values
-        for family in dict.fromkeys(LAYOUT.families.values()):
-            assert {**buried.get(family, {}), **expected.get(family, {})} == changes.get(family, {})
+        changes = machine._tx.changes()
+        for kind in Kind:
+            assert {**written(buried, kind), **written(expected, kind)} == written(changes, kind)
         assert all(key.place == key.expire_ms for key in machine._tx._touched if key.times is None)
         machine.commit(FINGERPRINT)
 

@@ -26,7 +26,9 @@ from tests.consistency import problems
 from tests.engine.harness import NOW_MS, WatchedStore, apply, event, new_store, open_machine, records_of, send, shape
 from tests.engine.stored import described, key_of, put, stored
 from tests.layouts import holds, layout_name, layout_of
-from tests.layouts.earlier import FORM, LAYOUT, make_earlier, put_earlier
+from tests.layouts.earlier import FORM, LAYOUT, NAMES, make_earlier, put_earlier
+
+pytestmark = pytest.mark.layout(*NAMES)
 
 STATE = [
     *("SET a 1", "SET b two", "SET late x PX 5000", "SET {a}c 3 PX 900000", "SET empty x", "SETRANGE empty 0 y"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rocksdict as rd  # noqa: TID251 - as another program uses it
 
-from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from engine.apply.machine import Machine
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, takes_over
 from engine.layouts.records import column_families
-from engine.store.rocks import stored_families
+from engine.store.rocks import RocksStore, stored_families
 from engine.store.store import SHARED_CFS
+from ops.state.recorded import recorded_home
 from tests.ops.verbs import run, succeed, write_lines
 
 EVENTS: list[dict[str, Any]] = [
@@ -60,7 +64,7 @@ def test_an_unknown_layout_is_refused(verb: str, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("layout", OTHERS)
+@pytest.mark.parametrize("layout", [layout for layout in OTHERS if not takes_over(DEFAULT_LAYOUT, layout)])
 def test_a_state_of_another_layout_is_left_as_it_is(layout: str, data: Path, tmp_path: Path) -> None:
     """It is refused with what it is, and the layout that it has finds no column family that it does not know."""
     succeed("replay", "--data", data, "--to", tmp_path / "new", "--layout", layout)
@@ -84,19 +88,43 @@ def test_a_state_of_another_layout_is_left_as_it_is(layout: str, data: Path, tmp
     assert succeed("digest", "--data", data) == succeed("digest", "--data", tmp_path / "new")
 
 
-def test_a_database_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [layout for layout in OTHERS if takes_over(DEFAULT_LAYOUT, layout)])
+def test_a_state_is_taken_over_by_the_first_batch(layout: str, data: Path, tmp_path: Path) -> None:
+    """It is read in either layout until something is written, and says then that it is of the new one."""
+    succeed("replay", "--data", data, "--to", tmp_path / "new", "--layout", layout)
+    (tmp_path / "new" / "log.sqlite3").symlink_to(data / "log.sqlite3")
+    read = ("query", "--data", tmp_path / "new", "GET", "s")
+    before = succeed("digest", "--data", data)
+    for name in (layout, DEFAULT_LAYOUT):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLOTLOG_LAYOUT", name)
+            assert ('"1"\n', before) == (succeed(*read), succeed("digest", "--data", tmp_path / "new"))
+            assert "all is well" in succeed("check", "--data", tmp_path / "new")
+    home = recorded_home(tmp_path / "new")
+    assert home is not None
+    assert layout == home.layout
+
+    with closing(RocksStore(tmp_path / "new" / "0", column_families(LAYOUTS[layout]))) as store:
+        machine = Machine(store, replace(home, layout=DEFAULT_LAYOUT))
+        machine.begin_cleaning()
+        machine.commit(None)
+    assert replace(home, layout=DEFAULT_LAYOUT) == recorded_home(tmp_path / "new")
+    assert ('"1"\n', before) == (succeed(*read), succeed("digest", "--data", tmp_path / "new"))
+    assert "all is well" in succeed("check", "--data", tmp_path / "new")
+
+
+@pytest.mark.parametrize("theirs", ["theirs", "data"])
+def test_a_database_of_somebody_else_is_left_as_it_is(theirs: str, tmp_path: Path) -> None:
     """A directory that another program's RocksDB has made is refused by the names of its column families."""
     path = tmp_path / "data" / "0"
     path.mkdir(parents=True)
     made = rd.Options(raw_mode=True)
     made.create_missing_column_families(True)
     made.create_if_missing(True)
-    rd.Rdict(
-        str(path), made, column_families={name: rd.Options(raw_mode=True) for name in ("default", "theirs")}
-    ).close()
+    rd.Rdict(str(path), made, column_families={name: rd.Options(raw_mode=True) for name in ("default", theirs)}).close()
     refused = [run(verb, "--data", tmp_path / "data", *words) for verb, *words in (["clean", "--now"], ["digest"])]
 
     for result in refused:
         assert 1 == result.exit_code
-        assert "no state of slotlog: it has the column families theirs; choose another --data" in result.stderr
-    assert {"default", "theirs"} == stored_families(path)
+        assert f"no state of slotlog: it has the column families {theirs}; choose another --data" in result.stderr
+    assert {"default", theirs} == stored_families(path)

@@ -1,0 +1,1 @@
+"""Tests of the bytes of `neokv1`; `pytest --layout neokv1` alone collects them."""
