@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import uvloop
@@ -294,22 +295,35 @@ async def test_failures_replace_a_producer_once(make_log: MakeKafkaLog) -> None:
 # ------------------------------------------------------------------ a broker that does not answer
 
 
+@pytest.fixture(scope="module")
+def pausing_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker that is paused for one test after the other; each has a topic of its own."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
 @pytest.fixture
-async def frozen(own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KafkaLog]:
+async def frozen(pausing_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KafkaLog]:
     """A log, appended to before, on a broker that has stopped answering; it answers again in the end."""
     monkeypatch.setattr("slotlog.log.kafka.appender._FLUSH_SECONDS", 0.2)
     monkeypatch.setattr("slotlog.log.kafka.appender._CLOSE_SECONDS", 0.2)
     settings = KafkaSettings(request_timeout_ms=1000)
-    log = KafkaLog(own_broker.bootstrap, topic="t", partitions=1, settings=settings)
-    await log.start()
+    log = KafkaLog(pausing_broker.bootstrap, topic=f"t-{uuid4().hex}", partitions=1, settings=settings)
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await log.start()
+                break
+            except LogUnavailableError:  # it was paused a moment before, for another test
+                continue
     await append(log, b"before")
-    own_broker.pause()
+    pausing_broker.pause()
     yield log
-    own_broker.resume()
+    pausing_broker.resume()
     await log.close()
 
 
-async def test_silent_broker(frozen: KafkaLog, own_broker: KafkaBroker) -> None:
+async def test_silent_broker(frozen: KafkaLog, pausing_broker: KafkaBroker) -> None:
     """An append that took too long is uncertain, those after it were not written; with the broker back, all is well."""
     appender: KafkaAppender = frozen._appender
     given_up = appender._line
@@ -319,7 +333,7 @@ async def test_silent_broker(frozen: KafkaLog, own_broker: KafkaBroker) -> None:
     with pytest.raises(LogUnavailableError):
         await append(frozen, b"refused")
     await asyncio.wait_for(asyncio.gather(*appender._retiring), 5)
-    own_broker.resume()
+    pausing_broker.resume()
     async with asyncio.timeout(60):
         while True:
             try:
