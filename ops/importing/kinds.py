@@ -32,8 +32,19 @@ def _open_redis(source: str, options: Options) -> Source:
     return open_source(source, options)
 
 
+def _is_file(source: str, layout: str) -> bool:
+    return "://" not in source and not layout
+
+
+def _open_file(source: str, options: Options) -> Source:
+    from ops.importing.rdb.source import open_source  # noqa: PLC0415 - the other kinds do without
+
+    return open_source(source, options)
+
+
 KINDS: Final[Sequence[Kind]] = (
     Kind("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH: a server that runs", _is_redis, _open_redis),
+    Kind("dump.rdb: an RDB file of Redis or Valkey", _is_file, _open_file),
 )
 
 

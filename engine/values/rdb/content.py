@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.model import HASH
@@ -33,3 +33,18 @@ class Content(NamedTuple):
         texts = [text for field, value, _ in left for text in (field, value)]
         expires_ms = [expire_ms for _, _, expire_ms in left]
         return Content(HASH, texts, expires_ms=expires_ms if any(expires_ms) else ())
+
+
+def joined(parts: Iterable[Content]) -> Content | None:
+    """The content of which these are the parts; None where there is none."""
+    kind = None
+    texts: list[bytes] = []
+    scores: list[float] = []
+    expires_ms: list[int] = []
+    for part in parts:
+        kind = part.type
+        texts += part.texts
+        scores += part.scores
+        if kind == HASH:
+            expires_ms += part.expires_ms or [0] * (len(part.texts) // 2)
+    return None if kind is None else Content(kind, texts, scores or (), expires_ms if any(expires_ms) else ())

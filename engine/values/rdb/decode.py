@@ -5,11 +5,11 @@ What follows the value is ignored, as in Redis. `engine.values.rdb.parts` has th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from engine.model import HASH, LIST, STRING
-from engine.values.rdb.content import Content
+from engine.values.rdb.content import Content, joined
 from engine.values.rdb.crc64 import crc64
 from engine.values.rdb.errors import FormatError, VersionError
 from engine.values.rdb.parts import is_known, parts
@@ -34,22 +34,21 @@ def decode(payload: bytes) -> Content:
     return _whole(parts(reader.byte(), version, reader))
 
 
-def _whole(pieces: Iterable[Content]) -> Content:
+def _whole(parts: Iterable[Content]) -> Content:
     """The content of which these are the parts, no member or field of it twice."""
-    kind = 0
-    texts: list[bytes] = []
-    scores: list[float] = []
-    expires_ms: list[int] = []
-    for part in pieces:
-        check_count(len(texts) + len(part.texts))
-        kind = part.type
-        texts += part.texts
-        scores += part.scores
-        expires_ms += part.expires_ms or [0] * (len(part.texts) // 2)
-    if not texts:
+    content = joined(_bounded(parts))
+    if content is None:
         raise FormatError("none")
-    if kind not in (LIST, STRING):
-        different = texts[::2] if kind == HASH else texts
+    if content.type not in (LIST, STRING):
+        different = content.texts[::2] if content.type == HASH else content.texts
         if len(dict.fromkeys(different)) != len(different):
             raise FormatError("one twice")
-    return Content(kind, texts, scores or (), expires_ms if kind == HASH and any(expires_ms) else ())
+    return content
+
+
+def _bounded(parts: Iterable[Content]) -> Iterator[Content]:
+    count = 0
+    for part in parts:
+        count += len(part.texts)
+        check_count(count)
+        yield part

@@ -45,7 +45,9 @@ _ELEMENTS: Final = 64  # of a part, where they stand one by one: each may be lon
 _PLAIN_NODE: Final = 1
 _PACKED_NODE: Final = 2
 
-_REDIS_EXPIRE_MS_MAX: Final = (1 << 48) - 2
+REDIS_EXPIRE_MS_MAX: Final = (1 << 48) - 2
+"""The last moment at which a field of Redis may expire."""
+
 _NEVER: Final = -1
 
 Load = Callable[[Reader], Iterator[Content]]
@@ -243,7 +245,7 @@ def _score(text: bytes) -> float:
 
 
 def _redis_time(expire_ms: int) -> int:
-    if not 0 <= expire_ms <= _REDIS_EXPIRE_MS_MAX:
+    if not 0 <= expire_ms <= REDIS_EXPIRE_MS_MAX:
         raise FormatError("a time that Redis cannot have")
     return expire_ms
 

@@ -37,20 +37,9 @@ class Reader:
         """
         raise NotImplementedError
 
-    def left(self) -> int:
-        """The number of bytes that are there."""
-        raise NotImplementedError
-
     def count(self, least_bytes: int, strings: int = 1) -> int:
-        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`.
-
-        Raises:
-            FormatError: so many cannot follow.
-        """
-        count = self.length()
-        if count > self.left() // least_bytes:
-            raise FormatError("fewer elements than promised")
-        return count
+        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`."""
+        return self.length()
 
     def expect(self, plain: int) -> None:
         """Make ready for the `plain` bytes of a string that is decompressed."""
@@ -116,19 +105,15 @@ class PayloadReader(Reader):
         self._at = start + count
         return self._data[start : self._at]
 
-    def left(self) -> int:
-        """As `Reader.left`."""
-        return len(self._data) - self._at
-
     def count(self, least_bytes: int, strings: int = 1) -> int:
         """As `Reader.count`.
 
         Raises:
             FormatError: none follow, or so many cannot. TooLargeError: more strings than one command may bring.
         """
-        count = super().count(least_bytes)
-        if not count:
-            raise FormatError("no elements")
+        count = self.length()
+        if not 0 < count <= (len(self._data) - self._at) // least_bytes:
+            raise FormatError("no elements, or fewer than promised")
         check_count(count * strings)
         return count
 

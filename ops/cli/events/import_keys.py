@@ -37,7 +37,9 @@ _INTERRUPTED = "interrupted"
 
 @reports_errors
 def import_keys(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="redis://HOST:PORT, rediss://… or unix://PATH.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="redis://HOST:PORT, rediss://…, unix://PATH, or an RDB file.")
+    ],
     *,
     layout: Annotated[str, typer.Option(metavar="NAME", help="Layout of a directory, such as kvrocks.")] = "",
     db: Annotated[

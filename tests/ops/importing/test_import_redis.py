@@ -220,7 +220,7 @@ def test_password_comes_from_the_environment_or_the_url(
         ("redis://127.0.0.1:1", "redis://127.0.0.1:1 does not answer"),
         ("redis://:canary@127.0.0.1:nonsense", "redis://127.0.0.1:nonsense is no URL of a server"),
         ("http://me:canary@host/", "http://host/ is no source of an import. A source is redis://HOST:PORT"),
-        ("nosuchfile", "nosuchfile is no source of an import"),
+        ("nosuchfile", "nosuchfile: No such file or directory"),
     ],
 )
 def test_source_that_is_none_is_said(address: str, said: str, data: Path) -> None:

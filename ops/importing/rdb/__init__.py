@@ -1,0 +1,1 @@
+"""Imports RDB files of Redis and Valkey."""

@@ -1,0 +1,1 @@
+"""RDB files: of real servers into a state, and of a state into real servers."""
