@@ -60,6 +60,7 @@ demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
 .PHONY: test
 test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
 	$(call need,redis-benchmark --version,redis-cli and redis-benchmark,redis-tools)
+	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,prometheus-redis-exporter --version,the exporter of Redis metrics,prometheus-redis-exporter)
 	$(call need,promtool --version,Prometheus with promtool,prometheus)
 	$(call need,systemd-analyze --version,the checker of systemd units,systemd)
@@ -74,6 +75,7 @@ nightly: $(VENV) ## Compare 100,000 new random commands of each group with the o
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call say,pytest)
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
+	@RDB_FLIPS=50000 .venv/bin/python -m pytest tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest --layout hashed tests/differential tests/simulation $(PYTEST_ARGS)

@@ -24,8 +24,12 @@ from engine.values.rdb.errors import TooLargeError
 _VERSION: Final = 9
 _VERSION_OF_FIELD_TIMES: Final = 80
 
-_TYPES: Final = {STRING: 0, LIST: 1, SET: 2, HASH: 4, ZSET: 5}
-_HASH_WITH_TIMES: Final = 22
+KINDS: Final = {STRING: 0, LIST: 1, SET: 2, HASH: 4, ZSET: 5}
+"""The type that holds each value without times of fields, element by element."""
+
+VALKEY_HASH: Final = 22
+REDIS_HASH: Final = 24
+"""A hash with times of fields, in Valkey from 9 and in Redis from 7.4 on."""
 
 _INTEGER_DIGITS_MAX: Final = 11
 _INTEGER_STARTS: Final = frozenset(b"%c" % byte for byte in b"-0123456789")
@@ -42,18 +46,33 @@ def encode(content: Content) -> bytes:
     Raises:
         TooLargeError: it would be longer than the longest string.
     """
-    texts, timed = content.texts, bool(content.expires_ms)
-    head = bytes((_HASH_WITH_TIMES if timed else _TYPES[content.type],))
-    if content.type != STRING:
-        head += pack_length(len(texts) // 2 if content.type == HASH else len(texts))
+    timed = bool(content.expires_ms)
+    kind = VALKEY_HASH if timed else KINDS[content.type]
+    head = bytes((kind,)) if content.type == STRING else bytes((kind,)) + pack_length(count_of(content))
+    return seal(chain((head,), elements(kind, content)), _VERSION_OF_FIELD_TIMES if timed else _VERSION)
+
+
+def count_of(content: Content) -> int:
+    """The number of its elements: of a hash, its fields."""
+    return len(content.texts) // 2 if content.type == HASH else len(content.texts)
+
+
+def elements(kind: int, content: Content) -> Iterator[bytes]:
+    """The elements of a content, encoded one by one for a value of type `kind`.
+
+    `kind` is one of those above. REDIS_HASH has no time before its first field: its times are those since the epoch,
+    and the earliest is 1.
+    """
+    texts = content.texts
     if content.type == ZSET:
-        pieces = _alternating(map(pack_string, texts), map(_DOUBLE.pack, content.scores))
-    elif timed:
+        return _alternating(map(pack_string, texts), map(_DOUBLE.pack, content.scores))
+    if kind in (VALKEY_HASH, REDIS_HASH):
         pairs = map(b"".join, zip(map(pack_string, texts[::2]), map(pack_string, texts[1::2]), strict=True))
-        pieces = _alternating(pairs, (_TIME.pack(expire_ms or _NEVER) for expire_ms in content.expires_ms))
-    else:
-        pieces = map(pack_string, texts)
-    return seal(chain((head,), pieces), _VERSION_OF_FIELD_TIMES if timed else _VERSION)
+        expires_ms = content.expires_ms or [0] * (len(texts) // 2)
+        if kind == REDIS_HASH:
+            return _alternating(map(pack_length, expires_ms), pairs)
+        return _alternating(pairs, (_TIME.pack(expire_ms or _NEVER) for expire_ms in expires_ms))
+    return map(pack_string, texts)
 
 
 def seal(pieces: Iterable[bytes], version: int) -> bytes:

@@ -50,7 +50,7 @@ def listpack(data: bytes) -> list[bytes]:
     while at < end:
         element, size = _listpack_element(data, at)
         _append(elements, element)
-        backwards = _backlen(size)
+        backwards = backlen(size)
         at += size
         if at + len(backwards) > end or data[at : at + len(backwards)] != backwards:
             raise FormatError("listpack: element")
@@ -82,7 +82,8 @@ def _listpack_element(data: bytes, at: int) -> tuple[bytes, int]:
     return data[start : start + size], start + size - at
 
 
-def _backlen(size: int) -> bytes:
+def backlen(size: int) -> bytes:
+    """What stands behind an element of `size` bytes."""
     if size < _BACKLEN_BOUNDS[0]:
         return bytes((size,))
     count = 1 + sum(size >= bound for bound in _BACKLEN_BOUNDS)

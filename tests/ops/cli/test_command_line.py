@@ -29,6 +29,7 @@ VERBS = [
     "convert",
     "digest",
     "dump",
+    "export",
     "check",
     "space",
     "clean",

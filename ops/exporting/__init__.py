@@ -1,0 +1,1 @@
+"""Exports: the keys of a state become files that other servers load."""

@@ -1,0 +1,35 @@
+"""The protocol of an export: what it is given, and what it tells of what it cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from engine.proof.walk import LiveKey
+
+
+class NotExported(NamedTuple):
+    """Something of a key that the files cannot hold.
+
+    Attributes:
+        db: logical database.
+        name: of the key.
+        what: is missing in the files, such as `times of fields`.
+        reason: why, in words.
+    """
+
+    db: int
+    name: bytes
+    what: str
+    reason: str
+
+
+Tell: TypeAlias = Callable[[NotExported], None]
+
+Export: TypeAlias = Callable[[Path, Iterable[LiveKey], int, Tell], None]
+"""Writes all keys, given one after another, to a path that is not there or may be replaced.
+
+Arguments: the path; the keys; the time of the state, in ms; what to tell of what is missing. Until everything is
+written and on disk the path is as it was, and after an error nothing is left beside it.
+"""

@@ -1,0 +1,1 @@
+"""Exports RDB files for Redis and Valkey."""

@@ -1,0 +1,103 @@
+"""Runs an export: gives the live keys of a state, as it is or was, to a writer of files."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from engine.model import TYPE_NAMES
+from engine.proof.walk import LiveKey, live_keys
+from engine.tables.system import Position
+from ops.config import ConfigError, Settings
+from ops.exporting.exporter import Export, NotExported
+from ops.progress import Advance, progress
+from ops.state.directories import reading
+from ops.state.replay import Until, replay
+from ops.state.standing import Ends, Standing, log_ends, standing_of
+
+_PROGRESS_KEYS: Final = 1000
+
+
+@dataclass(slots=True)
+class Exported:
+    """The results of an export.
+
+    Attributes:
+        ends: of the log.
+        types: keys by type.
+        positions: what each partition had applied.
+        standings: how far that is from the ends.
+        missing: what was told to be missing, in numbers by what it is.
+    """
+
+    ends: Ends
+    types: Counter[str] = field(default_factory=Counter)
+    positions: dict[int, Position] = field(default_factory=dict)
+    standings: list[Standing] = field(default_factory=list)
+    missing: Counter[str] = field(default_factory=Counter)
+
+
+def export(settings: Settings, to: Path, writer: Export, told: Callable[[NotExported], None]) -> Exported:
+    """Write the live keys of every owned partition to `to`.
+
+    Args:
+        settings: the state; its clock says what is alive.
+        to: where; see `ops.exporting.exporter`.
+        writer: the format.
+        told: told of what it cannot hold.
+
+    Raises:
+        ConfigError: there is no state of a partition.
+        CorruptionError, OSError: it cannot be read, or written; `to` is as it was.
+    """
+    ends = log_ends(settings, settings.owned)
+    exported = Exported(ends)
+    for partition in settings.owned:
+        with reading(settings, partition) as (_, machine):
+            exported.positions[partition] = machine.position
+            exported.standings.append(standing_of(settings, ends, partition, machine.next_offset))
+
+    def note(missing: NotExported) -> None:
+        exported.missing[missing.what] += 1
+        told(missing)
+
+    time_ms = max(position.clock_ms for position in exported.positions.values())
+    keys = sum(sum(position.counts.values()) for position in exported.positions.values())
+    with progress("export", keys, "keys") as advance:
+        writer(to, _keys(settings, exported, advance), time_ms, note)
+    return exported
+
+
+@contextmanager
+def state_at(settings: Settings, until: Until, beside: Path) -> Iterator[Settings]:
+    """The settings of a state that is rebuilt up to `until`, in a directory in `beside` that is gone afterwards.
+
+    Raises:
+        ConfigError: as `ops.state.replay.replay`; or records cannot be applied any more that the state had applied.
+    """
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=beside) as directory:
+        data = Path(directory) / "state"
+        for result in asyncio.run(replay(settings, data, until)):
+            if damaged := result.not_applied.newly_dead:
+                raise ConfigError(
+                    f"partition {result.partition}: offset {damaged[0]} cannot be applied any more:"
+                    " `slotlog replay` says more"
+                )
+        yield settings.model_copy(update={"data": data, "log": settings.log_url})
+
+
+def _keys(settings: Settings, exported: Exported, advance: Advance) -> Iterator[LiveKey]:
+    for partition in settings.owned:
+        with reading(settings, partition) as (store, machine):
+            exported.positions[partition] = machine.position  # a service may have gone on
+            for key in live_keys(store, machine.layout, machine.clock_ms):
+                yield key
+                exported.types[TYPE_NAMES[key.type]] += 1
+                if exported.types.total() % _PROGRESS_KEYS == 0:
+                    advance(exported.types.total())
