@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from stamina import retry_context
@@ -104,7 +105,7 @@ _done: Synchronized[int] | None = None
 def _in_processes(
     settings: Settings, target: Settings, partitions: list[int], jobs: int, advance: Advance
 ) -> list[Converted]:
-    context = multiprocessing.get_context("spawn")  # RocksDB's threads are none that a fork could take along
+    context = get_context("spawn")  # RocksDB's threads are none that a fork could take along
     done: Synchronized[int] = context.Value("Q", 0)
     with ProcessPoolExecutor(jobs, context, _begin_process, (done,)) as pool:
         futures = [pool.submit(_convert_in_process, settings, target, partition) for partition in partitions]
@@ -124,6 +125,15 @@ def _in_processes(
 def _begin_process(done: Synchronized[int]) -> None:
     global _done  # noqa: PLW0603 - what the pool gives to a process comes to it in no other way
     _done = done
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End with the process that has the pool, if it is killed: what it has begun stays marked as unfinished."""
+    parent = parent_process()
+    assert parent is not None, "a process of the pool"
+    parent.join()
+    os._exit(1)
 
 
 def _convert_in_process(settings: Settings, target: Settings, partition: int) -> Converted:
@@ -131,9 +141,6 @@ def _convert_in_process(settings: Settings, target: Settings, partition: int) ->
 
     def advance(done: int) -> None:
         nonlocal before
-        parent = multiprocessing.parent_process()
-        if parent is None or not parent.is_alive():  # killed: the directory stays marked as unfinished
-            os._exit(1)
         assert _done is not None, "set at the start of the process"
         with _done.get_lock():
             _done.value += done - before
