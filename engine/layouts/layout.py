@@ -114,8 +114,8 @@ class Layout(Protocol):
     forms: ClassVar[frozenset[Form]]
     families: ClassVar[Mapping[Kind, str]]
     is_in_one_order: ClassVar[bool]
-    earlier: ClassVar[Earlier | None]
-    is_absent: ClassVar[IsAbsent | None]
+    earlier: ClassVar[Earlier | None] = None
+    is_absent: ClassVar[IsAbsent | None] = None
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         """Bind the layout to `partition` of a log that has `partitions`."""

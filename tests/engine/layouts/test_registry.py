@@ -11,7 +11,7 @@ import pytest
 import engine.layouts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, find_layouts, make_layout
 
-FOLDER = Path(engine.layouts.__file__).parent
+FOLDERS = [Path(folder) for folder in engine.layouts.__path__]
 OURS = [name for name, layout in LAYOUTS.items() if layout.__module__.startswith("engine.")]
 """Those of the product."""
 
@@ -41,12 +41,12 @@ def add(folder: Path, package: str, text: str) -> None:
 
 def test_each_folder_is_found() -> None:
     """Each folder beside the registry has layouts, and the names of folders give the order."""
-    folders = sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))
-    found = [LAYOUTS[name].__module__.split(".")[2] for name in OURS]
+    folders = {path.parent.name: path.parent for folder in FOLDERS for path in folder.glob("*/__init__.py")}
+    found = [LAYOUTS[name].__module__.split(".")[2] for name in find_layouts(engine.layouts.__path__)]
 
-    assert folders == list(dict.fromkeys(found))
+    assert sorted(folders) == list(dict.fromkeys(found))
     assert DEFAULT_LAYOUT in OURS
-    assert [] == [name for name in folders if not (FOLDER / name / "FORMAT.md").is_file()]
+    assert [] == [name for name, folder in folders.items() if not (folder / "FORMAT.md").is_file()]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
