@@ -1,11 +1,11 @@
-"""Runs all tests: two sessions of pytest beside each other, then those of states on the second layout.
+"""Runs all tests: two sessions of pytest beside each other, then those of states on the other layouts.
 
 More than half of the time a session waits: for servers to start and to end, for what a broker notices late, for a
 minute of load. So the folders whose tests do so are one session; all other folders, new ones among them, are the other.
 Each has servers, temporary directories and ports of its own. With arguments it is one session, with those arguments.
 
-When one of them has ended, what is about states runs once more, on `tests/layouts/hashed`: the whole suite of the
-engine, and a smaller dose of the simulation and of the comparison with the oracle (`make nightly` has the full ones).
+When one of them has ended, a dose of what is about states runs on each other layout (`tests/layouts/__main__.py`;
+`make nightly` has the full ones).
 
 All processes of a session share compiled modules, whatever PYTHONDONTWRITEBYTECODE says: hundreds of them import the
 same ones, and to compile those takes a process longer than the rest of its start.
@@ -17,9 +17,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from tests.real.process import PORTS_VARIABLE
@@ -35,12 +34,6 @@ WAITING: Final = tuple(
 )
 """The folders of the one session."""
 
-ON_LAYOUTS: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning")
-"""The folders whose tests hold on every layout."""
-
-DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "60", "SLOTLOG_DIFFERENTIAL_DOSE": "2000"}
-"""Of the session on the second layout: seeds, and commands of each group."""
-
 
 def main() -> int:
     """Run them all; returns the exit code of a session that failed, or 0."""
@@ -51,8 +44,7 @@ def main() -> int:
         ]
         try:
             sessions[1].wait()
-            words = ["--layout", "hashed", *ON_LAYOUTS]
-            sessions.append(_session("28000-31999", "hashed", words, again.fileno(), DOSE))
+            sessions.append(_started([sys.executable, "-m", "tests.layouts"], "28000-31999", again.fileno()))
             codes = [session.wait() for session in sessions]
         except KeyboardInterrupt:  # all have heard of it as well, and end in order
             codes = [session.wait() for session in sessions]
@@ -69,11 +61,12 @@ def _environment() -> dict[str, str]:
     return variables | {"PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bytecode")}
 
 
-def _session(
-    ports: str, name: str, words: Sequence[str], output: int | None, settings: Mapping[str, str] = MappingProxyType({})
-) -> subprocess.Popen[bytes]:
-    command = [*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words]
-    variables = {**_environment(), **settings, PORTS_VARIABLE: ports}
+def _session(ports: str, name: str, words: Sequence[str], output: int | None) -> subprocess.Popen[bytes]:
+    return _started([*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words], ports, output)
+
+
+def _started(command: Sequence[str], ports: str, output: int | None) -> subprocess.Popen[bytes]:
+    variables = {**_environment(), PORTS_VARIABLE: ports}
     return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output)
 
 

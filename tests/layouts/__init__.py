@@ -18,7 +18,10 @@ from tests.layouts.hashed import Hashed
 LAYOUTS[Hashed.name] = Hashed
 
 VARIABLE: Final = "SLOTLOG_TEST_LAYOUT"
-"""Says the layout to the processes that a test starts, and to `python -m tests.simulation`."""
+"""Says the layout to the processes of the tests that a test starts, and to `python -m tests.simulation`."""
+
+SETTING: Final = "SLOTLOG_LAYOUT"
+"""Says it to the services and verbs that a test starts, which know the layouts of the product alone."""
 
 OF_FIELD_TIMES: Final = frozenset(
     b"HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HPERSIST HTTL HPTTL HEXPIRETIME HPEXPIRETIME HSETEX HGETEX".split()
@@ -35,6 +38,8 @@ def choose(name: str) -> None:
     """Let everything that follows run on the layout `name`: to be called before the first test module is imported."""
     global _chosen  # noqa: PLW0603 - one for the whole process, as constants of test modules are made of it
     _chosen = os.environ[VARIABLE] = name
+    if name not in {DEFAULT_LAYOUT, Hashed.name}:
+        os.environ[SETTING] = name
 
 
 def layout_name() -> str:

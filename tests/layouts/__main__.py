@@ -1,0 +1,79 @@
+"""Runs the tests of states on every layout but the default one, which the other sessions have.
+
+    python -m tests.layouts          a small dose of each kind (make test)
+    python -m tests.layouts --all    all of them (make nightly)
+
+What is small on one layout is much on all. The contract, the recorded logs and conversions hold for each. Random
+commands, crashes, the audit and cleaning have their dose on each layout that has code of its own: `kvrocks-cluster` is
+`kvrocks` with a slot in front, and `hashed` stood for the others before they were there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from tests.layouts import VARIABLE
+from tests.layouts.hashed import Hashed
+
+ROOT: Final = Path(__file__).parents[2]
+
+BYTES: Final = (
+    "tests/engine/layouts",
+    "tests/engine/test_conversion.py",
+    "tests/engine/batch/test_object_encoding.py",
+    "tests/golden",
+)
+"""On each layout: its contract and its bytes, the way into it and out of it, OBJECT ENCODING, the recorded logs."""
+
+STATES: Final = (
+    "tests/engine/proof",
+    "tests/engine/cleaning",
+    "tests/differential/test_replies.py",
+    "tests/simulation/test_simulation.py::test_seeds_hold",
+)
+"""On each layout that is not much like another one."""
+
+LIKE_ANOTHER: Final = frozenset({"kvrocks-cluster", Hashed.name})
+
+DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "6", "SLOTLOG_DIFFERENTIAL_DOSE": "300"}
+"""Seeds, and commands of each group."""
+
+ALL: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning")
+"""The folders whose tests hold on every layout."""
+
+KILLS: Final = ("tests/faults/test_kill_cleaning.py",)
+"""What starts services, which know the layouts of the product alone."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one session after the other; returns the exit code of the first that failed, or 0."""
+    everything = "--all" in words
+    code = 0
+    for name in LAYOUTS:
+        if name != DEFAULT_LAYOUT:
+            sys.stdout.write(f"==> --layout {name}\n")
+            sys.stdout.flush()
+            code = code or _session(name, _tests_of(name, everything=everything), everything=everything)
+    return code
+
+
+def _tests_of(name: str, *, everything: bool) -> tuple[str, ...]:
+    if everything:
+        return ALL if name == Hashed.name else (*ALL, *KILLS)
+    return BYTES if name in LIKE_ANOTHER else (*BYTES, *STATES)
+
+
+def _session(name: str, tests: Sequence[str], *, everything: bool) -> int:
+    command = [sys.executable, "-m", "pytest", "-o", "cache_dir=.cache/pytest-layouts", "--layout", name, *tests]
+    settings = {} if everything else DOSE
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **settings, VARIABLE: name}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
