@@ -71,6 +71,10 @@ class Overlay:
             self.large.append(key)
         return key
 
+    def is_earlier(self, key: Key) -> bool:
+        """Whether this batch has just read `key` from an earlier record."""
+        return bool(self._earlier) and self._earlier[-1] is key
+
     def keyspace(self, db: int) -> Keyspace:
         """All keys of a stored database, due ones included."""
         return Keyspace(self._store, self._layout, db, self.touched, flushed=db in self._flushed)

@@ -19,7 +19,7 @@ from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
 from engine.batch.staging import Staging
 from engine.batch.writing import bury_subkeys
-from engine.errors import WRONG_TYPE, CommandError
+from engine.errors import WRONG_TYPE, CommandError, CorruptionError
 from engine.layouts.layout import Form, Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
@@ -244,6 +244,16 @@ class Transaction:
         if key.times is not None:
             key.times.own_expire_ms = expire_ms
             key.settle()
+
+    def move(self, name: bytes) -> None:
+        """Write the string `name`, which is in an earlier record, in the form of the layout: for a cleaner.
+
+        Raises:
+            CorruptionError: it has a metadata record as well.
+        """
+        if not self._overlay.is_earlier(key := self.find_stored(name)):
+            raise CorruptionError("a string is stored in two forms; see `slotlog check`")
+        self.expire(key, key.expire_ms)
 
     def start_times(self, key: Key) -> None:
         """Let a hash, of which `Key.settle` follows, have fields with a time to live from now on.

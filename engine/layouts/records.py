@@ -159,6 +159,15 @@ def earlier_getter(store: Store, layout: Layout) -> Get | None:
     return get_earlier
 
 
+def earlier_keys(store: Store, layout: Layout, start: bytes) -> Iterator[bytes]:
+    """The metadata keys of the strings that have an earlier record, from `start` on; empty: all of them."""
+    earlier = layout.earlier
+    if earlier is not None:
+        records = all_records(layout, Kind.EARLIER)
+        first = max(earlier.place(start), records.prefix) if start else records.prefix
+        yield from (owner for owner, value in _upwards(store, layout, earlier, first, records.end) if value is not None)
+
+
 def records_of_kind(store: Store, layout: Layout, kind: Kind) -> Iterator[tuple[bytes, bytes]]:
     """All records of a kind, but METADATA, without the earlier ones that may lie among them."""
     records = all_records(layout, kind).scan(store)

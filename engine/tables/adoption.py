@@ -4,7 +4,7 @@
 
 A state of the layout that `engine.layouts.layout.Adopting` names becomes one of the layout that adopts it with its
 first batch there, which writes the new name and this mark. Counts, expiry index and all other records are the same in
-both, so nothing else has to be done.
+both, so nothing else has to be done. The mark goes when no earlier record is left (engine/cleaning/migration.py).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
 from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
 from ops.cli.rebuild import convert, digest, dump, export, replay
-from ops.cli.repair import check, clean, clock, deadletters, skip, space
+from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
 from ops.cli.run import serve, wait
 from ops.config import unknown_variables
 from ops.serving.process import tune_collector
@@ -56,6 +56,7 @@ app.command(rich_help_panel=REBUILD)(export.export)
 app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)
+app.command(rich_help_panel=REPAIR)(migrate.migrate)
 app.command(rich_help_panel=REPAIR)(skip.skip)
 app.add_typer(clock.app, name="clock", rich_help_panel=REPAIR)
 app.add_typer(deadletters.app, name="deadletters", rich_help_panel=REPAIR)

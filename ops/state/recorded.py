@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.errors import CorruptionError
+from engine.layouts import LAYOUTS, takes_over
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home, read_home
 from ops.config import Settings, load_settings
@@ -39,9 +41,21 @@ def load_state_settings(**options: Any) -> Settings:
 def recorded_home(data: Path) -> Home | None:
     """What the first partition in `data` says it is; one that is empty or damaged says nothing.
 
+    Where another one has gone on in a layout that takes the first one's over, that other one: it can be read in that
+    layout alone, and the first in both.
+
     Raises:
         StateMismatchError: a newer slotlog wrote it.
     """
+    homes = _homes(data)
+    first = next(homes, None)
+    if first is None or not any(takes_over(name, first.layout) for name in LAYOUTS):
+        return first
+    return next((home for home in homes if takes_over(home.layout, first.layout)), first)
+
+
+def _homes(data: Path) -> Iterator[Home]:
+    """What each partition in `data` says it is."""
     for partition in state_directories(data):
         try:
             with closing(RocksStore(partition_path(data, partition), (), read_only=True)) as store:
@@ -49,8 +63,7 @@ def recorded_home(data: Path) -> Home | None:
         except (CorruptionError, OSError):
             continue
         if home is not None:
-            return home
-    return None
+            yield home
 
 
 def presence(settings: Settings) -> Presence:

@@ -33,6 +33,7 @@ VERBS = [
     "check",
     "space",
     "clean",
+    "migrate",
     "skip",
     "load",
     "demo",

@@ -1,0 +1,72 @@
+"""`slotlog migrate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.options import Data, Json, StatePartitions, StateTopic, print_json, reports_errors
+from slotlog.wording import counted
+
+if TYPE_CHECKING:
+    from ops.state.migrate import MigratedState
+
+MigrateOwn = Annotated[
+    str | None,
+    typer.Option(
+        "--own", help="Partitions to migrate, such as 0-3.", metavar="LIST", show_default="those that are there"
+    ),
+]
+
+
+@reports_errors
+def migrate(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be moved, also beside a running service.")
+    ] = False,
+    data: Data = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    own: MigrateOwn = None,
+    json: Json = False,
+) -> None:
+    """Move the strings that a stopped service's state still has in the form of Phase 1.
+
+    It says how many. A state of `neokv1` becomes one of `neokv`. A service moves a string when it changes it; this
+    moves the rest, and from then on no read looks for the old form. No reply and no digest changes by it. What is
+    moved stays moved: after a crash, run it again.
+
+    Example: slotlog migrate --data .data
+    """
+    from ops.logging import configure_logging
+    from ops.state.migrate import count_partition, migrate_partition
+    from ops.state.recorded import load_state_settings, presence
+
+    settings = load_state_settings(data=data, topic=topic, partitions=partitions, own=own)
+    configure_logging(settings.log_level)
+    results = []
+    for partition in presence(settings).here:
+        result = (count_partition if dry_run else migrate_partition)(settings, partition)
+        results.append(result)
+        if not json:
+            print(_line(result, dry_run=dry_run))
+    if json:
+        strings = sum(result.strings for result in results)
+        facts = [_facts(result) for result in results]
+        print_json({"strings": strings, "dry_run": dry_run, "partitions": facts})
+
+
+def _line(result: MigratedState, *, dry_run: bool) -> str:
+    what = "to be moved to" if dry_run else "moved to"
+    return f"partition {result.partition}: {counted(result.strings, 'string')} {what} {result.layout}"
+
+
+def _facts(result: MigratedState) -> dict[str, Any]:
+    return {
+        "partition": result.partition,
+        "next_offset": result.position.next_offset,
+        "layout": result.layout,
+        "strings": result.strings,
+    }
