@@ -1,9 +1,9 @@
 """A partition's store in RocksDB: one directory per partition, one column family per kind of record.
 
-The only file that opens RocksDB. It is written around the traps of rocksdict 0.3.29: every column family's options are
-passed at each open, scans are bounded by comparing keys (where much was deleted also by read options, which are kept
-as long as their iterator), each scan checks the iterator's status (a damaged block otherwise ends it in silence), and
-one handle per column family is kept until `close` (dropping one is a flush).
+The only file that opens a state's RocksDB. It is written around the traps of rocksdict 0.3.29: every column family's
+options are passed at each open, scans are bounded by comparing keys (where much was deleted also by read options, which
+are kept as long as their iterator), each scan checks the iterator's status (a damaged block otherwise ends it in
+silence), and one handle per column family is kept until `close` (dropping one is a flush).
 `tests/engine/store/test_rocksdict_traps.py` guards each of these.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from ops.importing.source import Options, Source, SourceError, public_part
@@ -42,9 +43,20 @@ def _open_file(source: str, options: Options) -> Source:
     return open_source(source, options)
 
 
+def _is_kvrocks(source: str, layout: str) -> bool:
+    return "://" not in source and layout.startswith("kvrocks")
+
+
+def _open_kvrocks(source: str, options: Options) -> Source:
+    from ops.importing.kvrocks.source import KvrocksSource  # noqa: PLC0415 - the other kinds do without
+
+    return KvrocksSource(Path(source), options)
+
+
 KINDS: Final[Sequence[Kind]] = (
     Kind("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH: a server that runs", _is_redis, _open_redis),
     Kind("dump.rdb: an RDB file of Redis or Valkey", _is_file, _open_file),
+    Kind("the directory of a Kvrocks, with --layout kvrocks", _is_kvrocks, _open_kvrocks),
 )
 
 

@@ -114,6 +114,7 @@ class Options:
         partitions: of the log: with more than one there is database 0 alone.
         once: read everything once, also where more changes meanwhile.
         layout: of a directory; empty: none was given.
+        namespaces: NAME=DATABASE, of a source that has namespaces.
     """
 
     progress: Path | None
@@ -121,6 +122,7 @@ class Options:
     partitions: int
     once: bool
     layout: str
+    namespaces: tuple[str, ...] = ()
 
 
 def public_part(source: str) -> str:

@@ -29,39 +29,16 @@ Fragment = tuple[bytes, bytes]
 """A subkey and the bytes under it."""
 
 
-def parse_bitmap_fragment(subkey: bytes, content: bytes) -> tuple[int, bytes]:
-    """The number of a bitmap fragment's first byte, and its bytes as they are in a string of Redis.
+def bitmap_fragment(stored: bytes) -> bytes:
+    """The bytes of a bitmap's fragment as they are in a string of Redis.
 
     Raises:
-        CorruptionError: the subkey is none of a bitmap, or there is too much under it.
+        CorruptionError: there are too many of them.
     """
-    at = parse_int(subkey)
-    if at is None or at < 0 or at % BITMAP_FRAGMENT_BYTES or len(content) > BITMAP_FRAGMENT_BYTES:
-        message = f"a fragment {subkey!r} of {len(content)} bytes is none of a bitmap"
+    if len(stored) > BITMAP_FRAGMENT_BYTES:
+        message = f"a fragment of {len(stored)} bytes is none of a bitmap"
         raise CorruptionError(message)
-    return at, content.translate(_TURNED)
-
-
-def join_bitmap(fragments: Iterable[Fragment], size: int) -> bytes:
-    """The string of `size` bytes that has the bits of a bitmap. The fragments may come in any order.
-
-    Raises:
-        CorruptionError: one of them is none of a bitmap.
-    """
-    joined = bytearray(size)
-    for subkey, content in fragments:
-        at, turned = parse_bitmap_fragment(subkey, content)
-        wanted = turned[: max(size - at, 0)]
-        joined[at : at + len(wanted)] = wanted
-    return bytes(joined)
-
-
-def split_bitmap(value: bytes) -> Iterator[Fragment]:
-    """The fragments of the bitmap that has the bits of a string of Redis, without those that are all zeros."""
-    for at in range(0, len(value), BITMAP_FRAGMENT_BYTES):
-        content = value[at : at + BITMAP_FRAGMENT_BYTES]
-        if any(content):
-            yield b"%d" % at, content.translate(_TURNED)
+    return stored.translate(_TURNED)
 
 
 def join_registers(fragments: Iterable[Fragment]) -> bytes:

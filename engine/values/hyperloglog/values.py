@@ -101,6 +101,20 @@ def known_count(value: bytes) -> int | None:
     return None if value[HEADER_BYTES - 1] & _UNKNOWN else int.from_bytes(value[8:HEADER_BYTES], "little")
 
 
+def packed_registers(value: bytes) -> bytes:
+    """All registers, as a dense value has them behind its header. `check` has let the value pass.
+
+    Raises:
+        CommandError: INVALIDOBJ, its opcodes do not stand for 16,384 registers.
+    """
+    return value[HEADER_BYTES:] if value[4] == _DENSE else dense.pack(_registers(value))
+
+
+def of_packed_registers(packed: bytes) -> bytes:
+    """The dense value with these registers, whose cardinality is not known."""
+    return _uncounted(_MAGIC + bytes((_DENSE,)) + bytes(HEADER_BYTES - 5) + packed)
+
+
 def _registers(value: bytes) -> bytes:
     unpack = dense.unpack if value[4] == _DENSE else sparse.unpack
     return unpack(value[HEADER_BYTES:])

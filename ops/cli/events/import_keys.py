@@ -38,10 +38,19 @@ _INTERRUPTED = "interrupted"
 @reports_errors
 def import_keys(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="redis://HOST:PORT, rediss://…, unix://PATH, or an RDB file.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="redis://HOST:PORT, rediss://…, unix://PATH, an RDB file or a directory."
+        ),
     ],
     *,
-    layout: Annotated[str, typer.Option(metavar="NAME", help="Layout of a directory, such as kvrocks.")] = "",
+    layout: Annotated[
+        str, typer.Option(metavar="NAME", help="SOURCE is the directory of a kvrocks, or of a kvrocks-cluster.")
+    ] = "",
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DB", help="Kvrocks' namespace NAME is database DB; may be repeated."),
+    ] = None,
     db: Annotated[
         list[int] | None, typer.Option("--db", help="Only this database; may be repeated.", show_default="all")
     ] = None,
@@ -78,7 +87,7 @@ def import_keys(
     settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)
     directory = None if dry_run else progress or _directory(settings, source)
-    options = Options(directory, frozenset(db or ()), settings.partitions, once, layout)
+    options = Options(directory, frozenset(db or ()), settings.partitions, once, layout, tuple(namespace or ()))
     imported = Imported()
     with ExitStack() as stack:
         imported.listing = stack.enter_context(_listing(report))

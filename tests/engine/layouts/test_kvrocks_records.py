@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.errors import CorruptionError
 from engine.layouts.kvrocks import fragments, keys, metadata
@@ -200,38 +198,15 @@ def test_unknown_forms_of_hashes_are_damage() -> None:
 # ---------------------------------------------------------------------- fragments
 
 
-def test_a_bitmap_of_three_bits() -> None:
-    """Bits 0, 9 and 81,920 are two fragments; in Redis' string each bit is counted from the left of its byte."""
-    expected = bytearray(10241)
-    expected[0], expected[1], expected[10240] = 0x80, 0x40, 0x80
-    stored = [(b"10240", b"\1"), (b"0", b"\1\2")]
-
-    assert bytes(expected) == fragments.join_bitmap(stored, 10241)
-    assert [(b"0", b"\1\2".ljust(1024, b"\0")), (b"10240", b"\1")] == list(fragments.split_bitmap(bytes(expected)))
+def test_bits_of_a_fragment_are_turned() -> None:
+    """Bits 0, 9 and 8,191 of a fragment; in Redis' string each bit is counted from the left of its byte."""
+    assert b"\x80\x40".ljust(1023, b"\0") + b"\1" == fragments.bitmap_fragment(b"\1\2".ljust(1023, b"\0") + b"\x80")
 
 
-@given(st.binary(max_size=100), st.integers(0, 3), st.binary(max_size=50))
-def test_a_bitmap_is_joined_as_it_was_split(head: bytes, zeros: int, last: bytes) -> None:
-    """Every string comes back from its fragments, whatever their order."""
-    value = head.ljust(1024 * zeros, b"\0") + last
-    stored = list(fragments.split_bitmap(value))
-
-    assert value == fragments.join_bitmap(reversed(stored), len(value))
-    assert all(0 < len(content) <= 1024 for _, content in stored)
-
-
-def test_a_fragment_may_be_longer_than_the_bitmap() -> None:
-    """Kvrocks doubles a fragment when it grows: what is behind the size is no part of the value."""
-    assert b"\x80\0" == fragments.join_bitmap([(b"0", b"\1\0\7\0"), (b"1024", b"\1")], 2)
-
-
-@pytest.mark.parametrize(
-    "fragment", [(b"x", b"1"), (b"01", b"1"), (b"1000", b"1"), (b"-1024", b"1"), (b"0", b"1" * 1025)]
-)
-def test_what_is_no_fragment_of_a_bitmap_is_damage(fragment: fragments.Fragment) -> None:
-    """Its number is that of a byte at which a fragment begins, and it has at most 1024 bytes."""
+def test_a_fragment_of_a_bitmap_has_an_end() -> None:
+    """It has at most 1024 bytes."""
     with pytest.raises(CorruptionError, match="none of a bitmap"):
-        fragments.join_bitmap([fragment], 2000)
+        fragments.bitmap_fragment(b"1" * 1025)
 
 
 def test_registers_of_a_hyperloglog() -> None:

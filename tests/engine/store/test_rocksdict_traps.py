@@ -309,3 +309,13 @@ def test_a_range_delete_is_one_deletion_of_a_file(path: str) -> None:
     (file,) = database.live_files()
 
     assert (1, 1, b"a", b"z") == (file["num_entries"], file["num_deletions"], file["start_key"], file["end_key"])
+
+
+def test_a_database_that_is_only_read_gets_a_file(path: str) -> None:
+    """Even where it only reads a database, rocksdict writes a file of its own beside it: hence directories of links."""
+    open_database(path).close()
+    file = Path(path) / "rocksdict-config.json"
+    file.unlink()
+    rd.Rdict(path, rd.Options(raw_mode=True), access_type=rd.AccessType.read_only()).close()
+
+    assert file.exists()

@@ -1,0 +1,1 @@
+"""Directories of Apache Kvrocks, read for an import."""
