@@ -22,15 +22,17 @@ LIST_START: Final = 2**63 - 1
 
 
 class Times(NamedTuple):
-    """The times to live of a hash's fields, in its metadata: their number, and the soonest.
+    """The times to live of a hash's fields, in its metadata: their number, the soonest and the latest.
 
     `own_expire_ms` is when the key itself dies, 0 for never; its record's `expire_ms` is that, or when the last field
-    dies if all of them have a time to live and that comes first.
+    dies if all of them have a time to live and that comes first. `latest_ms`: when the last of them dies, where the
+    layout says it; else 0.
     """
 
     timed: int
     own_expire_ms: int
     soonest_ms: int
+    latest_ms: int = 0
 
 
 class Metadata(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from engine.batch.field_stamps import StampedFields
 from engine.batch.key import FieldTimes, Key, RankCounts, RankHolders, Records, Scan, Subkeys
 from engine.layouts.layout import Form, Kind, Layout
 from engine.layouts.records import SUBKEY_KINDS
@@ -14,13 +15,18 @@ _DATA, _SCORES, _RANKS, _TIMES = Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.TIMES
 
 
 class Families:
-    """One partition's column families of subkeys, as functions bound once: the hot path makes one call."""
+    """One partition's column families of subkeys, as functions bound once: the hot path makes one call.
 
-    __slots__ = ("_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_times")
+    Attributes:
+        stamps_fields: as in `Layout`.
+    """
+
+    __slots__ = ("_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_times", "stamps_fields")
 
     def __init__(self, store: Store, layout: Layout) -> None:
         self._parse_metadata = layout.parse_metadata
         self._prefix = layout.prefix
+        self.stamps_fields = layout.stamps_fields
         self._rank_holders = RankHolders()
         bound = {kind: _bound(store, layout.families[kind]) for kind in SUBKEY_KINDS if kind in layout.families}
         self._data, self._scores = bound[_DATA], bound[_SCORES]
@@ -57,9 +63,11 @@ class Families:
         return ranks
 
     def bind_times(self, key: Key, times: Times, *, fresh: bool) -> None:
-        """Bind the times to live of a hash's fields."""
+        """Bind the times to live of a hash's fields, after the fields, of which none has changed."""
         prefix = self._prefix(_TIMES, key.metadata_key, key.version)
         key.times = FieldTimes(Subkeys(*self._times, prefix, fresh=fresh), *times)
+        if self.stamps_fields:
+            key.data = StampedFields(*self._data, key.data.prefix, key.times, fresh=key.data.fresh)
 
     def bind_as(self, key: Key, source: Key) -> None:
         """Bind on a copy what its source has beside those: rank counts, times to live."""

@@ -14,6 +14,8 @@ from typing import Final
 
 from engine.batch.key import BY_FIELD, BY_TIME, FieldTimes, Key, Records, Subkeys
 from engine.batch.transaction import Transaction
+from engine.layouts.layout import Form
+from engine.model import HASH
 from engine.values.encoding import U64, pack_u64, parse_u64
 
 IsDue = Callable[[bytes], bool]
@@ -115,7 +117,7 @@ def put(tx: Transaction, key: Key, pairs: Iterable[tuple[bytes, bytes]], expire_
     With None a field keeps the one that it has, unless that is over. Returns how many fields are new.
     """
     if key.times is None and expire_ms:
-        tx.start_times(key)
+        start(tx, key)
     times, get_value, changed = key.times, key.data.get, key.data.changed
     added = 0
     for field, value in pairs:
@@ -161,6 +163,26 @@ def _end(tx: Transaction, key: Key) -> None:
 # ------------------------------------------------------------------ times to live
 
 
+def start(tx: Transaction, key: Key) -> None:
+    """Let a hash, which may have fields, have some with a time to live from now on. `Key.settle` must follow.
+
+    Where times stand in front of values each field is written anew: under another version, so that those of a hash of
+    any size can be staged.
+
+    Raises:
+        CommandError: the layout cannot hold them.
+    """
+    if not (tx.stamps_fields and key.size):
+        tx.start_times(key)
+        return
+    tx.require(Form.FIELD_TIMES)
+    fields, key_size, expire_ms = key.data, key.size, key.expire_ms
+    tx.create(key.name, HASH)
+    key.size, key.expire_ms = key_size, expire_ms
+    tx.start_times(key)
+    tx.fill(key, key.data, fields.scan())
+
+
 def expire(
     tx: Transaction, key: Key, fields: Iterable[bytes], expire_ms: int, is_wanted: Callable[[int], bool]
 ) -> list[int]:
@@ -184,7 +206,7 @@ def _expire(tx: Transaction, key: Key, field: bytes, expire_ms: int, is_wanted: 
         _remove(tx, key, field)
         return _DELETED
     if key.times is None:
-        tx.start_times(key)
+        start(tx, key)
     if key.times is not None:
         key.times.put(field, expire_ms)
     return _SET
@@ -216,11 +238,11 @@ def fill_copy(tx: Transaction, key: Key, source: Key) -> None:
     assert old is not None, "a hash in its timed form"
     assert new is not None, "a copy has the form of its source"
     view = living(tx, source)
-    tx.fill(key, key.data, view.data.scan())
     by_field = (record for record in old.subkeys.scan(BY_FIELD, BY_TIME) if parse_u64(record[1]) > now_ms)
     by_time = old.subkeys.scan(BY_TIME + pack_u64(now_ms + 1))
     tx.fill(key, new.subkeys, chain(by_field, by_time))
     new.timed -= source.size - view.size
+    tx.fill(key, key.data, view.data.scan())  # behind their times, which may be written with them
     key.size = view.size
     first = next(old.subkeys.scan(BY_TIME + pack_u64(now_ms + 1)), None)
     new.soonest_ms = 0 if first is None else parse_u64(first[0][1:][: U64.size])

@@ -69,6 +69,12 @@ class Subkeys:
         """Delete `subkey`, which must be there."""
         self.changed[subkey] = None
 
+    def add_to(self, records: dict[bytes, bytes | None]) -> None:
+        """Add what has changed to the records of the column family, as it is to be stored."""
+        prefix = self.prefix
+        for subkey, value in self.changed.items():
+            records[prefix + subkey] = value
+
     def written(self) -> None:
         """The changes are in the store now."""
         if self.changed:
@@ -191,10 +197,10 @@ class FieldTimes:
         "_due", "_due_ms", "_latest_ms", "_stale", "floor", "own_expire_ms", "soonest_ms", "subkeys", "timed"
     )  # fmt: skip
 
-    def __init__(self, subkeys: Subkeys, timed: int, own_expire_ms: int, soonest_ms: int) -> None:
+    def __init__(self, subkeys: Subkeys, timed: int, own_expire_ms: int, soonest_ms: int, latest_ms: int) -> None:
         self.subkeys = subkeys
         self._stale = False  # the soonest time may be that of no field any more: it is a lower bound
-        self._latest_ms = 0  # the latest time, once it was looked for
+        self._latest_ms = latest_ms  # the latest time; 0 until it was looked for
         self._due_ms = self._due = 0  # how many fields die then or before, once they were counted
         self.floor = b""
         self.timed = timed
@@ -264,9 +270,10 @@ class FieldTimes:
         """No record by time is before this one."""
         return max(self.floor, BY_TIME + pack_u64(self.soonest_ms))
 
+    @property
     def latest_ms(self) -> int:
-        """The latest time of a field; there must be one."""
-        if not self._latest_ms:
+        """The latest time of a field; 0 when none has one."""
+        if self.timed and not self._latest_ms:
             self._latest_ms = parse_u64(next(self.subkeys.scan(BY_TIME, reverse=True))[0][1:_FIELD_AT])
         return self._latest_ms
 
@@ -367,5 +374,5 @@ class Key:
         times.settle()
         self.expire_ms = times.own_expire_ms
         if times.timed == self.size > 0:
-            latest_ms = times.latest_ms()
+            latest_ms = times.latest_ms
             self.expire_ms = min(self.expire_ms or latest_ms, latest_ms)

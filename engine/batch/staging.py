@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.batch.key import Key, Subkeys
-from engine.batch.writing import write_subkeys
 from engine.layouts.layout import Layout
 from engine.layouts.records import records_of
 from engine.store.store import LOCAL_CF, Changes, Store
@@ -130,7 +129,7 @@ class Staging:
         changes = Changes()
         self._clear_left(changes)
         for subkeys in key.families():
-            write_subkeys(subkeys, changes.of(subkeys.column_family))
+            subkeys.add_to(changes.of(subkeys.column_family))
         mark = MARK + pack_u64(key.version)
         changes.of(LOCAL_CF)[mark] = key.metadata_key
         try:

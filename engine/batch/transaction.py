@@ -264,6 +264,11 @@ class Transaction:
         self.require(Form.FIELD_TIMES)
         self._families.bind_times(key, Times(0, key.expire_ms, 0), fresh=True)
 
+    @property
+    def stamps_fields(self) -> bool:
+        """`Layout.stamps_fields`: then `start_times` is for hashes without fields, `field_expiry.start` for all."""
+        return self._families.stamps_fields
+
     def require(self, form: Form) -> None:
         """Refuse a command that needs a form which the layout does not have.
 

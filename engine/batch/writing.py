@@ -7,7 +7,7 @@ from itertools import islice
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from typing import Final
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
 from engine.batch.rank_counts import check_total
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import all_records
@@ -64,13 +64,15 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
             for subkey, value in subkeys.changed.items():
                 data[prefix + subkey] = value
             if type_code == ZSET:
-                write_subkeys(key.scores, scores)
+                key.scores.add_to(scores)
                 if key.ranks is not None:
                     if key.ranks.changed:
                         check_total(key.ranks, key.size)
-                    write_subkeys(key.ranks, changes.of(key.ranks.column_family))
+                    key.ranks.add_to(changes.of(key.ranks.column_family))
             elif key.times is not None:
-                write_subkeys(key.times.subkeys, changes.of(key.times.subkeys.column_family))
+                if layout.stamps_fields:  # over what stands there since the loop
+                    subkeys.add_to(data)
+                key.times.subkeys.add_to(changes.of(key.times.subkeys.column_family))
 
 
 def _broken(key: Key, last_version: int) -> InvariantError:
@@ -87,13 +89,6 @@ def _broken(key: Key, last_version: int) -> InvariantError:
     if key.type == LIST and key.size != key.tail - key.head:
         return InvariantError(f"a {name} of size {key.size} reaches from {key.head} to {key.tail}")
     return InvariantError(f"a {name} has size {key.size}")
-
-
-def write_subkeys(subkeys: Subkeys, records: dict[bytes, bytes | None]) -> None:
-    """Add the changed subkeys to the records of their column family."""
-    prefix = subkeys.prefix
-    for subkey, value in subkeys.changed.items():
-        records[prefix + subkey] = value
 
 
 def delete_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> None:
@@ -163,7 +158,7 @@ def bury_subkeys(key: Key, now_ms: int, last_version: int, changes: Changes) -> 
     if key.version > last_version or key.size < 0:
         raise _broken(key, last_version)
     for subkeys in key.families():
-        write_subkeys(subkeys, changes.of(subkeys.column_family))
+        subkeys.add_to(changes.of(subkeys.column_family))
     if key.size:
         grave, content = pack_grave(Grave(now_ms, key.version, key.type, key.size, key.metadata_key))
         changes.of(GRAVEYARD_CF)[grave] = content

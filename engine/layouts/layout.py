@@ -108,6 +108,8 @@ class Layout(Protocol):
         is_in_one_order: keys lie in the order of their metadata keys within the other kinds, too.
         earlier: the form of the records of the kind EARLIER; None where the layout does not have the kind.
         is_absent: tells metadata records that stand for no key; None where there are none. Ours never writes one.
+        stamps_fields: in a hash with field times each value says when its field dies, and the metadata when the last
+            one does (engine/batch/field_stamps.py).
     """
 
     name: ClassVar[str]
@@ -116,6 +118,7 @@ class Layout(Protocol):
     is_in_one_order: ClassVar[bool]
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
+    stamps_fields: ClassVar[bool] = False
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         """Bind the layout to `partition` of a log that has `partitions`."""

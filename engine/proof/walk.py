@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from engine.batch import fragments
+from engine.batch.field_stamps import bare
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import RecordRange, column_families, metadata_records, version_records
@@ -85,13 +86,15 @@ def _live_in(
             yield LiveKey(db, name, metadata.type, metadata.expire_ms, _content(store, layout, record, metadata))
             continue
         data, times = (version_records(layout, kind, record, metadata.version) for kind in (Kind.DATA, Kind.TIMES))
-        content = (piece for pair in _fields(store, data, times, now_ms) for piece in pair[:2])
+        value_of = bare if layout.stamps_fields else bytes
+        pairs = ((field, value_of(value)) for field, value, _ in _fields(store, data, times, now_ms))
+        content = (piece for pair in pairs for piece in pair)
         field_times = ((field, ms) for field, _, ms in _fields(store, data, times, now_ms) if ms)
         yield LiveKey(db, name, HASH, metadata.times.own_expire_ms, content, field_times)
 
 
 def _fields(store: Store, data: RecordRange, times: RecordRange, now_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
-    """The fields that are alive of a hash in its timed form, with their values and when they die, 0 for never."""
+    """The fields that are alive of a hash in its timed form, what is stored under them, when they die, 0 for never."""
     skip, skip_timed = len(data.prefix), len(times.prefix + BY_FIELD)
     by_field = store.scan(times.column_family, times.prefix + BY_FIELD, times.prefix + BY_TIME)
     timed = next(by_field, None)

@@ -77,21 +77,21 @@ def write(tx: Transaction, name: bytes, old: Key | None, content: Content, expir
     elif content.type == SET:
         sets.add(tx, name, key, texts)
     elif content.type == HASH:
+        if content.expires_ms:
+            tx.start_times(key)  # of a hash without fields, which costs least
         hash_fields.put(tx, name, key, texts)
-        _put_times(tx, key, content)
+        _put_times(key, content)
     else:
         zsets.add(tx, name, key, zip(map(pack_score, content.scores), texts, strict=True))
     if expire_ms:
         tx.expire(key, expire_ms)
 
 
-def _put_times(tx: Transaction, key: Key, content: Content) -> None:
+def _put_times(key: Key, content: Content) -> None:
     """Let fields of a new hash die; settled once, as each time it costs as much as there are fields."""
-    if not content.expires_ms:
-        return
-    tx.start_times(key)
     times = key.times
-    assert times is not None, "just started"
+    if times is None:
+        return
     for field, expire_ms in zip(content.texts[::2], content.expires_ms, strict=True):
         if expire_ms:
             times.put(field, expire_ms)

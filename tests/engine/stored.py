@@ -65,6 +65,15 @@ def described(store: Store) -> dict[bytes, Metadata]:
     return {key: layout.parse_metadata(value) for key, value in stored(store, Kind.METADATA).items()}
 
 
+def described_times(store: Store) -> dict[bytes, Metadata]:
+    """The metadata of all hashes, which are in their timed form, without what not every layout says or keeps."""
+    return {
+        key: found._replace(version=0, times=found.times._replace(latest_ms=0))
+        for key, found in described(store).items()
+        if found.times is not None
+    }
+
+
 def subkeys_of(store: Store, name: bytes, kind: Kind = Kind.DATA, db: int = 0) -> dict[bytes, bytes]:
     """The subkeys of a key that is there, and their values."""
     prefix = prefix_of(name, described(store)[key_of(name, db)].version, kind, db)

@@ -31,6 +31,7 @@ class CamelliaV0:
     families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "camellia")
     is_in_one_order: ClassVar[bool] = False
     is_absent: ClassVar[IsAbsent | None] = None
+    stamps_fields: ClassVar[bool] = False
     earlier: ClassVar[Earlier | None] = None
 
     pack_metadata = staticmethod(codec.pack_metadata)

@@ -11,8 +11,17 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Any, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.kvrocks.metadata import TYPE_NAMES, WIDE, KvrocksMetadata, parse, parse_ends, parse_field_times
-from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
+from engine.layouts.kvrocks.metadata import (
+    TYPE_NAMES,
+    WIDE,
+    FieldTimes,
+    KvrocksMetadata,
+    pack_field_times,
+    parse,
+    parse_ends,
+    parse_field_times,
+)
+from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata, Times
 from slotlog.shared.errors import InvariantError
 
 _STRING: Final = Struct(">BQ")
@@ -21,6 +30,7 @@ _LIST: Final = Struct(">BQQQQQ")
 
 _STRING_FLAGS: Final = WIDE | STRING
 _LIST_FLAGS: Final = WIDE | LIST
+_HASH_FLAGS: Final = WIDE | HASH
 _COLLECTION_FLAGS: Final = {WIDE | type_code: type_code for type_code in (HASH, SET, ZSET)}
 _TYPE: Final = 0x0F
 _HELD: Final = frozenset({STRING, HASH, LIST, SET, ZSET})
@@ -40,8 +50,12 @@ def pack_metadata(metadata: Any) -> bytes:
         return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
     if m.type == LIST:
         return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
-    if m.ranked or m.times is not None:
-        raise InvariantError("a form of our own for which this layout has no place")
+    if m.ranked:
+        raise InvariantError("Kvrocks has no place for a sorted set with rank counts")
+    if m.times is not None:
+        times = m.times
+        tail = pack_field_times(FieldTimes(m.size - times.timed, times.soonest_ms, times.latest_ms))
+        return _COLLECTION.pack(_HASH_FLAGS, times.own_expire_ms, m.version, m.size) + tail
     return _COLLECTION.pack(WIDE | m.type, m.expire_ms, m.version, m.size)
 
 
@@ -83,7 +97,18 @@ def _of_kvrocks(found: KvrocksMetadata) -> Metadata:
         return Metadata(STRING, found.expire_ms, value=found.tail)
     if found.type == LIST:
         return Metadata(LIST, found.expire_ms, found.version, found.size, *parse_ends(found.tail))
-    if parse_field_times(found.tail) is not None:
-        message = "metadata value of a hash with field times, which no key of a live state is"
-        raise CorruptionError(message)
+    times = parse_field_times(found.tail) if found.type == HASH else None
+    if times is not None:
+        return _timed(found, times)
     return Metadata(found.type, found.expire_ms, found.version, found.size)
+
+
+def _timed(found: KvrocksMetadata, times: FieldTimes) -> Metadata:
+    """A hash with field times: it dies with its last field when each of them has one and that comes first."""
+    if times.persist > found.size:
+        message = f"metadata value of a hash of {found.size} fields, of which {times.persist} never die"
+        raise CorruptionError(message)
+    own_ms, latest_ms = found.expire_ms, times.upper_ms
+    expire_ms = own_ms if times.persist or not found.size else min(own_ms or latest_ms, latest_ms)
+    ours = Times(found.size - times.persist, own_ms, times.lower_ms, latest_ms)
+    return Metadata(HASH, expire_ms, found.version, found.size, times=ours)

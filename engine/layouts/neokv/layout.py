@@ -44,6 +44,7 @@ class NeoKV:
     is_in_one_order: ClassVar[bool] = True
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
+    stamps_fields: ClassVar[bool] = False
     adopts: ClassVar[str] = "neokv1"
 
     pack_metadata = staticmethod(codec.pack_metadata)

@@ -77,7 +77,7 @@ class Contents:
         if live.metadata.times is None:
             count = self._data.skip(live.prefixes[Kind.DATA])
         else:
-            fields = (field for field, _ in self._data.under(live.prefixes[Kind.DATA]))
+            fields = self._data.under(live.prefixes[Kind.DATA])
             count = yield from check_times(self._state, self._times, fields, live)
         yield from self._sized(live, count)
 

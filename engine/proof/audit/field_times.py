@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import Final
 
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind
+from engine.model import Times
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, shown
 from engine.proof.audit.walk import RecordCursor
 from engine.values.encoding import U64, parse_u64
 
+_END: Final = None, b""
+_NEVER: Final = bytes(U64.size)
+
 
 def check_times(
-    state: State, cursor: RecordCursor, fields: Iterator[bytes], live: Live
+    state: State, cursor: RecordCursor, fields: Iterator[tuple[bytes, bytes]], live: Live
 ) -> Generator[Violation, None, int]:
     """Take the records of times of a hash in its timed form, and its fields. Returns how many fields it has."""
     by_field, by_time = Tally(), Tally()
     prefix = live.prefixes[Kind.TIMES]
     count, soonest_ms, latest_ms = 0, 0, 0
-    field = next(fields, None)
+    field, stored = next(fields, _END)
+    stamp = _NEVER
     for record, packed in cursor.under(prefix + BY_FIELD):
         while field is not None and field < record:
             count += 1
-            field = next(fields, None)
+            yield from _check_stamp(state, live, field, stored, stamp)
+            field, stored = next(fields, _END)
+            stamp = _NEVER
+        stamp = packed
         if field != record:
+            stamp = _NEVER
             text = f"has a time to live for the field {shown(record)}, which is not there"
             yield _wrong(state, cursor, live, BY_FIELD + record, text)
         if len(packed) != U64.size or not any(packed):
@@ -34,30 +44,45 @@ def check_times(
         expire_ms = parse_u64(packed)
         soonest_ms = min(soonest_ms or expire_ms, expire_ms)
         latest_ms = max(latest_ms, expire_ms)
-    count += (field is not None) + sum(1 for _ in fields)
+    while field is not None:
+        count += 1
+        yield from _check_stamp(state, live, field, stored, stamp)
+        field, stored = next(fields, _END)
+        stamp = _NEVER
+    stamp = _NEVER
     for record, value in cursor.under(prefix + BY_TIME):
         by_time.add(record)
         if value or len(record) < U64.size:
             yield _wrong(state, cursor, live, BY_TIME + record, "has a damaged record by time", kind="unreadable")
     if not by_field.agrees(by_time):
         yield from _differences(state, cursor, live)
-    yield from _check_facts(state, live, by_field.count, soonest_ms, latest_ms if by_field.count == count else 0)
+    times = Times(by_field.count, 0, soonest_ms, latest_ms)
+    yield from _check_facts(state, live, times, all_timed=by_field.count == count)
     return count
 
 
-def _check_facts(state: State, live: Live, timed: int, soonest_ms: int, last_ms: int) -> Violations:
-    """Compare the metadata with what follows from the records.
+def _check_stamp(state: State, live: Live, field: bytes, stored: bytes, stamp: bytes) -> Violations:
+    """Compare what is stored under a field with its time to live, where that is to stand in front of the value."""
+    if state.layout.stamps_fields and stored[: U64.size] != stamp:
+        text = f"has {shown(stored[: U64.size])} in front of the field {shown(field)}, whose time is {shown(stamp)}"
+        record = live.prefixes[Kind.DATA] + field
+        yield Violation("times", state.layout.families[Kind.DATA], record, f"{state.name_of(live.metadata_key)} {text}")
 
-    `last_ms` is when the last field dies if all of them have a time to live, else 0.
-    """
+
+def _check_facts(state: State, live: Live, found_times: Times, *, all_timed: bool) -> Violations:
+    """Compare the metadata with what follows from the records; `all_timed`: each field has a time to live."""
     metadata = live.metadata
     assert metadata.times is not None
     own_ms = metadata.times.own_expire_ms
-    facts = (
+    timed, _, soonest_ms, latest_ms = found_times
+    last_ms = latest_ms if all_timed else 0
+    facts = [
         ("fields with a time to live", timed, metadata.times.timed),
         ("ms as the soonest time of a field", soonest_ms, metadata.times.soonest_ms),
         ("ms as the time when it dies", min(own_ms or last_ms, last_ms or own_ms), metadata.expire_ms),
-    )
+    ]
+    if state.layout.stamps_fields:
+        facts.append(("ms as the latest time of a field", latest_ms, metadata.times.latest_ms))
     for what, found, stored in facts:
         if found != stored:
             text = f"{state.name_of(live.metadata_key)} has {found} {what}, by its metadata {stored}"

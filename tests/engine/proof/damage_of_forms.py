@@ -11,7 +11,18 @@ from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, Store
 from engine.tables.expiry_index import entry_at, place_of
 from engine.values.encoding import pack_u64
-from tests.engine.proof.lived import DATA, METADATA, RANKS, TIMES, below, describe, key_of, metadata_of, prefix_of
+from tests.engine.proof.lived import (
+    DATA,
+    LAYOUT,
+    METADATA,
+    RANKS,
+    TIMES,
+    below,
+    describe,
+    key_of,
+    metadata_of,
+    prefix_of,
+)
 from tests.engine.stored import put, stored
 
 Plant = Callable[[MemoryStore], None]
@@ -49,6 +60,29 @@ def _unversioned(store: MemoryStore) -> None:
     packed, version = stored(store, METADATA)[key_of(b"zeros")], pack_u64(metadata_of(store, b"zeros").version)
     put(store, METADATA, (key_of(b"zeros"), packed.replace(version, bytes(8))))
 
+
+def _followed(text: str) -> list[str]:
+    """What is said of a time in the metadata, but where it follows from others there."""
+    return [] if LAYOUT.stamps_fields else [text]
+
+
+_OF_STAMPS: Final[dict[str, tuple[Plant, list[str]]]] = {
+    "another time in front of a field": (
+        lambda store: put(store, DATA, (prefix_of(store, b"timed") + b"a", pack_u64(9) + b"1")),
+        ["times: b'timed' of database 7 has b'*' in front of the field b'a', whose time is *"],
+    ),
+    "no time in front of a field": (
+        lambda store: put(store, DATA, (prefix_of(store, b"timed") + b"a", b"1")),
+        ["times: b'timed' of database 7 has b'1' in front of the field b'a', whose time is *"],
+    ),
+    "the latest time": (
+        lambda store: describe(store, b"timed", times=metadata_of(store, b"timed").times._replace(latest_ms=1)),  # type: ignore[union-attr]
+        ["times: b'timed' of database 7 has * ms as the latest time of a field, by its metadata 1"],
+    ),
+}
+"""Where each value of a hash with field times begins with its field's time."""
+
+_STAMPED: Final = LAYOUT.stamps_fields
 
 OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
     Form.FRAGMENTS: {
@@ -114,11 +148,15 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
         ),
         "a time by time alone": (
             lambda store: put(store, TIMES, (below(store, TIMES, b"timed", b"\0")[0][0], None)),
-            ["times: * has the field b'a' among those by time", "times: * 1 fields with a time to live, by *"],
+            ["times: * has the field b'a' among those by time", "times: * 1 fields with a time to live, by *"]
+            + (["times: * in front of the field b'a', whose time is *"] if _STAMPED else []),
         ),
         "a time of a field that is gone": (
             _field_gone,
-            ["times: * for the field b'a', which is not there", "times: * ms as the time when it dies, by *"],
+            [
+                "times: * for the field b'a', which is not there",
+                *_followed("times: * ms as the time when it dies, by *"),
+            ],
         ),
         "how many fields have a time": (
             lambda store: describe(store, b"timed", times=metadata_of(store, b"timed").times._replace(timed=1)),  # type: ignore[union-attr]
@@ -134,7 +172,7 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
         "when a hash dies": (
             lambda store: describe(store, b"whole", times=metadata_of(store, b"whole").times._replace(own_expire_ms=9)),  # type: ignore[union-attr]
             [
-                "times: b'whole' of database 7 has 9 ms as the time when it dies, by its metadata *",
+                *_followed("times: b'whole' of database 7 has 9 ms as the time when it dies, by its metadata *"),
                 *("expiry: * dies at 9 ms and is not in the index", "expiry: * another time than its key, 9 ms"),
             ],
         ),
@@ -146,6 +184,7 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
             lambda store: put(store, EXPIRY_CF, (expiry_of(store, b"timed"), None)),
             ["expiry: * loses a field at * ms and is not in the index"],
         ),
+        **(_OF_STAMPS if _STAMPED else {}),
     },
 }  # fmt: skip
 """By form, what is done to a good state, and what the audit says."""

@@ -45,6 +45,7 @@ class Hashed:
     is_in_one_order: ClassVar[bool] = False
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
+    stamps_fields: ClassVar[bool] = False
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)

@@ -18,7 +18,7 @@ from engine.values.replies import OK
 from tests.consistency import problems
 from tests.engine import harness
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, feed, new_store, open_machine, send, shape
-from tests.engine.stored import described, key_of, stored, subkeys_of
+from tests.engine.stored import described, described_times, key_of, stored, subkeys_of
 from tests.layouts import layout_of
 
 pytestmark = pytest.mark.form(Form.FIELD_TIMES)
@@ -29,8 +29,8 @@ FAR_MS = 4_102_444_800_000
 
 
 def metadata(*, size: int, timed: int, soonest_ms: int) -> Metadata:
-    """The metadata of a hash in its timed form that never expires."""
-    return Metadata(HASH, 0, VERSION, size, times=Times(timed, 0, soonest_ms))
+    """The metadata of a hash in its timed form that never expires, as `described_times` gives it."""
+    return Metadata(HASH, 0, 0, size, times=Times(timed, 0, soonest_ms))
 
 
 def key_expire_ms(store: MemoryStore) -> int:
@@ -59,14 +59,14 @@ def test_the_first_time_to_live_gives_a_hash_its_timed_form(machine: Machine, st
     by_field = {b"\0a": pack_u64(FAR_MS), b"\0b": pack_u64(FAR_MS - 1)}
     by_time = {b"\1" + pack_u64(FAR_MS - 1) + b"b": b"", b"\1" + pack_u64(FAR_MS) + b"a": b""}
 
-    assert {KEY: metadata(size=3, timed=2, soonest_ms=FAR_MS - 1)} == described(store)
+    assert {KEY: metadata(size=3, timed=2, soonest_ms=FAR_MS - 1)} == described_times(store)
     assert {**by_field, **by_time} == subkeys_of(store, b"h", Kind.TIMES)
 
 
 def test_the_timed_form_stays(machine: Machine, store: MemoryStore) -> None:
     """Until the hash dies, whatever becomes of its fields; a new hash of that name is a plain one."""
     send(machine, "HSETEX h EX 9 FIELDS 1 a 1", "HSET h b 2", "HPERSIST h FIELDS 1 a")
-    timed = described(store), stored(store, Kind.TIMES)
+    timed = described_times(store), stored(store, Kind.TIMES)
     send(machine, "HDEL h a b", "HSET h a 1")
 
     assert ({KEY: metadata(size=2, timed=0, soonest_ms=0)}, {}) == timed
@@ -369,7 +369,7 @@ def test_cleaning_is_bounded_and_goes_on(machine: Machine, store: MemoryStore) -
     machine.commit(FINGERPRINT)
 
     assert [2, 1, 0] == counts
-    assert {KEY: metadata(size=2, timed=1, soonest_ms=NOW_MS + 6)} == described(store)
+    assert {KEY: metadata(size=2, timed=1, soonest_ms=NOW_MS + 6)} == described_times(store)
     assert [b"a", b"e"] == list(subkeys_of(store, b"h"))
 
 
