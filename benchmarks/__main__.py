@@ -7,7 +7,8 @@ hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `rati
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` have the
-same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`.
+same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`. `layouts_…` have rates of writes,
+reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a key.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from benchmarks.applying.sources import (
 from benchmarks.applying.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
 from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
+from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
@@ -58,7 +60,8 @@ RECLAIM_BESIDE: Final = "reclaim_beside"
 CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
 HELD: Final = "held"
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT, HELD)
+LAYOUTS: Final = "layouts"
+NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT, HELD, LAYOUTS)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
@@ -66,7 +69,7 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | HeldResult
+_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | HeldResult | LayoutResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -166,6 +169,9 @@ async def _print(
     if HELD in names and EMBEDDED in sources:
         held = HELD_SMOKE if size.events <= SMOKE.events else HELD_LARGE
         results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), rows))
+    if LAYOUTS in names and ENGINE in sources:
+        layouts = LAYOUTS_SMOKE if size.events <= SMOKE.events else LAYOUTS_LARGE
+        results.append(run_layouts(replace(layouts, rounds=min(layouts.rounds, size.pairs))))
     for lines in results:
         async for result in lines:
             print(result.line(), flush=True)

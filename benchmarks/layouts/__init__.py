@@ -1,0 +1,1 @@
+"""Measurements of layouts beside each other."""
