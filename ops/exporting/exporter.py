@@ -17,12 +17,14 @@ class NotExported(NamedTuple):
         name: of the key.
         what: is missing in the files, such as `times of fields`.
         reason: why, in words.
+        is_whole_key: nothing of the key is in the files.
     """
 
     db: int
     name: bytes
     what: str
     reason: str
+    is_whole_key: bool = False
 
 
 Tell: TypeAlias = Callable[[NotExported], None]

@@ -34,6 +34,7 @@ class Exported:
         positions: what each partition had applied.
         standings: how far that is from the ends.
         missing: what was told to be missing, in numbers by what it is.
+        left_out: keys that are missing as a whole.
     """
 
     ends: Ends
@@ -41,6 +42,7 @@ class Exported:
     positions: dict[int, Position] = field(default_factory=dict)
     standings: list[Standing] = field(default_factory=list)
     missing: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0
 
 
 def export(settings: Settings, to: Path, writer: Export, told: Callable[[NotExported], None]) -> Exported:
@@ -65,6 +67,7 @@ def export(settings: Settings, to: Path, writer: Export, told: Callable[[NotExpo
 
     def note(missing: NotExported) -> None:
         exported.missing[missing.what] += 1
+        exported.left_out += missing.is_whole_key
         told(missing)
 
     time_ms = max(position.clock_ms for position in exported.positions.values())
@@ -97,7 +100,9 @@ def _keys(settings: Settings, exported: Exported, advance: Advance) -> Iterator[
         with reading(settings, partition) as (store, machine):
             exported.positions[partition] = machine.position  # a service may have gone on
             for key in live_keys(store, machine.layout, machine.clock_ms):
+                left_out = exported.left_out
                 yield key
-                exported.types[TYPE_NAMES[key.type]] += 1
+                if left_out == exported.left_out:
+                    exported.types[TYPE_NAMES[key.type]] += 1
                 if exported.types.total() % _PROGRESS_KEYS == 0:
                     advance(exported.types.total())

@@ -27,13 +27,41 @@ if TYPE_CHECKING:
     from ops.exporting.run import Exported
 
 
+_RDB_VERSION = 10  # Redis 7.0 and later, and every Valkey
+
+LayoutOfDirectory = Annotated[
+    str,
+    typer.Option(
+        "--layout",
+        metavar="NAME",
+        help="Write a directory for a Kvrocks: kvrocks, or kvrocks-cluster for one with cluster-enabled yes.",
+    ),
+]
+FieldTimes = Annotated[
+    str | None,
+    typer.Option(
+        "--field-times",
+        metavar="WORD",
+        help="Hashes with times of fields in a directory: leave-out, drop the times, or keep (a later Kvrocks).",
+        show_default="leave-out",
+    ),
+]
+
+
 @reports_errors
 def export(
     *,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="The RDB file to write, such as dump.rdb.")],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="The RDB file to write; with --layout a directory.")],
+    layout: LayoutOfDirectory = "",
+    field_times: FieldTimes = None,
     rdb_version: Annotated[
-        int, typer.Option(metavar="N", help="9, 10, 11, 12 or 80: by who is to load it (docs/moving-redis.md).")
-    ] = 10,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="9, 10, 11, 12 or 80: by who is to load it (docs/moving-redis.md).",
+            show_default=str(_RDB_VERSION),
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     until: Annotated[
         str | None,
@@ -46,13 +74,16 @@ def export(
     own: StateOwn = None,
     json: Json = False,
 ) -> None:
-    """Write the live keys of a state into an RDB file that redis-server and valkey-server load.
+    """Write the live keys of a state into an RDB file for Redis or Valkey, or a directory for Kvrocks.
 
-    Also while a service runs on it; each partition is read as it is at one moment. The file is there when it is whole,
-    and on disk. RDB version 10 is for Redis from 7.0 and every Valkey. Times of a hash's fields need version 12 (Redis
-    7.4) or 80 (Valkey 9): in others the fields are written without, and stderr names each such key.
+    Also while a service runs on it; each partition is read as it is at one moment. What is written is there when it is
+    whole, and on disk. RDB version 10 is for Redis from 7.0 and every Valkey. Times of a hash's fields need version 12
+    (Redis 7.4) or 80 (Valkey 9): in others the fields are written without, and stderr names each such key. A directory
+    has to be empty. Exit code 1 if keys are left out.
 
     Example: slotlog export --data .data --to dump.rdb
+
+    Example: slotlog export --data .data --layout kvrocks --to kvrocks-dir
     """
     from ops.cli.rebuild.replay import parse_until
     from ops.exporting.run import export as run
@@ -62,8 +93,12 @@ def export(
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    writer = _writer(rdb_version)
-    _refuse_path(to, force=force)
+    if not to.parent.is_dir():
+        raise ConfigError(f"{to.parent} is no directory")
+    if layout:
+        writer = _directory_writer(to, layout, field_times, of_file=force or rdb_version is not None)
+    else:
+        writer = _file_writer(to, rdb_version, force=force, of_directory=field_times is not None)
     if until is None:
         exported = run(settings, to, writer, _tell)
         print_standings(exported.standings, exported.ends)
@@ -74,41 +109,59 @@ def export(
         print_json(_facts(to, exported))
     else:
         _print(to, exported)
+    if exported.left_out:
+        raise typer.Exit(1)
 
 
-def _writer(version: int) -> Export:
+def _file_writer(to: Path, version: int | None, *, force: bool, of_directory: bool) -> Export:
     from functools import partial
 
     from ops.exporting.rdb.file import VERSIONS
     from ops.exporting.rdb.file import export as write
 
+    version = _RDB_VERSION if version is None else version
     if version not in VERSIONS:
         known = "; ".join(f"{number}: {loaders}" for number, loaders in VERSIONS.items())
         raise ConfigError(f"--rdb-version {version} is none that is written. {known}")
+    if of_directory:
+        raise ConfigError("--field-times is for directories: say --layout kvrocks, or --rdb-version for a file")
+    if to.is_dir():
+        raise ConfigError(f"{to} is a directory; --to names the file, or the directory of a --layout")
+    if to.exists() and not force:
+        raise ConfigError(f"{to} is there already; name another file, or replace it with --force")
     return partial(write, version=version)
 
 
-def _refuse_path(to: Path, *, force: bool) -> None:
-    if not to.parent.is_dir():
-        raise ConfigError(f"{to.parent} is no directory")
-    if to.is_dir():
-        raise ConfigError(f"{to} is a directory; --to names the file")
-    if to.exists() and not force:
-        raise ConfigError(f"{to} is there already; name another file, or replace it with --force")
+def _directory_writer(to: Path, layout: str, field_times: str | None, *, of_file: bool) -> Export:
+    from ops.exporting.kvrocks.exporter import FieldTimesMode, kvrocks_export, refuse_used
+    from ops.importing.kvrocks.slots import CLUSTER, PLAIN
+
+    if layout not in {PLAIN, CLUSTER}:
+        raise ConfigError(f"--layout {layout} is none of an export; it is {PLAIN} or {CLUSTER}")
+    modes = {mode.value: mode for mode in FieldTimesMode}
+    mode = modes.get(field_times or FieldTimesMode.LEAVE_OUT.value)
+    if mode is None:
+        raise ConfigError(f"--field-times {field_times} is none of {', '.join(modes)}")
+    if of_file:
+        raise ConfigError("--force and --rdb-version are for RDB files; a directory has to be empty")
+    refuse_used(to)
+    return kvrocks_export(layout, mode)
 
 
 def _tell(missing: NotExported) -> None:
     name = missing.name.decode(errors="backslashreplace")
-    print_note(f"database {missing.db}, key {name}: {missing.what} are not in the file: {missing.reason}")
+    what = "left out" if missing.is_whole_key else f"{missing.what} are not in the file"
+    print_note(f"database {missing.db}, key {name}: {what}: {missing.reason}")
 
 
 def _facts(to: Path, exported: Exported) -> dict[str, object]:
     return {
         "to": str(to),
-        "bytes": to.stat().st_size,
+        "bytes": sum(file.stat().st_size for file in (to, *to.rglob("*")) if file.is_file()),
         "keys": exported.types.total(),
         "types": dict(sorted(exported.types.items())),
         "missing": dict(exported.missing),
+        "left_out": exported.left_out,
         "partitions": [
             {"partition": partition, "next_offset": position.next_offset, "clock_ms": position.clock_ms}
             for partition, position in sorted(exported.positions.items())
