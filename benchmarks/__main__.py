@@ -9,6 +9,8 @@ latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figure
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` have the
 same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`. `layouts_…` have rates of writes,
 reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a key.
+`import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
+`again_per_second`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from benchmarks.applying.sources import (
 from benchmarks.applying.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
 from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
+from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_importing
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
@@ -61,7 +64,21 @@ CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
-NAMES: Final = (*WORKLOADS, QUIX, *BIG_KEYS, RESP, DATA, METRICS, RECLAIM_BESIDE, CLEANING, CLIENT, HELD, LAYOUTS)
+IMPORT: Final = "import"
+NAMES: Final = (
+    *WORKLOADS,
+    QUIX,
+    *BIG_KEYS,
+    RESP,
+    DATA,
+    METRICS,
+    RECLAIM_BESIDE,
+    CLEANING,
+    CLIENT,
+    HELD,
+    LAYOUTS,
+    IMPORT,
+)
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
@@ -128,6 +145,7 @@ def main() -> None:
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
     parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
+    parser.add_argument("--keys", type=int, default=0, help="of import: those of the server (1,000,000)")
     options = parser.parse_args()
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
     for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
@@ -146,11 +164,11 @@ def main() -> None:
         data_size, commands=options.events or data_size.commands, pairs=options.pairs or data_size.pairs
     )
     tune_collector()  # as the service does, for both sides
-    asyncio.run(_print(size, resp_size, data_size, names, sources, options.rows))
+    asyncio.run(_print(size, resp_size, data_size, names, sources, options.rows, options.keys))
 
 
 async def _print(
-    size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str], rows: str
+    size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str], rows: str, keys: int
 ) -> None:
     results: list[AsyncIterator[_AnyResult]]
     results = [run(size, names, sources)]
@@ -172,6 +190,9 @@ async def _print(
     if LAYOUTS in names and ENGINE in sources:
         layouts = LAYOUTS_SMOKE if size.events <= SMOKE.events else LAYOUTS_LARGE
         results.append(run_layouts(replace(layouts, rounds=min(layouts.rounds, size.pairs))))
+    if IMPORT in names and EMBEDDED in sources:
+        import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
+        results.append(run_importing(replace(import_size, keys=keys or import_size.keys)))
     for lines in results:
         async for result in lines:
             print(result.line(), flush=True)
