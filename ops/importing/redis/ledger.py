@@ -25,6 +25,9 @@ _PAGE: Final = 500
 LEFT_OUT: Final = b"left out"
 """The digest of what could not be carried over."""
 
+TORN: Final = b"torn"
+"""The digest of a key that changed while it was read."""
+
 
 class Seen(NamedTuple):
     """The value and life of a key when it was carried over."""

@@ -44,6 +44,7 @@ class Server:
     Attributes:
         label: its URL without user, password and options.
         exact_times: whether it says when a key dies; if not, that comes from PTTL and differs by milliseconds.
+        field_times: whether the fields of its hashes may die.
 
     Raises:
         SourceError: it cannot be reached, wants another password, or is no server that can be imported from.
@@ -57,6 +58,7 @@ class Server:
         try:
             self._refuse_cluster()
             self.exact_times = self._knows("PEXPIRETIME", "k")
+            self.field_times = self._knows("HPEXPIRETIME", "k", "FIELDS", "1", "f")
         except BaseException:
             self.close()
             raise
@@ -97,6 +99,13 @@ class Server:
         """What TYPE says; that of a module has a name of its own."""
         (kind,) = self.ask(db, [("TYPE", name)])
         return str(kind.decode())
+
+    def expire_ms(self, db: int, name: bytes) -> int:
+        """When a key dies, 0 for never."""
+        life = "PEXPIRETIME" if self.exact_times else "PTTL"
+        (seconds, microseconds), life_ms = self.ask(db, [("TIME",), (life, name)])
+        start_ms = 0 if self.exact_times else int(seconds) * 1000 + int(microseconds) // 1000
+        return int(start_ms + life_ms) if life_ms >= 0 else 0
 
     def ask(self, db: int, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """The replies to commands that go out together; an error among those of an EXEC is raised as well."""

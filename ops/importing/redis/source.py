@@ -7,7 +7,7 @@ so a key that is created, changed, renamed or deleted meanwhile is found by this
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Final
@@ -17,14 +17,16 @@ import structlog
 from engine.model import TYPE_NAMES
 from engine.values.rdb.decode import decode
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
-from ops.importing.redis.ledger import LEFT_OUT, Ledger, Seen
+from ops.importing.redis.ledger import LEFT_OUT, TORN, Ledger, Seen
+from ops.importing.redis.pieces import Reading
 from ops.importing.redis.server import Dumped, Server
 from ops.importing.source import DELETED, Command, ImportKey, LeftOut, Options, SourceError
-from slotlog.shared.limits import ARGUMENTS_MAX, DATABASES, RECORD_BYTES_MAX
-from slotlog.wording import sized
+from slotlog.shared.limits import DATABASES
 
-_TOGETHER_BYTES: Final = 4 * 1024 * 1024  # of the keys that are asked for at once
-_EVENT_FRAME_BYTES: Final = 1024  # of an event, beside the key and what DUMP gave
+LARGE_BYTES: Final = 1024 * 1024
+"""A key that takes more of the server's memory than this is read in pieces, and no DUMP is asked for."""
+
+_TOGETHER_BYTES: Final = 4 * LARGE_BYTES  # of the keys that are asked for at once
 _DIGEST_BYTES: Final = 16
 _SLACK_MS: Final = 1000  # by which a time that was reckoned from PTTL may differ
 
@@ -150,7 +152,10 @@ class RedisSource:
         small: list[bytes] = []
         together = 0
         for name, size in zip(names, self._server.sizes(db, names), strict=True):
-            if small and together + size > _TOGETHER_BYTES:
+            if size > LARGE_BYTES:
+                yield from self._take_large(db, name, known.get(name))
+                continue
+            if together + size > _TOGETHER_BYTES:
                 yield from self._take_small(db, small, known)
                 small, together = [], 0
             small.append(name)
@@ -169,7 +174,7 @@ class RedisSource:
                 if before.digest == LEFT_OUT or 0 < before.expire_ms <= now_ms:  # it dies at that time there as well
                     expired.append(name)
                 else:
-                    yield ImportKey(db, name, DELETED, self._events((b"DEL", [name]), db, None))
+                    yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: None))
                 continue
             seen = Seen(blake2b(dumped.payload, digest_size=_DIGEST_BYTES).digest(), dumped.expire_ms)
             if before is not None and self._is_same(before, seen):
@@ -193,27 +198,46 @@ class RedisSource:
         try:
             content = decode(payload)
         except UnsupportedError:
-            kind = self._server.type(db, name)
-            yield from self._leave_out(db, LeftOut(db, name, kind, f"slotlog has no type {kind}"), before)
-        except (VersionError, FormatError):
-            reason = "its DUMP is in a format that is newer than this slotlog"
-            yield from self._leave_out(db, LeftOut(db, name, "unknown format", reason), before)
-        except TooLargeError:
-            reason = f"more than {ARGUMENTS_MAX} elements: an event holds no more"
-            yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
+            yield from self._leave_out_type(db, name, self._server.type(db, name), before)
+        except (VersionError, FormatError, TooLargeError):  # such as one of a newer server: plain commands can read it
+            yield from self._take_large(db, name, before)
         else:
-            if len(payload) + len(name) > RECORD_BYTES_MAX - _EVENT_FRAME_BYTES:
-                reason = f"{sized(len(payload))}: an event takes at most {sized(RECORD_BYTES_MAX)}"
-                yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
-                return
             restore = (b"RESTORE", [name, b"%d" % seen.expire_ms, payload, b"REPLACE", b"ABSTTL"])
-            yield ImportKey(db, name, TYPE_NAMES[content.type], self._events(restore, db, seen))
+            yield ImportKey(db, name, TYPE_NAMES[content.type], self._events([restore], db, name, lambda: seen))
 
-    def _events(self, command: Command, db: int, seen: Seen | None) -> Iterator[Command]:
-        """One event, which is noted as given away once it was taken."""
-        yield command
+    def _take_large(self, db: int, name: bytes, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
+        """One key that is read in pieces: once to see whether it differs, and then once more."""
+        reading = Reading(self._server, db, name)
+        try:
+            if reading.kind == "none":
+                if before is not None:
+                    yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: None))
+                return
+            if reading.kind not in TYPE_NAMES.values():
+                yield from self._leave_out_type(db, name, reading.kind, before)
+                return
+            digest, reason = reading.survey()
+            seen = Seen(digest, reading.expire_ms)
+            if reason:
+                yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
+            elif before is not None and self._is_same(before, seen):
+                self._ledger.met(db, [name])
+            else:
+                events = self._events(reading.events(), db, name, lambda: seen if reading.unchanged else Seen(TORN, 0))
+                yield ImportKey(db, name, reading.kind, events)
+        finally:
+            reading.end()
+
+    def _events(
+        self, events: Iterable[Command], db: int, name: bytes, seen: Callable[[], Seen | None]
+    ) -> Iterator[Command]:
+        """The events of a key, which is noted as given away once they were taken; `seen` is asked then."""
+        yield from events
         self._changed += 1
-        self._ledger.given(db, command[1][0], seen)
+        self._ledger.given(db, name, seen())
+
+    def _leave_out_type(self, db: int, name: bytes, kind: str, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
+        return self._leave_out(db, LeftOut(db, name, kind, f"slotlog has no type {kind}"), before)
 
     def _leave_out(self, db: int, left_out: LeftOut, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
         """What cannot be held. It is told once in each run; what an earlier pass has brought of that name goes."""
@@ -221,6 +245,6 @@ class RedisSource:
         if before is None or before == kept:
             self._ledger.keep(db, name, kept)
         else:
-            yield ImportKey(db, name, DELETED, self._events((b"DEL", [name]), db, kept))
+            yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: kept))
         if before != kept or not self._passes:
             yield left_out

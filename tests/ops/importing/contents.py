@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.ops.verbs import succeed
 from tests.real.oracle import Connection, Oracle, SimpleString
@@ -32,12 +32,19 @@ def of_server(connection: Connection, databases: Sequence[int] = (0,)) -> Conten
     found: Contents = {}
     for db in databases:
         connection.call("SELECT", db)
-        for name in connection.call("KEYS", "*"):
-            kind = connection.call("TYPE", name).text.decode()
-            value = _value(connection, kind, name)
-            life_ms = connection.call("PEXPIRETIME", name)
-            if value is not None and life_ms != -2:
-                found[db, name] = (kind, value, life_ms if life_ms >= 0 else None)
+        names = connection.call("KEYS", "*")
+        for start in range(0, len(names), 500):
+            some = names[start : start + 500]
+            kinds = [kind.text.decode() for kind in connection.pipeline(("TYPE", name) for name in some)]
+            lives = connection.pipeline(("PEXPIRETIME", name) for name in some)
+            asked = [
+                (*_READS.get(kind, ("GET",)), name, *_RANGES.get(kind, ()))
+                for kind, name in zip(kinds, some, strict=True)
+            ]
+            values = connection.pipeline(asked)
+            for name, kind, life_ms, value in zip(some, kinds, lives, values, strict=True):
+                if kind in _READS and life_ms != -2 and value:
+                    found[db, name] = (kind, _shaped(kind, value), life_ms if life_ms >= 0 else None)
     connection.call("SELECT", 0)
     return found
 
@@ -104,20 +111,23 @@ def fill(connection: Connection) -> None:
         assert isinstance(reply, int | SimpleString), reply
 
 
-def _value(connection: Connection, kind: str, name: bytes) -> Any:
-    if kind == "string":
-        return connection.call("GET", name)
-    if kind == "list":
-        return connection.call("LRANGE", name, 0, -1)
-    if kind == "set":
-        return sorted(connection.call("SMEMBERS", name))
+_READS: Final = {
+    "string": ("GET",),
+    "list": ("LRANGE",),
+    "set": ("SMEMBERS",),
+    "hash": ("HGETALL",),
+    "zset": ("ZRANGE",),
+}
+_RANGES: Final = {"list": (0, -1), "zset": (0, -1, "WITHSCORES")}
+
+
+def _shaped(kind: str, value: Any) -> Any:
+    """A reply as it is compared: pairs for hashes and sorted sets; sorted where there is no order."""
     if kind == "hash":
-        words = connection.call("HGETALL", name)
-        return sorted(zip(words[::2], words[1::2], strict=True))
+        return sorted(zip(value[::2], value[1::2], strict=True))
     if kind == "zset":
-        words = connection.call("ZRANGE", name, 0, -1, "WITHSCORES")
-        return sorted((member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True))
-    return None
+        return sorted((member, float(score)) for member, score in zip(value[::2], value[1::2], strict=True))
+    return sorted(value) if kind == "set" else value
 
 
 def _bytes(value: Any) -> Any:

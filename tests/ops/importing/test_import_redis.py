@@ -17,12 +17,6 @@ from tests.real.oracle import Connection, Oracle
 PASSWORD = "canary-77aa"
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A data directory that is not there yet."""
-    return tmp_path / "data"
-
-
 def url(source: Oracle) -> str:
     """How an import names it."""
     return f"unix://{source.path}"
@@ -210,6 +204,28 @@ def test_password_comes_from_the_environment_or_the_url(
     assert "0 keys in 0 events, 1 by an earlier run" in by_variable.stdout
     assert PASSWORD not in by_url.output + by_variable.output
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("large_bytes", [0, 1 << 20])
+def test_rights_of_the_page_suffice(
+    large_bytes: int, source: Connection, oracle_server: Oracle, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user that docs/moving-redis.md makes can import every key, in pieces or not; one with fewer is told."""
+    monkeypatch.setattr("ops.importing.redis.source.LARGE_BYTES", large_bytes)
+    monkeypatch.setenv("REDISCLI_AUTH", "secret")
+    page = " ".join((Path(__file__).parents[3] / "docs" / "moving-redis.md").read_text().split())
+    rule = page.partition("`ACL SETUSER ")[2].partition("`")[0]
+    source.call("ACL", "SETUSER", *rule.split())
+    address = f"unix://me@{oracle_server.path}"
+    try:
+        said = json.loads(succeed("import", address, "--data", data, "--json"))
+        source.call("ACL", "SETUSER", "me", "-dump")
+        refused = run("import", address, "--data", data)
+    finally:
+        source.call("ACL", "DELUSER", "me")
+
+    assert 19 == said["keys"]
+    assert large_bytes == 0 or "gives this user too few rights" in refused.stderr
 
 
 @pytest.mark.parametrize(
