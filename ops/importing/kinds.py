@@ -53,10 +53,21 @@ def _open_kvrocks(source: str, options: Options) -> Source:
     return KvrocksSource(Path(source), options)
 
 
+def _is_phase1(source: str, layout: str) -> bool:
+    return "://" not in source and layout == "neokv1"
+
+
+def _open_phase1(source: str, options: Options) -> Source:
+    from ops.importing.phase1.source import Phase1Source  # noqa: PLC0415 - the other kinds do without
+
+    return Phase1Source(Path(source), options)
+
+
 KINDS: Final[Sequence[Kind]] = (
     Kind("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH: a server that runs", _is_redis, _open_redis),
     Kind("dump.rdb: an RDB file of Redis or Valkey", _is_file, _open_file),
     Kind("the directory of a Kvrocks, with --layout kvrocks", _is_kvrocks, _open_kvrocks),
+    Kind("the directory of a NeoKV of Phase 1, with --layout neokv1", _is_phase1, _open_phase1),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Final
 
 from engine.errors import StateMismatchError
 from engine.layouts import LAYOUTS
@@ -11,6 +12,9 @@ from engine.layouts.records import column_families
 from engine.store.rocks import RocksStore, stored_families
 from engine.store.store import SHARED_CFS, SYSTEM_CF
 from engine.tables.system import Home, open_position
+
+_PHASE1: Final = "data"
+"""The one column family that Phase 1 of NeoKV wrote."""
 
 
 def refuse_foreign(path: Path, home: Home) -> None:
@@ -29,7 +33,7 @@ def refuse_foreign(path: Path, home: Home) -> None:
         with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
             open_position(store, home)
     elif others := sorted(there - {"default"}):
-        raise StateMismatchError(
-            f"{path} is a RocksDB database, and no state of slotlog: it has the column families {', '.join(others)};"
-            " choose another --data"
-        )
+        text = f"{path} is a RocksDB database, and no state of slotlog: it has the column families {', '.join(others)};"
+        is_phase1 = others == [_PHASE1]
+        hint = f" (Phase 1 of NeoKV: `slotlog import --layout neokv1 {path}` brings its strings into the log)"
+        raise StateMismatchError(f"{text} choose another --data{hint if is_phase1 else ''}")

@@ -45,7 +45,7 @@ def import_keys(
     ],
     *,
     layout: Annotated[
-        str, typer.Option(metavar="NAME", help="SOURCE is the directory of a kvrocks, or of a kvrocks-cluster.")
+        str, typer.Option(metavar="NAME", help="SOURCE is the directory of a kvrocks, a kvrocks-cluster or a neokv1.")
     ] = "",
     namespace: Annotated[
         list[str] | None,

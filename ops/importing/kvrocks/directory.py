@@ -13,7 +13,6 @@ Those that are missing are empty. One that is not known is a newer Kvrocks', and
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +20,9 @@ from typing import Final
 
 from engine.errors import CorruptionError
 from engine.store.plain import PlainReader
-from engine.store.read_only import open_while_written
 from engine.store.store import SYSTEM_CF
 from ops.config import ConfigError
+from ops.importing.linked import CURRENT, identity_of, opened_by_links
 
 DEFAULT: Final = "default"
 METADATA: Final = "metadata"
@@ -35,11 +34,6 @@ SEARCH: Final = "search"
 
 COLUMN_FAMILIES: Final = (METADATA, ZSET_SCORE, PUBSUB, PROPAGATE, STREAM, SEARCH)
 """Those beside `default`, in the order of Kvrocks."""
-
-_CURRENT: Final = "CURRENT"
-_IDENTITY: Final = "IDENTITY"
-_READ: Final = (_CURRENT, "MANIFEST-*", "*.sst", "*.blob", "*.log")
-"""What RocksDB reads of a database. The rest it would only write: its own log, its lock, its options."""
 
 
 class KvrocksDirectory:
@@ -53,7 +47,7 @@ class KvrocksDirectory:
 
     def __init__(self, path: Path, reader: PlainReader) -> None:
         self.path = path
-        self.identity = (path / _IDENTITY).read_text(errors="replace").strip()
+        self.identity = identity_of(path)
         self.unknown = sorted(set(reader.column_families) - {DEFAULT, *COLUMN_FAMILIES})
         self._reader = reader
 
@@ -81,7 +75,7 @@ class KvrocksDirectory:
 def opened(path: Path) -> Iterator[KvrocksDirectory]:
     """The directory of a Kvrocks, as of this moment. It may be in use: what was written until now is there.
 
-    RocksDB is given links to its files, in a directory of their own. So nothing is made, changed or locked in it.
+    It is opened by links (`ops/importing/linked.py`), so nothing is made, changed or locked in it.
 
     Args:
         path: what Kvrocks' setting `dir` names, or a database of it, such as a backup.
@@ -92,46 +86,26 @@ def opened(path: Path) -> Iterator[KvrocksDirectory]:
         OSError: a file cannot be read.
     """
     database = _database_in(path)
-    with tempfile.TemporaryDirectory(prefix="slotlog-kvrocks-") as links:
-        reader = open_while_written(
-            lambda: _open_linked(database, Path(links)), lambda: {log.name for log in database.glob("*.log")}
-        )
-        try:
-            _check(database, reader)
-            yield KvrocksDirectory(database, reader)
-        finally:
-            reader.close()
+    with opened_by_links(database, "Kvrocks") as reader:
+        _check(database, reader)
+        yield KvrocksDirectory(database, reader)
 
 
 def _database_in(path: Path) -> Path:
     for database in (path / "db", path):
-        if (database / _CURRENT).is_file():
+        if (database / CURRENT).is_file():
             return database.resolve()
     if not path.exists():
         raise ConfigError(f"{path} is not there")
     for database in (path / "db", path):
         if database.is_dir() and any(database.glob("*.sst")):
             raise CorruptionError(
-                f"{database} is damaged: it has tables, and its file {_CURRENT} is missing; take a backup"
+                f"{database} is damaged: it has tables, and its file {CURRENT} is missing; take a backup"
             )
     raise ConfigError(
         f"{path} is no directory of Kvrocks: neither it nor its directory db holds a RocksDB database;"
         " name what Kvrocks' setting `dir` says, or a backup"
     )
-
-
-def _open_linked(database: Path, links: Path) -> PlainReader:
-    for old in links.iterdir():
-        old.unlink()
-    for pattern in _READ:
-        for file in database.glob(pattern):
-            (links / file.name).symlink_to(file)
-    try:
-        return PlainReader(links)
-    except CorruptionError as error:
-        raise CorruptionError(
-            f"{database} cannot be opened: it is damaged, of a newer format, or not of Kvrocks ({error})"
-        ) from error
 
 
 def _check(database: Path, reader: PlainReader) -> None:

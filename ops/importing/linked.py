@@ -1,0 +1,61 @@
+"""Opens the RocksDB directory of another program, read-only and without a trace in it.
+
+RocksDB is given links to the files of the database, in a directory of their own. So nothing is made, changed or locked
+in it, and it may be in use: what was written until now is there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from engine.errors import CorruptionError
+from engine.store.plain import PlainReader
+from engine.store.read_only import open_while_written
+
+CURRENT: Final = "CURRENT"
+"""The file of a database that names its tables."""
+
+_IDENTITY: Final = "IDENTITY"
+_READ: Final = (CURRENT, "MANIFEST-*", "*.sst", "*.blob", "*.log")
+"""What RocksDB reads of a database. The rest it would only write: its own log, its lock, its options."""
+
+
+@contextmanager
+def opened_by_links(database: Path, writer: str) -> Iterator[PlainReader]:
+    """The database as of this moment. `writer` is the program that should have written it, for messages.
+
+    Raises:
+        CorruptionError: it is damaged, or of a RocksDB that is too new.
+        OSError: a file cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="slotlog-import-") as links:
+        reader = open_while_written(
+            lambda: _open(database, Path(links), writer), lambda: {log.name for log in database.glob("*.log")}
+        )
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+
+def identity_of(database: Path) -> str:
+    """By what RocksDB knows the database; written when it was made, and never again."""
+    return (database / _IDENTITY).read_text(errors="replace").strip()
+
+
+def _open(database: Path, links: Path, writer: str) -> PlainReader:
+    for old in links.iterdir():
+        old.unlink()
+    for pattern in _READ:
+        for file in database.glob(pattern):
+            (links / file.name).symlink_to(file)
+    try:
+        return PlainReader(links)
+    except CorruptionError as error:
+        raise CorruptionError(
+            f"{database} cannot be opened: it is damaged, of a newer format, or not of {writer} ({error})"
+        ) from error

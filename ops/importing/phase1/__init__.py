@@ -1,0 +1,1 @@
+"""Reads directories that Phase 1 of NeoKV wrote."""
