@@ -117,17 +117,58 @@ def _string_events(name: bytes, expire_ms: int, contents: Iterable[Content]) -> 
             yield b"APPEND", [name, stretch]
 
 
-def _pieces(name: bytes, contents: Iterable[Content]) -> Iterator[list[_Element]]:
+class _Piece:
+    """What goes into one event.
+
+    Attributes:
+        words: arguments of the command that adds.
+        count: elements among them.
+        bytes: that they take.
+        times: the fields that have a time to live, by that time.
+    """
+
+    __slots__ = ("bytes", "count", "times", "words")
+
+    def __init__(self) -> None:
+        self.words: list[bytes] = []
+        self.count = 0
+        self.bytes = 0
+        self.times: dict[int, list[bytes]] = {}
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether there is room for so many more elements, and bytes."""
+        return not self.count or (self.count + count <= _ELEMENTS_MAX and self.bytes + size <= EVENT_BYTES)
+
+    def add(self, words: Iterable[bytes], count: int, size: int) -> None:
+        """Take them."""
+        self.words += words
+        self.count += count
+        self.bytes += size
+
+
+def _pieces(name: bytes, contents: Iterable[Content]) -> Iterator[_Piece]:
     """The elements, as many together as go into one event, at least one."""
-    piece: list[_Element] = []
-    taken = 0
-    for element in chain.from_iterable(_elements(name, content) for content in contents):
-        if piece and (taken + element.bytes > EVENT_BYTES or len(piece) == _ELEMENTS_MAX):
-            yield piece
-            piece, taken = [], 0
-        piece.append(element)
-        taken += element.bytes
+    piece = _Piece()
+    for content in contents:
+        count = len(content.texts)
+        size = sum(map(len, content.texts)) + _ELEMENT_BYTES * count
+        if not content.expires_ms and size <= EVENT_BYTES and count <= _ELEMENTS_MAX and piece.takes(count, size):
+            piece.add(_words(content), count, size)
+            continue
+        for element in _elements(name, content):
+            if not piece.takes(1, element.bytes):
+                yield piece
+                piece = _Piece()
+            piece.add(element.words, 1, element.bytes)
+            if element.expire_ms:
+                piece.times.setdefault(element.expire_ms, []).append(element.words[0])
     yield piece
+
+
+def _words(content: Content) -> Iterable[bytes]:
+    if content.type != ZSET:
+        return content.texts
+    return chain.from_iterable(zip(map(format_double, content.scores), content.texts, strict=True))
 
 
 def _elements(name: bytes, content: Content) -> Iterator[_Element]:
@@ -145,14 +186,10 @@ def _elements(name: bytes, content: Content) -> Iterator[_Element]:
             yield _Element((text,), 0, len(text) + _ELEMENT_BYTES)
 
 
-def _commands(name: bytes, kind: int, expire_ms: int, piece: list[_Element]) -> list[list[bytes]]:
-    commands = [[_ADDS[kind], name, *(word for element in piece for word in element.words)]]
-    fields: dict[int, list[bytes]] = {}
-    for element in piece:
-        if element.expire_ms:
-            fields.setdefault(element.expire_ms, []).append(element.words[0])
-    for at_ms, due in fields.items():
-        commands.append([b"HPEXPIREAT", name, b"%d" % at_ms, b"FIELDS", b"%d" % len(due), *due])
+def _commands(name: bytes, kind: int, expire_ms: int, piece: _Piece) -> list[list[bytes]]:
+    commands = [[_ADDS[kind], name, *piece.words]]
+    for at_ms, fields in piece.times.items():
+        commands.append([b"HPEXPIREAT", name, b"%d" % at_ms, b"FIELDS", b"%d" % len(fields), *fields])
     if expire_ms:
         commands.append([b"PEXPIREAT", name, b"%d" % expire_ms])
     return commands

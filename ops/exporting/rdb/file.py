@@ -107,11 +107,16 @@ class _Summed:
         self._bytes = 0
 
     def write(self, *pieces: bytes) -> None:
-        """Write them one after another."""
-        self._waiting += pieces
-        self._bytes += sum(map(len, pieces))
-        if self._bytes >= _BUFFER_BYTES:
-            self._flush()
+        """Write them one after another; a long one goes past the buffer."""
+        for piece in pieces:
+            if len(piece) >= _BUFFER_BYTES:
+                self._flush()
+                self._put(piece)
+                continue
+            self._waiting.append(piece)
+            self._bytes += len(piece)
+            if self._bytes >= _BUFFER_BYTES:
+                self._flush()
 
     def end(self) -> None:
         """Write the checksum of everything."""
@@ -119,7 +124,9 @@ class _Summed:
         self._file.write(self._crc.to_bytes(8, "little"))
 
     def _flush(self) -> None:
-        data = b"".join(self._waiting)
+        self._put(b"".join(self._waiting))
+        self._waiting, self._bytes = [], 0
+
+    def _put(self, data: bytes) -> None:
         self._crc = crc64(data, self._crc)
         self._file.write(data)
-        self._waiting, self._bytes = [], 0

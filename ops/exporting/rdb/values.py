@@ -37,7 +37,7 @@ def value(contents: Iterable[Content], version: int, directory: Path, *, timed: 
     whole = joined(begun) if sum(map(_bytes, begun)) <= _SMALL_BYTES else None
     if begun[0].type == STRING:
         yield bytes((KINDS[STRING],))
-        yield pack_string(begun[0].texts[0])
+        yield from _string(begun[0].texts[0])
         return
     packed = None if whole is None or timed else compact(whole, version)
     if packed is not None:
@@ -53,6 +53,11 @@ def value(contents: Iterable[Content], version: int, directory: Path, *, timed: 
         yield from elements(kind, whole)
     else:
         yield from _counted(kind, chain(begun, parts), directory)
+
+
+def _string(text: bytes) -> Iterable[bytes]:
+    """A string; a long one is not copied."""
+    return (pack_string(text),) if len(text) <= _COPIED_BYTES else (pack_length(len(text)), text)
 
 
 def _beginning(parts: Iterator[Content]) -> Iterator[Content]:
