@@ -133,6 +133,7 @@ class _Keys:
             assert key.times is not None, "just started"
             key.times.timed, key.times.soonest_ms = times.timed, times.soonest_ms
             key.times.own_expire_ms = times.own_expire_ms
+            # Before the fields: in some layouts the value of a field says when it dies.
             tx.fill(key, key.times.subkeys, self._weighed(times.subkeys.scan()))
         tx.fill(key, key.data, self._weighed(source.data.scan()))
         if source.type == ZSET:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine, Record
+from engine.batch.staging import STAGED_BYTES
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.conversion import convert
@@ -24,7 +25,7 @@ from engine.tables.system import Home, retime_changes, skip_changes
 from engine.values.encoding import pack_u64
 from engine.values.replies import pack
 from slotlog.events import decode
-from tests.engine.harness import send
+from tests.engine.harness import NOW_MS, send
 from tests.engine.proof.lived import lived
 from tests.golden import corpus
 from tests.layouts import OF_FIELD_TIMES, home_of, layout_name
@@ -169,6 +170,22 @@ def test_a_round_through_the_layouts(layouts: list[str], left_out: list[bytes]) 
         for state in (first, last)
     )
     assert before == after
+
+
+@pytest.mark.form(Form.FIELD_TIMES)
+def test_a_hash_that_is_written_in_parts_keeps_the_times_of_its_fields() -> None:
+    """One of more bytes than may be pending: fields and times come through every layout that holds them."""
+    state = State(layout_name())
+    fields = [b"%d" % number for number in range(6000)]
+    values = [word for field in fields for word in (field, field.ljust(STAGED_BYTES // 4000, b"v"))]
+    timed = [b"900000", b"FIELDS", b"%d" % len(fields[::2]), *fields[::2]]
+    state.run([(0, NOW_MS, b"HSET", [b"h", *values], 0, None, None)])
+    state.run([(1, NOW_MS, b"HPEXPIRE", [b"h", *timed], 0, None, None)])
+    last = state
+    for layout in [*HOLDS_TIMES, layout_name()]:
+        last = last.converted(layout)
+
+    assert content_of(state) == content_of(last)
 
 
 def test_nothing_dead_is_taken_along() -> None:

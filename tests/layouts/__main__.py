@@ -5,7 +5,7 @@
 
 What is small on one layout is much on all. The contract, the recorded logs and conversions hold for each. Random
 commands, crashes, the audit and cleaning have their dose on each layout that has code of its own: `kvrocks-cluster` is
-`kvrocks` with a slot in front, and `hashed` stood for the others before they were there.
+`kvrocks` with a slot in front, and `hashed` stood for the others before they were there. Services are killed on one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STATES: Final = (
 
 LIKE_ANOTHER: Final = frozenset({"kvrocks-cluster", Hashed.name})
 
-DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "6", "SLOTLOG_DIFFERENTIAL_DOSE": "300"}
+DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "12", "SLOTLOG_DIFFERENTIAL_DOSE": "500"}
 """Seeds, and commands of each group."""
 
 ALL: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning")
@@ -49,6 +49,9 @@ ALL: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simul
 
 KILLS: Final = ("tests/faults/test_kill_cleaning.py",)
 """What starts services, which know the layouts of the product alone."""
+
+KILLED: Final = "kvrocks"
+"""The layout on which services are killed in `make test`, too."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -66,7 +69,9 @@ def main(words: Sequence[str]) -> int:
 def _tests_of(name: str, *, everything: bool) -> tuple[str, ...]:
     if everything:
         return ALL if name == Hashed.name else (*ALL, *KILLS)
-    return BYTES if name in LIKE_ANOTHER else (*BYTES, *STATES)
+    if name in LIKE_ANOTHER:
+        return BYTES
+    return (*BYTES, *STATES, *(KILLS if name == KILLED else ()))
 
 
 def _session(name: str, tests: Sequence[str], *, everything: bool) -> int:
