@@ -45,28 +45,28 @@ class RedisSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_default=True)
 
-    peers: str = Field(default="", description="which worker has which partitions, such as 0-1=host:6379,2-3=host:6380")
-    announce: str = Field(default="", description="address that clients are told; empty: as peers says, or --resp")
-    peer_user: str = Field(default="default", description="user as which a worker logs in at its peers")
-    peer_password: SecretStr = Field(default=SecretStr(""), description="of that user; empty: as password")
+    peers: str = Field(default="", description="which worker owns which partitions: 0-1=host:6379,2-3=host:6380")
+    announce: str = Field(default="", description="address that clients are told; empty: as in peers, or --resp")
+    peer_user: str = Field(default="default", description="user name with which a worker logs in to its peers")
+    peer_password: SecretStr = Field(default=SecretStr(""), description="password of peer_user; empty: as password")
     node_timeout_seconds: float = Field(
-        default=5.0, gt=0, description="after which a peer that does not answer is suspected to fail"
+        default=5.0, gt=0, description="seconds without an answer after which a peer counts as possibly failed (fail?)"
     )
-    tls_cluster: bool = Field(default=False, description="whether the addresses in peers take TLS alone")
+    tls_cluster: bool = Field(default=False, description="whether the addresses in peers accept only TLS")
     tls: str = Field(default="", description="address for Redis clients over TLS; empty: none")
-    tls_cert: Path | None = Field(default=None, description="certificate, PEM")
-    tls_key: Path | None = Field(default=None, description="its key, PEM")
-    tls_ca: Path | None = Field(default=None, description="who signs the certificates of clients, PEM")
+    tls_cert: Path | None = Field(default=None, description="PEM file of the server's certificate")
+    tls_key: Path | None = Field(default=None, description="PEM file of that certificate's key")
+    tls_ca: Path | None = Field(default=None, description="PEM file of the authorities that sign client certificates")
     tls_auth_clients: Literal["yes", "no", "optional"] = Field(
         default="yes", description="whether clients must show a certificate: yes, no or optional"
     )
-    password: SecretStr = Field(default=SecretStr(""), description="of the default user; empty: none")
-    acl_file: Path | None = Field(default=None, description="users, in the format of Redis' ACL file")
-    protected: bool = Field(default=True, description="without a password only this machine may connect")
-    debug_commands: bool = Field(default=False, description="whether the DEBUG command is there")
-    handshake_seconds: float = Field(default=10.0, gt=0, description="time for a TLS handshake, and to authenticate")
+    password: SecretStr = Field(default=SecretStr(""), description="password of the default user; empty: none")
+    acl_file: Path | None = Field(default=None, description="file of users, in the format of Redis' ACL file")
+    protected: bool = Field(default=True, description="whether other machines are refused without a password")
+    debug_commands: bool = Field(default=False, description="whether clients may use the DEBUG command")
+    handshake_seconds: float = Field(default=10.0, gt=0, description="seconds for a TLS handshake, and for the login")
     config: dict[str, str] = Field(
-        default_factory=dict, description="what CONFIG SET would set, such as maxclients or notify-keyspace-events"
+        default_factory=dict, description="start values of CONFIG SET, such as maxclients or notify-keyspace-events"
     )
 
     @field_validator("announce", "tls")
@@ -98,81 +98,88 @@ class Settings(BaseSettings):
     )
 
     data: Path = Field(default=Path(".data"), description="directory of the state, and of the embedded log by default")
-    log: str = Field(default="", description="sqlite:///FILE or kafka://HOST:PORT,…; empty: DATA/log.sqlite3")
+    log: str = Field(default="", description="address: sqlite:///FILE or kafka://HOST:PORT,…; empty: DATA/log.sqlite3")
     topic: str = Field(default="slotlog", pattern=r"^[a-zA-Z0-9._-]{1,245}$", description="name of the log")
-    partitions: int = Field(default=1, ge=1, le=PARTITIONS_MAX, description="1 is a standalone Redis, more a cluster")
-    own: str = Field(default="", description="partitions that this process applies, such as 0-3; empty: all")
-    own_of: str = Field(
-        default="", description="where own is empty: INDEX/COUNT, number INDEX (from 0) of COUNT processes alike"
+    partitions: int = Field(
+        default=1,
+        ge=1,
+        le=PARTITIONS_MAX,
+        description="partitions of the log: 1 is a standalone Redis, more are a cluster",
     )
-    layout: str = Field(default=DEFAULT_LAYOUT, description="on-disk encoding")
+    own: str = Field(default="", description="partitions that this process applies, such as 0-3,6; empty: all")
+    own_of: str = Field(
+        default="", description="instead of own: INDEX/COUNT, the share of process INDEX (from 0) of COUNT"
+    )
+    layout: str = Field(default=DEFAULT_LAYOUT, description="layout of the records on disk")
     http: str = Field(
-        default="127.0.0.1:8640", description="address of the page, /metrics, /livez and /readyz; empty: none"
+        default="127.0.0.1:8640", description="address of the status page, /metrics, /livez and /readyz; empty: none"
     )
     http_password: SecretStr = Field(
         default=SecretStr(""),
-        description="of the page, /status and /metrics, for the user slotlog (HTTP Basic); empty: none",
+        description="password of the page, /status and /metrics, for the user slotlog (HTTP Basic); empty: none",
     )
     resp: str = Field(default="127.0.0.1:6379", description="address for Redis clients; empty: none")
-    lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition further behind is not ready")
+    lag_events_ready_max: int = Field(default=10_000, ge=0, description="a partition more events behind is not ready")
     log_bytes_warn: int = Field(
         default=100 * 1024 * _MIB,
         ge=0,
-        description="a log that is larger raises an alert, as it grows for ever; 0: none does",
+        description="size of the log above which an alert fires, because it grows for ever; 0: no alert",
     )
     free_bytes_min: int = Field(
         default=256 * _MIB,
         ge=0,
-        description="applying waits when the disk has less; half of it is for cleaning up then",
+        description="free disk space below which applying waits; cleaning may still use half of it",
     )
     clock_ahead_max_s: float = Field(
         default=60.0,
         gt=0,
-        description="how far the time of an event may lie ahead of the wall clock: else it is refused",
+        description="seconds that the time of an event may be ahead of the wall clock; above that it is refused",
     )
     clock_move_max_s: float = Field(
         default=60.0,
         gt=0,
-        description="how far the wall clock may be moved within an hour: else nothing is appended",
+        description="seconds by which the wall clock may be moved within an hour; above that nothing is appended",
     )
     identity_check_seconds: float = Field(
-        default=60.0, gt=0, description="how often the log is held against the state while it is applied"
+        default=60.0, gt=0, description="seconds between two checks that the log still belongs to the state"
     )
     ttl_cleanup_interval_s: float = Field(
-        default=1.0, gt=0, description="seconds between two looks for expired keys, where the last found all of them"
+        default=1.0, gt=0, description="seconds between two searches for expired keys, if the last one found all"
     )
-    ttl_cleanup_keys_max: int = Field(default=1000, ge=1, description="expired keys removed in one go, at most")
+    ttl_cleanup_keys_max: int = Field(default=1000, ge=1, description="expired keys removed in one step, at most")
     cleanup_loop_share: float = Field(
-        default=0.25, gt=0, le=0.5, description="of the event loop's time, for cleaning while there is something to do"
+        default=0.25, gt=0, le=0.5, description="share of the event loop's time that cleaning may use"
     )
     reclaim_elements_per_s: int = Field(
-        default=0, ge=0, description="elements of dead collections removed in a second, at most; 0: no limit"
+        default=0, ge=0, description="elements of deleted collections removed per second, at most; 0: no limit"
     )
     compaction_bytes_per_s: int = Field(
-        default=64 * _MIB, ge=0, description="bytes compacted in a second to give room back, at most; 0: no limit"
+        default=64 * _MIB, ge=0, description="bytes compacted per second to free disk space, at most; 0: no limit"
     )
     log_scrub_bytes_per_s: int = Field(
         default=_MIB,
         ge=0,
-        description="bytes of the embedded log held against their checksums in a second, at most; 0: none",
+        description="bytes of the embedded log whose checksums are verified per second, at most; 0: none",
     )
     dead_letters_max: int = Field(
-        default=0, ge=0, description="dead letters kept of each partition of the embedded log, the newest; 0: all"
+        default=0, ge=0, description="newest dead letters that the embedded log keeps of each partition; 0: all"
     )
     dead_letters_days: float = Field(
         default=0.0, ge=0, description="days for which the embedded log keeps dead letters; 0: for ever"
     )
-    batch_records_max: int = Field(default=1000, ge=1, le=1000, description="records applied in one write, at most")
+    batch_records_max: int = Field(default=1000, ge=1, le=1000, description="records applied in one batch, at most")
     cache_bytes: int = Field(
-        default=256 * _MIB, ge=8 * _MIB, description="RocksDB block cache, all partitions together"
+        default=256 * _MIB, ge=8 * _MIB, description="size of RocksDB's block cache for all partitions together"
     )
     memtable_bytes: int = Field(
-        default=256 * _MIB, ge=8 * _MIB, description="RocksDB memtables, all partitions together"
+        default=256 * _MIB, ge=8 * _MIB, description="size of RocksDB's memtables for all partitions together"
     )
     log_level: str = Field(
-        default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error"
+        default="info",
+        pattern="^(debug|info|warning|error)$",
+        description="lowest level: debug, info, warning or error",
     )
-    tracing: bool = Field(default=False, description="OpenTelemetry spans, to where OTEL_EXPORTER_OTLP_ENDPOINT says")
+    tracing: bool = Field(default=False, description="whether OpenTelemetry spans go to OTEL_EXPORTER_OTLP_ENDPOINT")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
     kafka: KafkaTable = Field(default_factory=KafkaTable, description="how to reach Kafka")
 

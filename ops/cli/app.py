@@ -36,7 +36,7 @@ def slotlog(
         typer.Option("--version", help="Print the version.", callback=version.print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Redis' data model on an event log. Settings: options, SLOTLOG_* variables, slotlog.toml, in this order."""
+    """Redis' data model on an event log. Settings: options, then SLOTLOG_* variables, then slotlog.toml."""
     if context.invoked_subcommand != "serve":  # which writes a log line of it
         for hint in unknown_variables(os.environ):
             print_note(hint)

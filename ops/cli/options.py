@@ -29,11 +29,11 @@ R = TypeVar("R")
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="State directory.", show_default=".data")]
 LogUrl = Annotated[
     str | None,
-    typer.Option("--log", metavar="URL", help="sqlite:///FILE or kafka://H:P,…", show_default="DIR/log.sqlite3"),
+    typer.Option("--log", metavar="URL", help="sqlite:///FILE or kafka://HOST:PORT,…", show_default="DIR/log.sqlite3"),
 ]
 Topic = Annotated[str | None, typer.Option(help="Name of the log.", metavar="NAME", show_default="slotlog")]
 Partitions = Annotated[
-    int | None, typer.Option(help="Partitions of the log: 1 standalone, more a cluster.", metavar="N", show_default="1")
+    int | None, typer.Option(help="Partitions of the log; more than 1: a cluster.", metavar="N", show_default="1")
 ]
 Layout = Annotated[
     str | None,

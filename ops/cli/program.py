@@ -15,8 +15,8 @@ from ops.cli.options import print_error
 RUN: Final = "Run"
 EVENTS: Final = "Send and read"
 REBUILD: Final = "Rebuild and compare"
-REPAIR: Final = "Look after a state"
-OTHER: Final = "Try and tell"
+REPAIR: Final = "Check and repair"
+OTHER: Final = "Other"
 
 GROUPS: Final = (RUN, EVENTS, REBUILD, REPAIR, OTHER)
 """The groups of verbs, in the order of the help. A verb names its own as `rich_help_panel`."""

@@ -55,15 +55,15 @@ def import_keys(
         list[int] | None, typer.Option("--db", help="Only this database; may be repeated.", show_default="all")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Read a server's keys once; else until nothing differs any more.")
+        bool, typer.Option("--once", help="Read a server's keys only once, not until nothing differs.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, append nothing.")] = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what is left out there, a line of JSON each.")
+        Path | None, typer.Option(metavar="FILE", help="Write what is left out to this file, as JSON Lines.")
     ] = None,
     progress: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="For a second run to go on.", show_default="in DATA/imports"),
+        typer.Option(metavar="DIR", help="Keep the progress there, for a second run.", show_default="in DATA/imports"),
     ] = None,
     data: Data = None,
     log: LogUrl = None,
@@ -73,9 +73,9 @@ def import_keys(
 ) -> None:
     """Append the keys of another store to the log, as events.
 
-    Each key replaces the one of its name. Keys that only slotlog has are left alone. A running server is read again
-    and again until nothing differs: stop its writers then, and switch when this ends. When it is interrupted, the same
-    command goes on. The password of a server may stand in REDISCLI_AUTH. Exit code 1 if anything is left out.
+    Each key replaces the key of the same name. Keys that only slotlog has stay. A running server is read until nothing
+    differs: stop its writers then, and move its clients when this command ends. After an interruption, the same command
+    continues. REDISCLI_AUTH may hold the password of a server. The exit code is 1 if anything is left out.
 
     Example: slotlog import redis://127.0.0.1:6380 --log kafka://127.0.0.1:9092 --topic board
     """

@@ -34,24 +34,26 @@ class Format(StrEnum):
 
 @reports_errors
 def produce(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Where the events are; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="File of events; - is standard input.")],
     *,
     format: Annotated[  # noqa: A002 - the option's name
-        Format, typer.Option("--format", help="How they are written; auto tells by the first byte.")
+        Format, typer.Option("--format", help="Format of the file; auto looks at its first byte.")
     ] = Format.AUTO,
     data: Data = None,
     log: LogUrl = None,
     topic: Topic = None,
     partitions: Partitions = None,
-    check: Annotated[bool, typer.Option("--check", help="Send nothing: say what could not be sent, and why.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Send nothing; print which lines cannot be sent, and why.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Append events to the log: JSON Lines, or a msgpack stream of the same maps.
 
-    A line is {"cmd": "SET", "args": ["k", "v"]}, and if wanted "id", "db" and "time". Bytes that are no UTF-8 are
-    {"base64": "…"}. "time", in ms since 1970, is for the embedded log alone, where it never goes back. An event without
-    a key goes to every partition. The first line that cannot be sent ends it, with what stands before it sent; --check
-    sends none, and names the lines that could not be.
+    A line is {"cmd": "SET", "args": ["k", "v"]}, optionally with "id", "db" and "time". Bytes that are not UTF-8 are
+    written as {"base64": "…"}. "time" is in ms since 1970. Only the embedded log takes it, and it may not decrease. An
+    event without a key goes to every partition. At the first line that cannot be sent, the command stops; all lines
+    before it are sent. With --check it sends nothing, and names every line that cannot be sent.
 
     Example: slotlog produce events.jsonl --log kafka://127.0.0.1:9092 --topic orders --partitions 8
     """

@@ -32,7 +32,7 @@ from slotlog.shared.slots import partition_of, slot
 
 @reports_errors
 def query(
-    command: Annotated[list[str], typer.Argument(metavar="CMD ARG…", help="A reading command.")],
+    command: Annotated[list[str], typer.Argument(metavar="CMD ARG…", help="A command that reads.")],
     *,
     data: Data = None,
     log: LogUrl = None,
@@ -41,15 +41,15 @@ def query(
     own: StateOwn = None,
     db: Database = 0,
     stale: Annotated[
-        bool, typer.Option("--stale", help="Also from a state that is behind its log and that nobody applies.")
+        bool, typer.Option("--stale", help="Read also from a state that is behind its log and that nobody applies.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Read from a state directory, at the state's own clock; also while a service runs on it.
+    """Run one read on a state directory, by the state's own clock, also while a service runs on it.
 
-    A state that is behind its log and that no service applies here is refused, with exit code 1: what it says may long
-    be otherwise. Where the log cannot be asked, a note on stderr says so. DBSIZE adds up the partitions that are there.
-    Options may stand anywhere; what follows -- is the command's own, even where it looks like one of them.
+    A state that is behind its log, and that no service here applies, may be out of date. Such a read is refused with
+    exit code 1. If the log cannot be reached, a note on stderr says so. DBSIZE adds up the partitions in the directory.
+    Options may stand anywhere. Words after -- belong to the command, even if they look like options.
 
     Example: slotlog query --data .data HGETALL user:1
     """

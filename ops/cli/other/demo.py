@@ -29,15 +29,16 @@ _RATES: Final = """\
 def demo(
     *,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave log and states in DIR/demo, and replace those of an earlier demo.")
+        bool,
+        typer.Option("--keep", help="Keep the log and both states in DIR/demo; replaces those of an earlier demo."),
     ] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Run the main job on real input: a month of flights out of New York City, as events of a departure board.
+    """Run slotlog on real data: a month of flights out of New York City, as events of a departure board.
 
-    The events go through the embedded log into a state; the results are read from it and compared with the table of
-    flights; the log is replayed into a second state, and the digests of both are compared. Exit code 1 if any differs.
+    The events go through the embedded log into a state. The demo compares results from the state with the table of
+    flights. Then it replays the log into a second state and compares the digests. The exit code is 1 if any differs.
 
     Example: slotlog demo --keep
     """

@@ -26,15 +26,15 @@ def load(
         typer.Option(help="Address of the service, or of one of its workers.", show_default="127.0.0.1:6379"),
     ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Commands a second.")] = 500,
-    seconds: Annotated[float, typer.Option(min=0, help="How long; 0 until SIGTERM or Ctrl-C.")] = 60,
+    seconds: Annotated[float, typer.Option(min=0, help="How long; 0: until SIGTERM or Ctrl-C.")] = 60,
     clients: Annotated[int, typer.Option(min=1, max=1000, help="Connections to each worker.")] = 8,
     keys: Annotated[int, typer.Option(min=1, help="Keys of each type, at most.")] = 10_000,
     json: Json = False,
 ) -> None:
-    """Send reads and writes of all kinds to a running service, to see its dashboards live: not for measuring.
+    """Send reads and writes of all kinds to a running service, to see its dashboards live. It is no benchmark.
 
-    It waits for a service that is not there yet, and connects again to one that went away. Its keys are string:0,
-    hash:1 and the like: not to be used where those mean something. Exit code 1 when nothing was answered.
+    It waits until the service answers, and connects again when the connection is lost. It writes keys such as string:0
+    and hash:1: do not use it on a service that has keys of these names. The exit code is 1 if nothing was answered.
 
     Example: slotlog load --rate 500 --seconds 60
     """

@@ -21,7 +21,7 @@ def print_version(wanted: bool) -> None:
 
 @reports_errors
 def version(*, json: Json = False) -> None:
-    """Print the versions of slotlog, its rules and format, and what it stands on.
+    """Print the versions of slotlog, of its rules and format, and of its libraries.
 
     Example: slotlog version --json
     """

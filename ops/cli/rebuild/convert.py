@@ -29,15 +29,16 @@ def convert(
     data: Data = None,
     own: StateOwn = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Partitions at a time.", show_default="processors")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of partitions to convert at once.", show_default="processors"),
     ] = None,
     json: Json = False,
 ) -> None:
     """Write a state into a new directory in another layout, without the log.
 
-    The new state stands at the same position, has the same digest, and goes on from there; a service may run on the old
-    one meanwhile. It is compared before it counts: what was killed is no state, and has to be removed. What deleted
-    collections have left is not taken along. The embedded log stays where it is.
+    The new state has the same position and the same digest, and can go on from there. A service may run on the old
+    state meanwhile. The two are compared at the end. If the command is killed before that, the new directory holds no
+    state: remove it. Elements of deleted collections are not copied. The embedded log stays where it is.
 
     Example: slotlog convert --data .data --layout kvrocks --to converted
     """

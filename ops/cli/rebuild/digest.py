@@ -45,11 +45,12 @@ def digest(
     own: StateOwn = None,
     json: Json = False,
 ) -> None:
-    """Print a digest of everything that is alive in a state directory, and the position that it stands for.
+    """Print a digest of all live keys in a state directory, and the position of the state.
 
-    Equal digests at equal positions mean equal content, whatever the batches, the layout or the cleaning was. The
-    digests of the partitions add up to the first one. Offsets that an operator skipped are listed. Partitions that are
-    damaged are not counted, and named at the end; exit code 1 then. On stderr stands which are behind their log.
+    Equal digests at equal positions mean equal content. Batches, layout and cleaning do not change a digest. The first
+    digest is the sum of those of the partitions. Offsets that an operator skipped are listed. Damaged partitions are
+    not counted: they are named at the end, and the exit code is 1. Notes on stderr name partitions that are behind
+    their log.
 
     Example: slotlog digest --data .data
     """

@@ -31,10 +31,12 @@ def dump(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: StateOwn = None,
-    raw: Annotated[bool, typer.Option("--raw", help="RocksDB's records in hex instead of keys and values.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print RocksDB's records in hex instead of keys and values.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Print a state as JSON Lines: a key a line, or with --raw a RocksDB record a line, in key order.
+    """Print a state as JSON Lines in key order: one key per line, or with --raw one RocksDB record per line.
 
     Example: slotlog dump --data .data | head
     """

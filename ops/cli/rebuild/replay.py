@@ -46,7 +46,7 @@ def replay(
         list[str] | None,
         typer.Option(
             metavar="PARTITION:OFFSET",
-            help="Go past this record, or FIRST-LAST, beside what the state in --data goes past; may be repeated.",
+            help="Skip this record, or FIRST-LAST, and those that the state in --data skips; may be repeated.",
         ),
     ] = None,
     data: Data = None,
@@ -57,17 +57,17 @@ def replay(
     layout: NewLayout = None,
     metrics_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep how far it is in this file, for node_exporter's textfile collector."),
+        typer.Option(metavar="FILE", help="Write the progress to this file, for node_exporter's textfile collector."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Rebuild the state from the log into a new directory, and compare it with --data at the same position.
 
-    The new state may have another layout: what is alive, and so the digest, is the same in all.
+    The new state may have another layout: live keys, and therefore the digest, are the same in every layout. Records
+    that the state in --data skips (`slotlog skip`) are skipped again.
 
-    Records that the state in --data goes past (`slotlog skip`) are gone past again. Exit code 1 if a digest differs, or
-    if the log ends before what the state in --data has applied, or records of the embedded log that it has applied
-    cannot be applied any more.
+    The exit code is 1 if a digest differs, if the log ends before the position of the state in --data, or if records of
+    the embedded log that this state has applied can no longer be applied.
 
     Example: slotlog replay --data .data --to rebuilt --until 2013-01-15T00:00:00Z
     """

@@ -37,14 +37,12 @@ _LookedThrough = Annotated[
     typer.Option(
         "--log",
         metavar="[URL]",
-        help="Look through this embedded log, without a URL that of --data. With --data and a URL: the log of the"
+        help="Check this embedded log; without a URL, the one in --data. With --data and a URL: the log of the"
         " state, to say how far behind it is.",
         show_default="DIR/log.sqlite3",
     ),
 ]
-_LogItself = Annotated[
-    bool, typer.Option("--log-itself", help="Look through the embedded log, also with --data and a URL.")
-]
+_LogItself = Annotated[bool, typer.Option("--log-itself", help="Check the embedded log, also with --data and a URL.")]
 
 _BRING_BACK = "bring the log's file back from a copy: nothing else knows what stood there"
 _REBUILD = "`slotlog replay --to DIR` builds the state again from the log"
@@ -59,16 +57,16 @@ def check(
     partitions: StatePartitions = None,
     own: StateOwn = None,
     log_itself: _LogItself = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Refused: says what to do instead.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Refused; prints what to do instead.")] = False,
     json: Json = False,
 ) -> None:
     """Check a state directory, or the embedded log, for damage, and print what is found.
 
-    Reads only, also beside a running service: the state as of the moment when it was opened. Exit code 1 if anything
-    is wrong, or the log ends before the state; partitions that cannot even be opened are named at the end. With --json
-    a line for each violation, and a last line about the partitions, how far each is behind its log included. Whether
-    the content is what the log says is not looked at: `slotlog replay` compares that. With --log, every record of the
-    embedded log is held against its checksum and the one before it.
+    It only reads. A service may run meanwhile: the check sees the state at the moment when it opened it. The exit code
+    is 1 if anything is wrong, or if the log ends before the state. Partitions that cannot be opened are named at the
+    end. With --json, each violation is a line, and the last line is about the partitions and how far each is behind its
+    log. The check does not compare the content with the log: `slotlog replay` does. With --log, it verifies each record
+    of the embedded log against its checksum, which covers the record before it.
 
     Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """
@@ -76,7 +74,7 @@ def check(
     from ops.state.recorded import load_state_settings
 
     if repair:
-        raise typer.BadParameter(f"a state is never mended by guessing what was there; {_REBUILD}")
+        raise typer.BadParameter(f"a state is never repaired by guessing what was there; {_REBUILD}")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
     if log_itself or (data is None and log is not None and log.startswith("sqlite:")):

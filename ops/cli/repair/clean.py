@@ -32,7 +32,7 @@ CleanOwn = Annotated[
 @reports_errors
 def clean(
     *,
-    now: Annotated[bool, typer.Option("--now", help="Clean all of it, now. Without it nothing is done.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Required: clean everything at once.")] = False,
     data: Data = None,
     log: LogUrl = None,
     topic: StateTopic = None,
@@ -40,11 +40,11 @@ def clean(
     own: CleanOwn = None,
     json: Json = False,
 ) -> None:
-    """Clean up the state of a stopped service at once, and say what was freed. A running service does it by itself.
+    """Clean up the state of a stopped service at once, and print what was freed. A running service cleans by itself.
 
-    Removes the keys and fields that are due by the log's time, and everything that dead collections have left, then
-    rewrites all files in which something was deleted. No reply and no digest changes by it. On stderr stands which
-    partitions are behind their log: what is due by its time goes when they have applied it.
+    It removes keys and fields that are expired by log time, and the elements of deleted collections. Then it rewrites
+    all files in which something was deleted. No reply and no digest changes. Notes on stderr name partitions that are
+    behind their log: more may expire when they have applied the rest.
 
     Example: slotlog clean --now --data .data
     """
@@ -55,7 +55,7 @@ def clean(
 
     if not now:
         raise typer.BadParameter(
-            "a running service cleans by itself; to clean a stopped one's state at once, say --now"
+            "a running service cleans by itself; to clean the state of a stopped one at once, give --now"
         )
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)

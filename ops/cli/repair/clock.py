@@ -33,7 +33,7 @@ _Partition = Annotated[int, typer.Argument(help="The partition.")]
 
 @app.callback()
 def clock() -> None:
-    """The time of this machine and of the log, and what to do when one of them is wrong.
+    """Show the time of the log and of this machine, and correct it when one of them is wrong.
 
     Example: slotlog clock show
     """
@@ -42,9 +42,9 @@ def clock() -> None:
 @app.command()
 @reports_errors
 def agree(*, data: Data = None, json: Json = False) -> None:
-    """Tell the running service that this machine's wall clock is right, after it was moved.
+    """Confirm to the running service that this machine's wall clock is right, after it was moved.
 
-    Until then it appends nothing. Where the clock is set back to what it was, nobody has to agree.
+    Until then the service appends nothing. If you set the clock back to what it was, you need not confirm it.
 
     Example: slotlog clock agree --data .data
     """
@@ -69,7 +69,7 @@ def show(
     own: StateOwn = None,
     json: Json = False,
 ) -> None:
-    """Say where the clocks of the partitions stand, and which record waits as its time lies in the future.
+    """Print the log time of each partition, and which record waits because its time is in the future.
 
     Example: slotlog clock show --data .data
     """
@@ -98,9 +98,9 @@ def accept(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Accept the record from the future at which a partition stands, and all later ones in the log.
+    """Accept the record from the future for which a partition waits, and all later records in the log.
 
-    Every key dies that was to die by then. A running service goes on within seconds; the decision is kept.
+    Every key that expires by that time is deleted. A running service continues within seconds. The decision is kept.
 
     Example: slotlog clock accept 0 --data .data
     """
@@ -128,11 +128,11 @@ def set_(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Set a partition's clock, and the embedded log's, back to now by an event in the log.
+    """Set the clock of a partition and of the embedded log back to now, by an event in the log.
 
-    What is due at the old clock goes first. Records from the future that the partition holds count as of that time, up
-    to the log's end. A running service goes on within seconds. The exit code is 1 where the log gives even that event a
-    time in the future.
+    First, all keys that are due by the old clock are deleted. Records from the future that wait, up to the end of the
+    log, count as records of the new time. A running service continues within seconds. The exit code is 1 if the log
+    gives even this event a time in the future.
 
     Example: slotlog clock set 0 --data .data
     """

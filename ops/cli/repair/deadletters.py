@@ -26,14 +26,16 @@ _OFFSET_MAX: Final = (1 << 48) - 1
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 _Partition = Annotated[
-    int | None, typer.Option("--partition", min=0, max=_OFFSET_MAX, help="Letters of this partition alone.")
+    int | None, typer.Option("--partition", min=0, max=_OFFSET_MAX, help="Only dead letters of this partition.")
 ]
-_Offset = Annotated[str | None, typer.Option("--offset", metavar="N|N-M", help="The letter there, or a range.")]
+_Offset = Annotated[
+    str | None, typer.Option("--offset", metavar="N|N-M", help="The dead letter at this offset, or a range.")
+]
 
 
 @app.callback()
 def deadletters() -> None:
-    """Records that nobody could apply: list them, look at one, and send them again after a mend.
+    """List the records that could not be applied, show one, and send them again after a fix.
 
     Example: slotlog deadletters list
     """
@@ -45,14 +47,14 @@ def list_letters(
     *,
     partition: _Partition = None,
     offset: _Offset = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=_OFFSET_MAX, help="How many, at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=_OFFSET_MAX, help="How many to print, at most.")] = 20,
     data: Data = None,
     log: LogUrl = None,
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Print dead letters, a line each: the latest first; with --partition or --offset in the order of positions.
+    """Print dead letters, one per line, the latest first. With --partition or --offset, in the order of offsets.
 
     Example: slotlog deadletters list --limit 50
     """
@@ -72,8 +74,8 @@ def list_letters(
 @app.command()
 @reports_errors
 def show(
-    partition: Annotated[int, typer.Argument(min=0, max=_OFFSET_MAX, help="The partition that the record stood in.")],
-    offset: Annotated[int, typer.Argument(min=0, max=_OFFSET_MAX, help="Its offset there.")],
+    partition: Annotated[int, typer.Argument(min=0, max=_OFFSET_MAX, help="The partition of the record.")],
+    offset: Annotated[int, typer.Argument(min=0, max=_OFFSET_MAX, help="The offset of the record.")],
     *,
     bytes_max: Annotated[int, typer.Option("--bytes", min=0, help="How many bytes of the value to print.")] = 512,
     data: Data = None,
@@ -82,7 +84,7 @@ def show(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Print one dead letter: reason, headers, the event as far as it can be read, the bytes, and whether it can go.
+    """Print one dead letter: reason, headers, the event as far as it can be read, bytes, and whether it can be sent.
 
     Example: slotlog deadletters show 0 4711 --bytes 64
     """
@@ -122,8 +124,8 @@ def redrive(
     *,
     partition: _Partition = None,
     offset: _Offset = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every letter that was not sent again yet.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every dead letter that was not sent again yet.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     out_of_order: Annotated[
         bool, typer.Option("--out-of-order", help="Also those whose keys have later events in the log.")
     ] = False,
@@ -133,12 +135,12 @@ def redrive(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Send dead letters again, as new records at the end of the log, in the order of their positions.
+    """Send dead letters again, as new records at the end of the log, in the order of their offsets.
 
-    For when what kept them from being applied is mended: a newer release, say. Each is checked first as a producer
-    and a worker would; one that still cannot be applied is refused. One whose keys have later events in the log is kept
-    back, as it would undo or repeat them; --out-of-order sends it all the same. A letter that was sent is marked, and
-    not sent twice. Exit code 1 when any was refused or kept back.
+    Use it when they can be applied at last, for example after an upgrade. Each is first checked as a producer and a
+    worker would check it. One that still cannot be applied is refused. One whose keys have later events in the log is
+    kept back, because it would undo or repeat them; --out-of-order sends it anyway. A dead letter that was sent is
+    marked, and is not sent twice. The exit code is 1 if any was refused or kept back.
 
     Example: slotlog deadletters redrive --partition 0 --offset 4711 --dry-run
     """

@@ -24,7 +24,7 @@ MigrateOwn = Annotated[
 def migrate(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only count what would be moved, also beside a running service.")
+        bool, typer.Option("--dry-run", help="Only count these strings, also while a service runs.")
     ] = False,
     data: Data = None,
     topic: StateTopic = None,
@@ -32,11 +32,11 @@ def migrate(
     own: MigrateOwn = None,
     json: Json = False,
 ) -> None:
-    """Move the strings that a stopped service's state still has in the form of Phase 1.
+    """Rewrite the strings that a stopped service's state still has in the form of Phase 1, and print how many.
 
-    It says how many. A state of `neokv1` becomes one of `neokv`. A service moves a string when it changes it; this
-    moves the rest, and from then on no read looks for the old form. No reply and no digest changes by it. What is
-    moved stays moved: after a crash, run it again.
+    A state of `neokv1` becomes one of `neokv`. A service rewrites a string when it changes it. This command rewrites
+    the others, and from then on no read looks for the old form. No reply and no digest changes. If it is interrupted,
+    run it again: it continues with the strings that are left.
 
     Example: slotlog migrate --data .data
     """

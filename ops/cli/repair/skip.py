@@ -15,7 +15,7 @@ def skip(
     partition: Annotated[int, typer.Argument(help="The partition that stopped.")],
     offset: Annotated[
         str,
-        typer.Argument(metavar="OFFSET|FIRST-LAST", help="The offset that /readyz and the log name, or from there on."),
+        typer.Argument(metavar="OFFSET|FIRST-LAST", help="The offset that /readyz names, or a range from there."),
     ],
     *,
     data: Data = None,
@@ -24,12 +24,12 @@ def skip(
     partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
-    """Decide that a partition goes past the record that stopped it, or past several. The decision is kept in the state.
+    """Skip the record that stopped a partition, or several records. The state keeps the decision.
 
-    A running service has let go of a stopped partition and goes on by itself within a minute. The record is neither
-    applied nor a dead letter. `slotlog replay` with the same --data takes the decision over; `slotlog digest` lists it.
-    FIRST-LAST is for records that are lost together, as `slotlog check --log` names them: none of them is applied, also
-    where one can be read. The log must have them all.
+    A running service has released a stopped partition, and continues by itself within a minute. The record is neither
+    applied nor stored as a dead letter. `slotlog replay` with the same --data skips it too. `slotlog digest` lists it.
+    FIRST-LAST is for records that are lost together, as `slotlog check --log` names them. None of them is applied, even
+    if one can be read. The log must have all of these offsets.
 
     Example: slotlog skip 0 4711 --data .data; slotlog skip 0 4711-4750
     """

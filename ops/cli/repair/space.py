@@ -43,20 +43,22 @@ def space(
     partitions: StatePartitions = None,
     own: StateOwn = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, max=1_000_000, metavar="N", help="Keys to count in a partition.")
+        int, typer.Option("--sample", min=1, max=1_000_000, metavar="N", help="Keys to measure in a partition.")
     ] = 1000,
     top: Annotated[
-        int, typer.Option("--top", min=0, max=1000, metavar="N", help="Lines of prefixes and of largest keys.")
+        int, typer.Option("--top", min=0, max=1000, metavar="N", help="How many prefixes and largest keys to print.")
     ] = 10,
-    delimiter: Annotated[str, typer.Option("--delimiter", metavar="TEXT", help="What ends the prefix of a key.")] = ":",
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", metavar="TEXT", help="Text that ends the prefix of a key.")
+    ] = ":",
     json: Json = False,
 ) -> None:
-    """Print what takes the room of a state: files, what waits to be cleaned up, types, prefixes, the largest keys.
+    """Print what uses the disk space of a state: files, data that waits for cleaning, types, prefixes, largest keys.
 
-    Reads only, also beside a running service: the state as of the moment when it was opened. Every metadata record is
-    read; how large elements are is counted for every n-th key in the order of slots, and for those that seem to be the
-    largest. Bytes by type, prefix and key are those of records before compression. Partitions that are damaged are left
-    out, and named at the end; exit code 1 then.
+    It only reads. A service may run meanwhile: the report is about the state at the moment when it was opened. It reads
+    every metadata record. It measures elements only of every n-th key in the order of slots, and of the keys that seem
+    to be the largest. Bytes by type, prefix and key are sizes of records before compression. Damaged partitions are
+    left out: they are named at the end, and the exit code is 1.
 
     Example: slotlog space --data .data --top 20
     """

@@ -20,16 +20,17 @@ def serve(
     layout: Layout = None,
     own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
     own_of: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Instead: this is number I, from 0, of N processes alike.")
+        str | None, typer.Option(metavar="I/N", help="Instead of --own: the share of process I (from 0) of N.")
     ] = None,
     http: Annotated[
-        str | None, typer.Option(help="Address of the page, /metrics, /livez, /readyz.", show_default="127.0.0.1:8640")
+        str | None,
+        typer.Option(help="Address of status page and /metrics; '' for none.", show_default="127.0.0.1:8640"),
     ] = None,
     resp: Annotated[
         str | None, typer.Option(help="Address for Redis clients; '' for none.", show_default="127.0.0.1:6379")
     ] = None,
     peers: Annotated[
-        str | None, typer.Option(help="Who has which partitions, such as 0-1=host:6379,2-3=host:6380.")
+        str | None, typer.Option(help="Which worker owns which partitions: 0-1=host:6379,2-3=host:6380.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -43,7 +44,7 @@ def serve(
     from ops.serving.service import Service
 
     if own_of is not None and own is not None:
-        raise typer.BadParameter("--own names partitions, --own-of has them worked out: give one of the two")
+        raise typer.BadParameter("--own names partitions, --own-of computes them: give only one of the two")
     if own_of is not None:
         own = ""  # what the environment or the file says of it gives way
     settings = load_settings(

@@ -30,14 +30,14 @@ def wait(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: Annotated[str | None, typer.Option(help="Partitions to wait for, such as 0-3.", show_default="all")] = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long at most.")] = 60,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Time limit.")] = 60,
     json: Json = False,
 ) -> None:
     """Wait until the state in a directory has applied all that the log has now.
 
-    A log or a state that a service has not made yet is waited for too. What is appended meanwhile is not waited for.
-    After the timeout it says what is missing, with exit code 1. It asks the files, not the service: whether that takes
-    Redis clients is what its /readyz says.
+    It also waits for a log or a state that does not exist yet. It does not wait for events that are appended meanwhile.
+    After the timeout it prints what is missing, with exit code 1. It reads files and does not ask the service: /readyz
+    says whether that serves Redis clients.
 
     Example: slotlog wait --data .data --timeout 120
     """

@@ -28,10 +28,12 @@ class KafkaSettings:
         ValueError: a protocol or mechanism that there is not.
     """
 
-    client_id: str = field(default="slotlog", metadata=_about("what the broker's own logs and quotas call us"))
+    client_id: str = field(default="slotlog", metadata=_about("name of this client in the broker's logs and quotas"))
     group: str = field(
         default="slotlog",
-        metadata=_about("consumer group of committed positions, for lag tools, and of who owns which partition"),
+        metadata=_about(
+            "consumer group of the committed offsets, which lag tools read and which say who owns a partition"
+        ),
     )
     security_protocol: SecurityProtocol = field(default="PLAINTEXT", metadata=_about("as in Kafka's clients"))
     sasl_mechanism: SaslMechanism = field(default="SCRAM-SHA-512", metadata=_about("as in Kafka's clients"))
@@ -39,26 +41,30 @@ class KafkaSettings:
     sasl_password: str | None = field(default=None, repr=False, metadata=_about("password for SASL", format="password"))
     ssl_ca: Path | None = field(
         default=None,
-        metadata=_about("PEM file of the authorities to trust; absent: the system's. Host names are checked"),
+        metadata=_about("PEM file of the trusted authorities; absent: those of the system. Host names are checked"),
     )
     ssl_certificate: Path | None = field(
-        default=None, metadata=_about("PEM file of our own certificate, for mutual TLS")
+        default=None, metadata=_about("PEM file of the client's certificate, for mutual TLS")
     )
-    ssl_key: Path | None = field(default=None, metadata=_about("PEM file of its key"))
+    ssl_key: Path | None = field(default=None, metadata=_about("PEM file of that certificate's key"))
     ssl_key_password: str | None = field(
         default=None, repr=False, metadata=_about("password of that key", format="password")
     )
     replicas: int | None = field(
         default=None,
-        metadata=_about("of topics that are created; absent: 3, or one per broker where there are fewer"),
+        metadata=_about(
+            "replicas of a topic that slotlog creates; absent: 3, or the number of brokers if that is smaller"
+        ),
     )
     create_time: bool = field(
         default=False,
-        metadata=_about("accept a topic with CreateTime; a producer with a wrong clock can then expire anybody's keys"),
+        metadata=_about(
+            "whether to accept a topic with CreateTime; a producer with a wrong clock can then expire keys of others"
+        ),
     )
     request_timeout_ms: int = field(
         default=30_000,
-        metadata=_about("how long one request may take, and an append until it counts as uncertain"),
+        metadata=_about("time limit of a request; after it the outcome of an append counts as unknown"),
     )
 
     def __post_init__(self) -> None:
