@@ -90,6 +90,7 @@ class KeyAudit:
         """The keys with subkeys; of those whose metadata cannot be read everything, of any version."""
         state = self._state
         get_current = state.store.getter(state.metadata_cf)  # an earlier record holds a string of any length
+        writes_earlier = state.layout.earlier is not None and state.layout.earlier.is_written
         for key, value in metadata_records(state.store, state.layout):
             state.keys += 1
             if state.keys % _STEP_KEYS == 0:
@@ -110,6 +111,8 @@ class KeyAudit:
             elif is_fragmented(len(metadata.value), state.layout.forms) and get_current(key) is not None:
                 text = f"{state.name_of(key)} has {len(metadata.value)} bytes in its metadata"
                 self._say("fragments", key, text)
+            elif writes_earlier and metadata.type == STRING and get_current(key) is not None:
+                self._say("unreadable", key, f"{state.name_of(key)} has a metadata record, as no string here has")
 
     def _sorted_keys(self) -> Iterator[Owner]:
         """As `_keys`, where what belongs to keys lies in another order than their metadata."""

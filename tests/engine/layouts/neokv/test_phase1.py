@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import TypeVar
 
 import pytest
@@ -168,6 +169,22 @@ def test_a_subkey_is_no_string(subkey: bytes, version: int, *, reverse: bool) ->
     found = [key for key, _ in scan_metadata(store, layout, key_of(b"a")[:16], None, reverse=reverse)]
 
     assert sorted(map(key_of, (b"a", b"b", b"c")), reverse=reverse) == found
+
+
+def test_a_walk_begins_and_ends_anywhere() -> None:
+    """Between any two bounds it gives the same strings upwards and downwards, whatever lies beside them."""
+    store = new_store()
+    layout, form = NeoKVOverPhase1(0), Phase1()
+    keys = sorted(key_of(name) for name in (b"a", b"b", b"c"))
+    put = {form.key(key): pack_u64(0) + key for key in keys}
+    put |= {layout.prefix(Kind.DATA, key, version) + b"f": b"v" for key in keys for version in (1, 0x54 << 56)}
+    store._write_column_family("data", dict(put))
+    bounds = [key + tail for key in keys for tail in (b"", b"\0", b"S", b"S\0", b"T", b"\xff")]
+
+    for start, end in product(bounds, bounds):
+        expected = [key for key in keys if start <= key < end]
+        assert expected == [key for key, _ in scan_metadata(store, layout, start, end)]
+        assert expected[::-1] == [key for key, _ in scan_metadata(store, layout, start, end, reverse=True)]
 
 
 def test_time_takes_a_string_that_is_still_there() -> None:

@@ -12,7 +12,7 @@ import engine
 from engine.apply.machine import Machine, Record
 from engine.layouts.neokv import NeoKV
 from engine.layouts.neokv.phase1 import Phase1
-from engine.model import STRING
+from engine.model import STRING, Metadata
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import SYSTEM_CF, Changes
@@ -82,6 +82,18 @@ def is_string(name: str, key: bytes, value: bytes) -> bool:
     if name == "metadata":
         return NeoKV.parse_metadata(value).type == STRING
     return name == "data" and FORM.owner(key) is not None
+
+
+@pytest.mark.damaging
+def test_a_string_of_the_other_form_is_damage() -> None:
+    """A string with a metadata record is read, and the audit names it."""
+    store = state_of("neokv1")
+    changes, key = Changes(), key_of(b"greeting")
+    changes.of("metadata")[key] = NeoKV.pack_metadata(Metadata(STRING, 0, value=b"hello"))
+    changes.of("data")[FORM.key(key)] = None
+    store.write(changes)
+
+    assert ["unreadable: b'greeting' of database 0 has a metadata record, as no string here has"] == problems(store)
 
 
 @pytest.mark.damaging
