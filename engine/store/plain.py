@@ -183,10 +183,13 @@ class PlainWriter:
 
 
 def _reading_options(cache: Cache) -> Options:
-    """Index and filter blocks count against the cache, so that a large directory takes no more memory than a small."""
+    """One cache for all column families.
+
+    Indexes in one piece stay out of it: one that is larger than a shard of the cache would be read anew at each read
+    (measured: 0.5 ms). Kvrocks cuts its own into small ones, which are in the cache either way.
+    """
     table = BlockBasedOptions()
     table.set_block_cache(cache)
-    table.set_cache_index_and_filter_blocks(True)
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)
     return options

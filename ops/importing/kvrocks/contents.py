@@ -31,7 +31,7 @@ HELD: Final = {STRING: STRING, HASH: HASH, LIST: LIST, SET: SET, ZSET: ZSET, BIT
 """The types of Kvrocks that we have, and what each is here."""
 
 Records = Iterable[tuple[bytes, bytes]]
-Element = TypeVar("Element", bound=tuple[bytes | int, ...])
+Element = TypeVar("Element", bound=tuple[bytes, ...])
 
 
 def read_contents(
@@ -106,11 +106,10 @@ def _score(stored: bytes) -> float:
 
 def _timed_hash(records: Records, now_ms: int) -> Iterator[Content]:
     """A field dies as a key does: when its time lies before now."""
-    fields = ((field, *parse_field(stored)) for field, stored in records)
-    living = ((field, value, expire_ms) for field, expire_ms, value in fields if not 0 < expire_ms < now_ms)
-    for part in _parts(living):
-        texts = [text for field, value, _ in part for text in (field, value)]
-        times = [expire_ms for *_, expire_ms in part]
+    for part in _parts(record for record in records if not 0 < parse_field(record[1])[0] < now_ms):
+        fields = [(field, *parse_field(stored)) for field, stored in part]
+        texts = [text for field, _, value in fields for text in (field, value)]
+        times = [expire_ms for _, expire_ms, _ in fields]
         yield Content(HASH, texts, expires_ms=times if any(times) else ())
 
 
@@ -139,7 +138,7 @@ def _parts(records: Iterable[Element]) -> Iterator[list[Element]]:
     part: list[Element] = []
     taken = 0
     for record in records:
-        size = sum(len(text) for text in record if isinstance(text, bytes))
+        size = sum(map(len, record))
         if part and (len(part) == _PART_ELEMENTS or taken + size > _PART_BYTES):
             yield part
             part, taken = [], 0
