@@ -13,7 +13,7 @@ from engine.values.rdb.parts import NOT_SUPPORTED, parts
 from engine.values.rdb.skip import MODULE, STREAMS, skip_module, skip_stream
 from ops.importing.key_events import too_large
 from ops.importing.rdb.file_reader import CutError, FileReader
-from ops.importing.rdb.records import KeyRecord, Other, RdbError, read_header, records
+from ops.importing.rdb.records import End, KeyRecord, Other, RdbError, read_header, records
 from ops.progress import Advance
 
 _PROGRESS_RECORDS: Final = 1000
@@ -25,7 +25,7 @@ class Checked:
 
     Attributes:
         version: of RDB.
-        checksum: of all of it, also where the file states none.
+        checksum: of all that is before it, also where the file states none.
         first: the position of the first record.
         databases: those that have keys.
         others: what stands beside the keys, in their order.
@@ -61,10 +61,11 @@ def check(path: Path, file: BinaryIO, size: int, advance: Advance) -> Checked:
                 advance(reader.position)
             if isinstance(record, Other):
                 checked.others.append(record)
+            elif isinstance(record, End):
+                checked.checksum = record.checksum or 0
             else:
                 checked.databases.add(record.db)
                 _check_value(record, reader, checked)
-    checked.checksum = reader.checksum or 0
     advance(size)
     return checked
 

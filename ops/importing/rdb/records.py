@@ -69,6 +69,12 @@ class Other(NamedTuple):
     text: bytes = b""
 
 
+class End(NamedTuple):
+    """The end. `checksum` is that of everything before it; None of a reader that does not compute it."""
+
+    checksum: int | None
+
+
 def read_header(path: Path, reader: FileReader) -> int:
     """The version of the file.
 
@@ -95,7 +101,7 @@ def read_header(path: Path, reader: FileReader) -> int:
     return version
 
 
-def records(reader: FileReader, version: int, db: int = 0) -> Iterator[KeyRecord | Other]:
+def records(reader: FileReader, version: int, db: int = 0) -> Iterator[KeyRecord | Other | End]:
     """The records from the reader's position up to the end, which lies behind the checksum.
 
     Args:
@@ -120,8 +126,8 @@ def records(reader: FileReader, version: int, db: int = 0) -> Iterator[KeyRecord
             db = reader.length()
         elif (other := _other(opcode, reader)) is not None:
             yield other
+    actual = reader.checksum
     if version >= _CHECKSUM_SINCE:
-        actual = reader.checksum
         stated = int.from_bytes(reader.take(_CHECKSUM_BYTES), "little")
         if actual is not None and stated not in (0, actual):
             raise RdbError(f"its checksum is {stated:016x}, and that of its contents {actual:016x}")
@@ -130,6 +136,7 @@ def records(reader: FileReader, version: int, db: int = 0) -> Iterator[KeyRecord
             f"{reader.left()} bytes follow its end: it is the beginning of an append-only file, or something was"
             " appended to it; save it anew with SAVE or BGSAVE"
         )
+    yield End(actual)
 
 
 def _other(opcode: int, reader: FileReader) -> Other | None:

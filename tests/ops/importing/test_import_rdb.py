@@ -64,6 +64,20 @@ def test_second_run_appends_nothing(dump: Path, tmp_path: Path) -> None:
     assert (0, 19) == (again["events"], again["earlier_keys"])
 
 
+def test_another_file_at_the_same_place_is_imported(tmp_path: Path) -> None:
+    """Files of the same name and size are told apart by what is in them."""
+    file, data = tmp_path / "dump.rdb", tmp_path / "data"
+    for name in (b"a", b"b"):
+        content = b"REDIS0011\x00\x01" + name + b"\x01v\xff"
+        file.write_bytes(content + crc64(content).to_bytes(8, "little"))
+        run("import", file, "--data", data, "--progress", tmp_path / name.decode())
+    first = run("import", file, "--data", data, "--progress", tmp_path / "a")
+
+    assert {(0, b"a"), (0, b"b")} == of_log(tmp_path / "state", "--data", data).keys()
+    assert 1 == first.exit_code
+    assert "another" in first.output
+
+
 def test_dry_run_appends_nothing(dump: Path, tmp_path: Path) -> None:
     """It counts as an import does; there is no log afterwards."""
     result = imported(dump, tmp_path / "data", "--dry-run")
