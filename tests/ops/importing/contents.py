@@ -60,8 +60,13 @@ def replayed(directory: Path, *options: object) -> int:
 def of_log(directory: Path, *options: object) -> Contents:
     """Everything in the state that the log comes to; `directory` is for the state, and not there yet."""
     replayed(directory, *options)
+    return of_state(directory, *_without(options, "--data"))
+
+
+def of_state(directory: Path, *options: object) -> Contents:
+    """Everything in a state."""
     found: Contents = {}
-    for line in succeed("dump", "--data", directory, *_without(options, "--data")).splitlines():
+    for line in succeed("dump", "--data", directory, *options).splitlines():
         key = json.loads(line)
         value = _bytes(key["value"])
         if key["type"] in {"hash", "zset"}:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ops.importing.redis.ledger import Ledger, Seen
 from tests.ops.importing.contents import fill, of_log, of_server, server
 from tests.ops.verbs import run, succeed
 from tests.real.oracle import Connection, Oracle
+from tests.real.process import free_ports
 
 PASSWORD = "canary-77aa"
 
@@ -59,12 +61,13 @@ def test_second_run_brings_what_differs(source: Connection, oracle_server: Oracl
             ("DEL", "set"),
             ("PERSIST", "dying"),
             ("PEXPIREAT", "hash", 9_200_000_000_000),
+            ("PEXPIREAT", "large hash", 9_200_000_000_000),
         ]
     )
     result = imported(oracle_server, data)
 
-    assert {"deleted": 2, "hash": 1, "list": 1, "string": 3} == result["types"]
-    assert (7, 19) == (result["events"], result["earlier_keys"])
+    assert {"deleted": 2, "hash": 2, "list": 1, "string": 3} == result["types"]
+    assert (8, 19) == (result["events"], result["earlier_keys"])
     assert of_server(source, (0, 3)) == of_log(tmp_path / "state", "--data", data)
 
 
@@ -204,6 +207,30 @@ def test_password_comes_from_the_environment_or_the_url(
     assert "0 keys in 0 events, 1 by an earlier run" in by_variable.stdout
     assert PASSWORD not in by_url.output + by_variable.output
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+
+
+def test_tls_needs_the_right_authority(data: Path, tmp_path: Path) -> None:
+    """rediss:// reads a server over TLS whose certificate is signed by the authority in the URL, and no other one."""
+    authority = trustme.CA()
+    leaf = authority.issue_cert("localhost")
+    cert, key, ca, other = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem", "other.pem"))
+    leaf.cert_chain_pems[0].write_to_path(cert)
+    leaf.private_key_pem.write_to_path(key)
+    authority.cert_pem.write_to_path(ca)
+    trustme.CA().cert_pem.write_to_path(other)
+    (port,) = free_ports(1)
+    tls = ("--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+    with server([*map(str, tls), "--tls-ca-cert-file", str(ca)], "redis-server") as source:
+        connection = source.connect()
+        connection.call("SET", "a", "1")
+        connection.close()
+        address = f"rediss://localhost:{port}"
+        said = succeed("import", f"{address}?ssl_ca_certs={ca}", "--data", data)
+        refused = run("import", f"{address}?ssl_ca_certs={other}", "--data", data)
+
+    assert f"{address}: 1 key in 1 event\n" in said
+    assert f"slotlog: {address} does not answer: " in refused.stderr
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
 
 
 @pytest.mark.parametrize("large_bytes", [0, 1 << 20])
