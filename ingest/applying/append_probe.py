@@ -1,7 +1,7 @@
 """Finds out whether a log that has refused an append takes one again, before a client loses a write.
 
-Who is not ready gets no requests, so nothing would be appended that could show that all is well again. A TICK is what
-may be appended at any time: it moves the partition's clock to now, and nothing else.
+A worker that is not ready gets no requests, so no append of a client could show that the log works again. A TICK may be
+appended at any time: it moves the partition's clock to now, and does nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AppendProbe:
         self._probing: dict[int, asyncio.Task[None]] = {}
 
     def look(self) -> None:
-        """Try again where it is time; the outcome shows in the log's own counts."""
+        """Append a TICK to each partition whose next try is due. The log counts the outcome."""
         if monotonic() < self._next_at:
             return
         self._next_at = monotonic() + _PROBE_SECONDS
@@ -49,7 +49,7 @@ class AppendProbe:
                 self._probing[partition] = asyncio.create_task(self._append(partition))
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel appends that are under way."""
         for task in self._probing.values():
             task.cancel()
 

@@ -1,9 +1,9 @@
-"""Takes a batch into the state of an open partition: from decoded records to one atomic write.
+"""Applies a batch to the state of an open partition: from decoded records to one atomic write.
 
     Machine.apply -> dead letters acknowledged -> Machine.commit -> the observer is told
 
-What can be dealt with is: a store that is behind is waited for, what stands before a record that stops the partition is
-saved, what is due is removed before a clock is set back.
+It waits for a store that is behind with its compactions. It saves the records before one that stops the partition. It
+removes what is due before a record sets the clock back.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SWEPT_KEYS_MAX: Final = 100  # about 5 ms of the event loop
 
 
 def no_headers(_offset: int) -> Headers:
-    """What a record without headers has."""
+    """The headers of a record that has none."""
     return ()
 
 
 class CommitPath:
-    """Applies and commits batches of one open partition; made anew at each opening of its store.
+    """Applies and commits batches of one open partition. Each opening of the store makes a new one.
 
     `run` is all of it. Who applies records by itself, in a fiber, between the reads of clients, commits them by
     `commit` and tells of them by `observe`.

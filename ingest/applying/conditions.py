@@ -53,11 +53,11 @@ class Conditions:
         self._guard_at = 0.0
 
     def set_running(self, partition: int) -> None:
-        """Note that a partition is applied."""
+        """Set a partition's condition to running."""
         self._set(partition, Condition.RUNNING, "")
 
     def set_aside(self, partition: int, condition: Condition, reason: str, reader: Reader | None = None) -> None:
-        """Let a partition wait, or stop it; `reader` gives nothing of it then."""
+        """Set a partition to waiting or stopped, and pause it in `reader`."""
         owned = self._partitions[partition]
         owned.on_trial = False
         owned.retry_at = monotonic() + owned.retry_seconds
@@ -81,14 +81,14 @@ class Conditions:
         self.set_aside(partition, Condition.STOPPED, reason)
 
     def close(self, partition: int) -> None:
-        """Close a store; one that cannot be closed well, as after a failed write, takes no other partition along."""
+        """Close a store. An error, such as after a failed write, does not affect other partitions."""
         try:
             self._partitions[partition].worker.close()
         except OSError as error:
             logger.error("store_not_closed_well", partition=partition, error=str(error))  # noqa: TRY400 - no bug of ours
 
     def ask_guard(self, reader: Reader) -> None:
-        """Let all partitions wait where the guard objects to writing; it is asked once a second."""
+        """Set all partitions to waiting if the guard objects to writing; it is asked once a second."""
         if self.guard is None or monotonic() < self._guard_at:
             return
         self._guard_at = monotonic() + _GUARD_SECONDS
@@ -101,7 +101,7 @@ class Conditions:
                 owned.waits_for_room = True
 
     def due(self) -> Iterator[int]:
-        """The partitions that are to be tried again now, while others are tried."""
+        """The partitions whose next try is due."""
         for partition, owned in self._partitions.items():
             if owned.condition is Condition.RUNNING or owned.on_trial or monotonic() < owned.retry_at:
                 continue

@@ -1,4 +1,4 @@
-"""Applies the owned partitions: fetches their records in a loop, and lets each partition's worker apply them.
+"""Applies the owned partitions: fetches their records in a loop and passes them to each partition's worker.
 
 Offsets come from the state, never from a consumer group. A partition that cannot go on is set aside with its reason
 while the others go on, and is tried again by itself, from what its store says (ingest/applying/conditions.py).
@@ -248,7 +248,7 @@ class Consumer:
         reader.pause(partition)
 
     async def _find_mismatch(self, reader: Reader, error: LogMismatchError) -> None:
-        """A reader does not say which partition it could not read: ask each."""
+        """Find the partition that the reader could not read, which it does not say, by asking each."""
         found = False
         for partition, owned in self.partitions.items():
             if owned.condition is not Condition.RUNNING:
@@ -266,7 +266,7 @@ class Consumer:
                     self.conditions.set_aside(partition, Condition.STOPPED, str(error), reader)
 
     def _stop_mismatched(self, reader: Reader) -> None:
-        """Stop what the watch found to be another log, here between two batches."""
+        """Stop, between two batches, the partitions whose log the watch found to be another one."""
         while self._watch.mismatches:
             partition, reason = self._watch.mismatches.popitem()
             if self.partitions[partition].condition is Condition.RUNNING:  # else the loop has found out by itself

@@ -1,4 +1,4 @@
-"""A stack that work may be left on and taken up again: what runs in slices (ingest/applying/slices.py)."""
+"""A stack on which work can be suspended and resumed, for slices (ingest/applying/slices.py)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class AbandonedError(Exception):
 
 
 class Holder(Protocol):
-    """Keeps others out of what a fiber was left in the middle of: a machine's gate."""
+    """Keeps others out of a machine while work in it is suspended: the machine's gate."""
 
     def guards(self, inside: object) -> bool:
         """Whether work is inside of it that runs in a method of `inside`."""
         ...
 
     def suspend(self, fiber: Fiber, handle: asyncio.Handle) -> None:
-        """`fiber` is left in the middle of it; `handle` is what goes on with it."""
+        """Note that `fiber` is suspended inside; `handle` resumes it."""
         ...
 
     def resume(self) -> None:
-        """The fiber goes on."""
+        """Note that the fiber is resumed."""
         ...
 
     def let_in(self) -> None:
-        """Let the next one in, if nobody is in it."""
+        """Let the next caller in, if nobody is inside."""
         ...
 
 
@@ -55,7 +55,7 @@ class Fiber(greenlet):
         self._left_at, self._away_before = array("d"), array("d")  # of the absences of its present work
 
     def begin(self) -> None:
-        """It begins a piece of work."""
+        """Begin a piece of work."""
         if self.was_left:
             self.was_left = False
             self._left_at, self._away_before = array("d"), array("d")

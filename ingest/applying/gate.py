@@ -1,7 +1,7 @@
 """Keeps others out of a machine in which a command is suspended (ingest/applying/slices.py).
 
-Such a machine is *held*: it refuses everybody with a MachineHeldError, and who needs it waits here, in order. So what a
-command reads does not change while it is suspended, and nobody sees half of what it writes.
+Such a machine is *held*: it refuses every call with a MachineHeldError, and callers wait here, in order. So what a
+command reads does not change while it is suspended, and nobody sees half of its writes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Gate:
         return self.machine is not None and self.machine.is_held
 
     def enter(self) -> None:
-        """Return when the machine can be entered. Who cannot wait has what is suspended in it finished first."""
+        """Return when the machine can be entered. For a caller that cannot wait, finish the suspended work first."""
         if self.machine is None or not self.machine.is_held:
             return
         fiber = getcurrent()
@@ -81,7 +81,7 @@ class Gate:
         self._open()
 
     async def call(self, work: Callable[[], Result]) -> Result:
-        """What `work` on the machine returns: it begins when nobody else is in it, and holds the event loop in slices.
+        """Return what `work` on the machine returns. It begins when nobody else is inside, and runs in slices.
 
         Raises:
             AbandonedError: the machine was closed meanwhile.
@@ -108,12 +108,12 @@ class Gate:
             self.machine.rollback()
 
     def close(self) -> None:
-        """Let go of the machine: what is suspended in it ends, and who waits finds out by itself."""
+        """Release the machine: suspended work ends, and waiting callers notice by themselves."""
         self.abandon()
         self.machine = None
 
     def abandon(self) -> None:
-        """End what is suspended in the machine, as if it had never begun."""
+        """End the suspended work, as if it had never begun."""
         fiber, machine = self._fiber, self.machine
         if fiber is not None and machine is not None:
             self._unhook()
@@ -132,20 +132,20 @@ class Gate:
         return inside is self or (self.machine is not None and inside is self.machine)
 
     def suspend(self, fiber: Fiber, handle: asyncio.Handle) -> None:
-        """`fiber` is left in the middle of the machine."""
+        """Note that `fiber` is suspended inside the machine."""
         assert self.machine is not None
         self.machine.is_held = True
         self._fiber, self._handle = fiber, handle
         fiber.gate = self
 
     def resume(self) -> None:
-        """It goes on."""
+        """Note that the fiber is resumed."""
         assert self.machine is not None
         self._unhook()
         self.machine.is_held = False
 
     def let_in(self) -> None:
-        """Let the next one in, if nobody is in the machine."""
+        """Let the next caller in, if nobody is in the machine."""
         if self._fiber is None and self.machine is not None:
             self.machine.is_held = bool(self._waiting)  # nobody overtakes those who wait
             if self._waiting:

@@ -39,19 +39,19 @@ class LocalAppends(Protocol):
 
     @property
     def in_trouble(self) -> bool:
-        """Whether it needs `advance_carefully`."""
+        """Whether the next append needs `advance_carefully`."""
         ...
 
     async def settled(self) -> None:
-        """Wait until it is known of everything that it sent whether it is in the log, and where."""
+        """Wait until the outcome of every append is known: whether it is in the log, and at which offset."""
         ...
 
     async def idle(self) -> None:
-        """Wait until nothing of it is suspended in the middle of being applied."""
+        """Wait until none of its work is suspended while it is applied."""
         ...
 
     def hold(self) -> None:
-        """Apply nothing until `release`. To be called when `idle`."""
+        """Apply nothing until `release`. Call it after `idle`."""
         ...
 
     def release(self) -> None:
@@ -63,7 +63,7 @@ class LocalAppends(Protocol):
         ...
 
     def give_up(self, reason: str) -> None:
-        """The partition is set aside."""
+        """Give up everything, because the partition is set aside."""
         ...
 
 
@@ -152,7 +152,7 @@ class OwnedPartition:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Around whatever else reads the store to reply to a client.
+        """Guard any other read of the store for a reply to a client.
 
         Raises:
             CommandError: why the partition is stopped.
@@ -164,7 +164,7 @@ class OwnedPartition:
             raise
 
     def read_failed(self, error: Exception) -> None:
-        """Stop the partition, where what a read of its store has raised is the store's failure.
+        """Stop the partition if the error of a read is a failure of its store.
 
         In the loop's next turn: whoever has read may stand in the middle of a batch.
 

@@ -1,9 +1,9 @@
 """Knows who applies which partition, and warns of one with two owners or none.
 
-Nobody assigns partitions: each worker is told which are its own. So two may have been told the same, each with a state
-of its own: both are right, as both apply the log, but a client that reads from one what it wrote through the other may
-read what is old. Or nobody was. The log carries who owns what (`Log.claims`); no clock of another machine is looked at:
-an owner is there as long as it says so anew.
+Nobody assigns partitions: the settings of each worker name its own. So two workers may own the same partition, each
+with a state of its own. Both states are right, because both apply the log, but a client that writes through one and
+reads from the other may read an old value. Or no worker owns it. Workers write what they own into the log
+(`Log.claims`), again and again: an owner counts while it does. No clock of another machine is used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ownership:
         self._said_unowned: list[int] = []
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Run `look` again and again, until cancelled."""
         while True:
             try:
                 await self.look()
@@ -55,7 +55,7 @@ class Ownership:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Say what this worker owns, learn what others do, and say what is wrong with it."""
+        """Publish what this worker owns, read what others own, and warn of conflicts."""
         claims = await self._log.claims(self.owner, sorted(self._own))
         if claims is None:
             return
@@ -69,7 +69,7 @@ class Ownership:
         self._tell()
 
     def others(self, partition: int) -> list[str]:
-        """Who owns a partition beside this worker, or instead of it."""
+        """The other owners of a partition."""
         now = monotonic()
         alive = self._alive.get(partition, {})
         return [owner for owner, heard_at in alive.items() if now - heard_at <= ALIVE_SECONDS]
@@ -87,7 +87,7 @@ class Ownership:
         return [partition for partition in foreign if not self.others(partition)]
 
     def warnings(self) -> list[str]:
-        """What an operator should know."""
+        """A sentence for each conflict, for an operator."""
         twice = [
             f"partition {partition} has another owner too, {' and '.join(others)}: reads may be old there and here"
             for partition in sorted(self._own)
@@ -99,7 +99,7 @@ class Ownership:
     # ------------------------------------------------------------------ inside
 
     def _note(self, partition: int, owner: str, now: float) -> None:
-        """An owner says that it is there. One that was never heard of before has taken the place of those before it.
+        """Note that an owner published a claim. One that is new has replaced the earlier owners.
 
         If it has not, they will say so again.
         """

@@ -10,5 +10,5 @@ from engine.errors import StoreBusyError
 
 
 def patience() -> AsyncIterator[Attempt]:
-    """Attempts at a write while RocksDB is behind with its compactions: StoreBusyError after half a minute of them."""
+    """Yield attempts at a write while RocksDB is behind with compactions; StoreBusyError after half a minute."""
     return retry_context(StoreBusyError, attempts=None, timeout=30.0, wait_initial=0.01, wait_max=1.0)

@@ -1,8 +1,8 @@
 """Runs a machine's work in slices: a command over millions of elements holds its partition, not the process.
 
-Whatever enters a machine beside the event loop runs on a greenlet, a stack of its own. When it has run for a slice of
-time, a signal of the interval timer ends the slice: the greenlet is left where it stands, the event loop turns, and
-later the greenlet goes on from there. The engine knows nothing of it; what ends within its slice never notices.
+Work on a machine runs on a greenlet, which has its own stack. When it has run for a slice of time, a signal of the
+interval timer ends the slice: the greenlet is suspended, the event loop runs, and later the greenlet resumes. The
+engine knows nothing of this. Work that ends within its slice is not affected.
 
 Only what a machine does is suspended, and the encoding of a reply: nothing else has to expect it. Who needs a machine
 that was left in the middle waits at its gate (ingest/applying/gate.py).
@@ -88,7 +88,7 @@ class Slices:
     # ------------------------------------------------------------------ running
 
     def run(self, work: Callable[..., None], *args: Any) -> bool:
-        """Run `work(*args)` until it is done, or suspended: then the event loop goes on with it by itself.
+        """Run `work(*args)` until it is done or suspended. The event loop resumes suspended work by itself.
 
         Returns:
             Whether it is done.
@@ -108,7 +108,7 @@ class Slices:
         return bool(done)
 
     def work_on(self, work: Callable[..., None], args: tuple[Any, ...]) -> bool | Exception:
-        """What a fiber does: one piece of work, then the next one that it is given."""
+        """Run one piece of work after the other in a fiber."""
         fiber = getcurrent()
         assert isinstance(fiber, Fiber)
         while True:
@@ -129,7 +129,7 @@ class Slices:
             work, args = fiber.leave(done)
 
     async def in_fiber(self, work: Callable[[], Result]) -> Result:
-        """What `work` returns, which may be suspended on its way."""
+        """Return what `work` returns. It may be suspended."""
         outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         if self.run(_settle, outcome, work):
             return outcome.result()
@@ -137,12 +137,12 @@ class Slices:
 
     @property
     def fiber(self) -> Fiber | None:
-        """The caller's own, if it may be suspended."""
+        """The fiber of the caller, if it may be suspended."""
         fiber = getcurrent()
         return fiber if isinstance(fiber, Fiber) else None
 
     def pause(self, frame: FrameType | None) -> bool:
-        """Suspend what runs now, in `frame`, if it may be; it goes on when the event loop has turned."""
+        """Suspend what runs in `frame`, if that is allowed; it resumes in the event loop's next turn."""
         fiber = getcurrent()
         if type(fiber) is not Fiber or self._whole:
             return False
@@ -160,7 +160,7 @@ class Slices:
         return True
 
     def later(self, fiber: Fiber) -> asyncio.Handle:
-        """Go on with a fiber in the event loop's next turn."""
+        """Resume a fiber in the event loop's next turn."""
         return asyncio.get_running_loop().call_soon(self.go_on, fiber)
 
     def _entrance(self, frame: FrameType | None) -> FrameType | None:
@@ -174,7 +174,7 @@ class Slices:
         return None
 
     def wait(self) -> None:
-        """Leave the caller's fiber, until `go_on`."""
+        """Suspend the caller's fiber until `go_on`."""
         fiber = getcurrent()
         assert isinstance(fiber, Fiber)
         self._leave(fiber)
@@ -219,7 +219,7 @@ class Slices:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Suspend nothing meanwhile."""
+        """Suspend nothing inside of this context."""
         before, self._whole = self._whole, True
         try:
             yield
@@ -239,7 +239,7 @@ class Slices:
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def _on_timer(self, _signal: int, frame: FrameType | None) -> None:
-        """A slice may be over. In the main thread, between two instructions of whatever runs there."""
+        """End the slice if it is over. Runs in the main thread, between two instructions."""
         self._armed = False
         if type(getcurrent()) is not Fiber or self._whole:
             return

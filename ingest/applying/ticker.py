@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 class Ticker:
     """Appends a TICK to each caught-up partition with something due by the wall clock.
 
-    At most one a second for each. None is sent while the log is away, as nobody can tell then whether the partition is
+    At most one a second for each. None is sent while the log is away, as it is not known then whether the partition is
     caught up. One that fails is no loss: the next second brings another.
 
     Args:
@@ -44,14 +44,14 @@ class Ticker:
         self._outlooks: dict[int, _Outlook] = {partition: _Outlook() for partition in partitions}
 
     async def run(self, may_expire: Callable[[], bool]) -> None:
-        """Tick until cancelled, while keys may die by themselves."""
+        """Append ticks until cancelled, while keys may expire by themselves."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             if may_expire():
                 await self.look(now_ms(), may_expire)
 
     async def look(self, wall_ms: int, may_expire: Callable[[], bool] = lambda: True) -> None:
-        """Tick where something is due at `wall_ms`, while keys may die by themselves."""
+        """Append a tick where something is due at `wall_ms`, while keys may expire by themselves."""
         for partition, owned in self._partitions.items():
             try:
                 if owned.condition is Condition.RUNNING and self._outlooks[partition].is_due(owned, wall_ms):
@@ -76,7 +76,7 @@ class Ticker:
 
 
 class _Outlook:
-    """Whether something dies in a partition between its clock and the wall clock.
+    """Whether something expires in a partition between its clock and the wall clock.
 
     While no event comes its index stays as it is: what was looked through before, with whatever tombstones replaced
     times to live have left there (0.12 us each), is not looked through again.

@@ -49,7 +49,7 @@ def _tell_nobody(_partition: int, _swept: Swept) -> None:
 
 
 def _nothing_decided(_partition: int) -> Retimes:
-    """No operator has said anything."""
+    """No operator has decided anything."""
     return ()
 
 
@@ -155,7 +155,7 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """Let go of the store; what was not committed is forgotten, and what is suspended ends."""
+        """Close the store. What was not committed is forgotten, and suspended work ends."""
         self.gate.close()
         self._machine = self._path = None
         store, self._store = self._store, None
@@ -166,14 +166,14 @@ class Worker:
         self.tell_swept(self.partition, swept)
 
     async def check(self) -> None:
-        """Hold the log against the committed position; LogMismatchError when they do not fit."""
+        """Check that the log fits the committed position; LogMismatchError if it does not."""
         position = self.machine.position
         await self._log.check(self.partition, position.next_offset, position.fingerprint)
 
     async def apply(
         self, records: Sequence[LogRecord], from_offset: int, to_offset: int, headers_of: HeadersOf = no_headers
     ) -> None:
-        """Apply what one fetch gave, in batches.
+        """Apply the records of one fetch, in batches.
 
         Args:
             records: in offset order.

@@ -1,4 +1,4 @@
-"""Lists what is to be cleaned in one partition, and fits it into slices of the event loop's time.
+"""Decides what to clean next in one partition, and how much fits into a slice of the event loop's time.
 
 These questions are asked several times a second, so they cost nothing where a partition is idle: whether its store is
 looked at follows from its position alone, as nothing dies without an event.
@@ -31,11 +31,11 @@ class Pace:
         self._unit_seconds = unit_seconds
 
     def units(self, seconds: float) -> int:
-        """How many fit into `seconds`; at least one."""
+        """How many units fit into `seconds`; at least one."""
         return max(1, int(seconds / self._unit_seconds))
 
     def note(self, units: int, seconds: float) -> None:
-        """So many, at least one, took so long."""
+        """Learn that so many units, at least one, took so long."""
         self._unit_seconds += _NEWEST_WEIGHT * (seconds / units - self._unit_seconds)
 
 
@@ -60,13 +60,13 @@ class Chore:
         return self.is_behind or (next_offset != self._looked_offset and now >= self._next_at)
 
     def done(self, next_offset: int, next_at: float, *, is_behind: bool) -> None:
-        """A slice was done; unless it is behind, the next one is for `next_at` on the monotonic clock."""
+        """Note that a slice is done. Unless it is behind, the next is due at `next_at` on the monotonic clock."""
         self._looked_offset = next_offset
         self._next_at = next_at
         self.is_behind = is_behind
 
     def look_again(self) -> None:
-        """Something came to be done without an event."""
+        """Note that there may be work, although no event came."""
         self._looked_offset = -1
         self._next_at = 0.0
 
@@ -140,5 +140,5 @@ class Allowance:
         return self._left > 0
 
     def take(self, number: int) -> None:
-        """Take it, whether it is there or not."""
+        """Take an amount, even if it is not there: it is owed then."""
         self._left -= number

@@ -1,4 +1,4 @@
-"""Cleans a running service: deletes expired keys, fields and dead collections, and gives their room back.
+"""Cleans a running service: deletes expired keys, fields and dead collections, and frees their disk space.
 
     expire    keys and fields that are due by the partition's clock     engine/cleaning/sweep.py
     reclaim   what dead collections have left                           engine/cleaning/reclaim.py
@@ -6,12 +6,12 @@
     compact   what was deleted as a range, in a thread                  ingest/cleaning/compactor.py
     tick      moves the clock of a partition to which nobody writes     ingest/applying/ticker.py
 
-All of it is physical: no reply, no digest and no replay knows of it. It runs between two batches of a partition, in
-slices of a few milliseconds at most, which together take no more than a share of the event loop's time. A write of it
-that fails leaves open what is stored, so the partition is set aside and opened again, as after any failed write.
+Cleaning changes no reply, no digest and no replay. It runs between two batches of a partition, in slices of a few
+milliseconds at most. Together they take no more than a share of the event loop's time. After a write of the cleaner has
+failed, nobody knows what is stored. So the partition is set aside and opened again, as after any failed write.
 
-A partition that waits because the disk is full is cleaned as well, as long as there is room for the little that this
-writes: so it may come back by itself.
+A partition that waits because the disk is full is cleaned too, while there is room for the few bytes that this writes.
+So the partition may continue by itself.
 """
 
 from __future__ import annotations

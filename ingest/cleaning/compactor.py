@@ -1,4 +1,4 @@
-"""Compacts deleted ranges, in a thread, so that RocksDB gives their room back."""
+"""Compacts deleted ranges, in a thread, so that RocksDB frees their disk space."""
 
 from __future__ import annotations
 

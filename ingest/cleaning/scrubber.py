@@ -1,9 +1,9 @@
 """Checks the records of the embedded log against their checksums, slowly, again and again.
 
-What the state has applied is not read any more, so damage there would be found by the replay that needs it. The scrub
-reads at a rate that nobody notices, in a thread, as a slow disk must not hold the event loop. There sqlite3 waits for
-the interpreter at each row, so that beside a busy loop it is slower still. Each damage is a log line and counts in a
-metric, which has an alert.
+Nothing else reads records again that the state has applied. Without the scrub, only a replay that needs them would find
+the damage. The scrub reads at a low rate, in a thread, because a slow disk must not block the event loop. sqlite3 waits
+for the interpreter at each row, so the scrub is slower still while the event loop is busy. Each damage writes a log
+line and counts in a metric, which has an alert.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class DeadLetters(Protocol):
         ...
 
     async def start(self) -> None:
-        """Make the place ready.
+        """Make the store ready.
 
         Raises:
             LogUnavailableError, LogMismatchError: it cannot be.
@@ -53,7 +53,7 @@ class DeadLetters(Protocol):
         ...
 
     async def store(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Keep `dead_letters`; they are durable on return. Storing one again changes nothing that counts.
+        """Store `dead_letters`; they are durable on return. Storing one again changes nothing that counts.
 
         Raises:
             LogUnavailableError: they may not be; store them again.
@@ -73,5 +73,5 @@ class DeadLetters(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections of its own; not of the log."""
+        """Close its own connections, not those of the log."""
         ...

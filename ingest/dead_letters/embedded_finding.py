@@ -47,7 +47,7 @@ _MARK: Final = "INSERT OR IGNORE INTO redriven VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class EmbeddedDeadLetterSearch:
-    """Those in the embedded log's file.
+    """Searches the dead letters in the embedded log's file.
 
     Args:
         log: started before the first question.

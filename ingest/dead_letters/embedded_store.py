@@ -26,7 +26,7 @@ _SELECT: Final = (
 
 
 class EmbeddedDeadLetters:
-    """The table in the embedded log's file.
+    """The dead letters in a table of the embedded log's file.
 
     Args:
         log: started before the first dead letter is stored.

@@ -36,7 +36,7 @@ class _At(NamedTuple):
 
 
 class KafkaDeadLetterSearch:
-    """Those in the dead-letter topic.
+    """Searches the dead letters in the dead-letter topic.
 
     Its order is that of arrival. So for letters by their positions it is read from its begin, except for one alone:
     that was stored after its record came into the log, and the topic is read from that time on.
@@ -99,7 +99,7 @@ class KafkaDeadLetterSearch:
     # ------------------------------------------------------------------ what stands where
 
     async def _look(self, start: int) -> None:
-        """Know what stands in the topic from `start` or before to its end of now."""
+        """Learn what the topic holds from `start`, or before, to its present end."""
         if self._looked_from < 0 or start < self._looked_from:
             self._at, self._marks = {}, {}
             self._looked_from = self._looked_to = start

@@ -18,7 +18,7 @@ from slotlog.log.log import Log
 
 
 def open_dead_letters(log: Log) -> DeadLetters:
-    """The place that belongs to `log`, not started yet.
+    """The dead-letter store of `log`, not started yet.
 
     Raises:
         TypeError: neither the embedded log nor Kafka.
