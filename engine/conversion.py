@@ -1,12 +1,14 @@
 """Writes one state anew in another layout: every key, the position, idempotency keys, watches, operators' decisions.
 
 It goes through the same batches as a command, so it knows no layout. Each collection keeps its version, each key its
-time of death; one that is due and not removed yet is written, too. What dead collections have left is not: the new
-state has no graves. Memory holds a few MiB at a time, whatever the size of a value.
+time of death; one that is due and not removed yet is written, too. What dead collections have left is not, nor a key
+that is empty in a layout without counts: the new state has no graves. Memory holds a few MiB at a time, whatever the
+size of a value.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -14,7 +16,7 @@ from typing import Final
 from engine.batch import fragments, rank_counts
 from engine.batch.families import Families
 from engine.batch.key import Key
-from engine.batch.transaction import Transaction
+from engine.batch.uncounted import is_empty, make_transaction
 from engine.errors import CommandError, CorruptionError
 from engine.layouts import make_layout
 from engine.layouts.layout import Form, Layout
@@ -49,24 +51,27 @@ def convert(
     """
     keys = _Keys(target, home, position)
     families = Families(source, layout)
-    done = 0
+    done, empty = 0, Counter[tuple[int, int]]()
     for done, (metadata_key, value) in enumerate(metadata_records(source, layout), 1):
         db, _, name = layout.parse_metadata_key(metadata_key)
         key = Key(db, name, metadata_key)
         families.load(key, value)
-        keys.write(key)
+        if is_empty(key):
+            empty[db, key.type] += 1
+        else:
+            keys.write(key)
         if done % _BATCH_KEYS == 0:
             advance(done)
     keys.flush()
     counted = {place: count for place, count in position.counts.items() if count}
-    if keys.counts != counted:
+    if Counter(keys.counts) + empty != counted:
         raise CorruptionError(f"the state counts {sum(counted.values())} keys and has {done}; see `slotlog check`")
     for changes in _batches(source.scan(DEDUP_CF, b"", None)):
         target.write(changes)
     changes = Changes()
     changes.of(SYSTEM_CF).update(source.scan(SYSTEM_CF, b"", None))
     write_home(changes, home)
-    write_position(changes, replace(position, last_version=keys.last_version), position)
+    write_position(changes, replace(position, last_version=keys.last_version, counts=keys.counts), position)
     target.write(changes)
 
 
@@ -76,7 +81,7 @@ class _Keys:
     def __init__(self, target: Store, home: Home, position: Position) -> None:
         self._target = target
         # Databases by their stored numbers, and no time: so a new collection takes the version behind `last_version`.
-        self._tx = Transaction(
+        self._tx = make_transaction(
             target,
             make_layout(home.layout, home.partition, home.partitions),
             home.partition,
@@ -154,7 +159,7 @@ class _Keys:
         last_version, tx.last_version = tx.last_version, source.version - 1
         key = tx.create(source.name, source.type)
         tx.last_version = max(last_version, key.version)
-        key.expire_ms, key.size, key.head, key.tail = source.expire_ms, source.size, source.head, source.tail
+        key.expire_ms, key.size, key.head, key.tail = source.expire_ms, source.count(), source.head, source.tail
         return key
 
     def _require(self, form: Form, source: Key) -> None:

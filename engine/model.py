@@ -21,6 +21,13 @@ LIST_START: Final = 2**63 - 1
 """`head` and `tail` of an empty list: the middle of the unsigned 64-bit range, so that both ends can grow."""
 
 
+UNCOUNTED: Final = 2**62
+"""`size` of a collection whose layout keeps no count; what changes add to it or take away says nothing."""
+
+UNCOUNTED_FROM: Final = 2**61
+"""From this size on a collection has no count: none is so large."""
+
+
 class Times(NamedTuple):
     """The times to live of a hash's fields, in its metadata: their number, the soonest and the latest.
 

@@ -55,13 +55,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of forms that the layout does not hold, and of the bytes of another one."""
-    forms, name = layouts.layout_of().forms, layouts.layout_name()
+    """Leave out the tests of forms that the layout does not hold, and of the bytes of another one.
+
+    And those of what the layout makes differ.
+    """
+    forms, name, differs = layouts.layout_of().forms, layouts.layout_name(), bool(layouts.layout_of().differences)
     others = [
         item
         for item in items
         if {form for mark in item.iter_markers("form") for form in mark.args} - forms
         or any(name not in mark.args for mark in item.iter_markers("layout"))
+        or (differs and item.get_closest_marker("exact"))
     ]
     if others:
         config.hook.pytest_deselected(items=others)

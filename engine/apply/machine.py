@@ -20,6 +20,7 @@ from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed
 from engine.batch.transaction import Transaction
+from engine.batch.uncounted import make_transaction
 from engine.commands.registry import Spec, find
 from engine.errors import DueError, PartitionStoppedError
 from engine.limits import OVERLAY_BYTES_MAX
@@ -62,7 +63,7 @@ class Machine:
         self.home, self.position = home, open_position(store, home)
         self._store = store
         self.layout = open_layout(store, home)
-        self._tx = Transaction(
+        self._tx = make_transaction(
             store,
             self.layout,
             home.partition,

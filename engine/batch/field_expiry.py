@@ -56,7 +56,7 @@ def _time_of(key: Key, field: bytes) -> int:
 
 def size(tx: Transaction, key: Key) -> int:
     """How many fields of the hash `key` are alive. O(due) where they were not counted before."""
-    return key.size if key.times is None else key.size - key.times.count_due(tx.now_ms)
+    return key.count() if key.times is None else key.size - key.times.count_due(tx.now_ms)
 
 
 def living(tx: Transaction, key: Key) -> Key:

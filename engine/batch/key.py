@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from engine.model import LIST_START, NONE, ZSET
+from engine.model import LIST_START, NONE, UNCOUNTED_FROM, ZSET
 from engine.store.store import Get
 from engine.tables.expiry_index import place_of
 from engine.values.encoding import pack_u64, parse_u64, prefix_end
@@ -60,6 +60,12 @@ class Subkeys:
         if self.fresh:
             return None
         return self._get(self.prefix + subkey)
+
+    before_put = get
+    """As `get`, for who is about to put: where the layout keeps no count, as if it were absent."""
+
+    before_remove = get
+    """As `get`, for who is about to remove: where the layout keeps no count, as if it were there."""
 
     def put(self, subkey: bytes, value: bytes) -> None:
         """Write `subkey`."""
@@ -351,6 +357,17 @@ class Key:
         elif self.times is not None:
             families.append(self.times.subkeys)
         return families
+
+    def count(self) -> int:
+        """How many elements it has. Where the layout keeps no count, by a walk over all of them."""
+        size = self.size
+        return size if size < UNCOUNTED_FROM else sum(1 for _ in self.data.scan())
+
+    def has_more_than(self, number: int) -> bool:
+        """Whether it has more elements than that. No walk goes further."""
+        if self.size < UNCOUNTED_FROM:
+            return self.size > number
+        return next(islice(self.data.scan(), number, None), None) is not None
 
     @property
     def own_expire_ms(self) -> int:

@@ -17,15 +17,16 @@ from engine.store.store import Store
 
 
 class StoredKey(NamedTuple):
-    """One key with a metadata record, which may be due."""
+    """One key with a metadata record, which may be due, or empty where the layout keeps no count."""
 
     position: bytes
     name: bytes
     metadata: Metadata
+    is_empty: bool = False
 
     def is_alive(self, now_ms: int) -> bool:
-        """Whether the key is not due."""
-        return not 0 < self.metadata.expire_ms <= now_ms
+        """Whether the key is neither due nor empty."""
+        return not (self.is_empty or 0 < self.metadata.expire_ms <= now_ms)
 
 
 class Keyspace:

@@ -66,7 +66,8 @@ def _hash(key: Key, knobs: Mapping[str, int]) -> bytes:
 
 
 def _set(key: Key, knobs: Mapping[str, int]) -> bytes:
-    if key.size <= knobs["set-max-intset-entries"] and all(parse_int(member) is not None for member in _members(key)):
+    is_short = not key.has_more_than(knobs["set-max-intset-entries"])
+    if is_short and all(parse_int(member) is not None for member in _members(key)):
         return b"intset"
     return b"listpack" if _is_small(key, "set", _members(key), knobs) else b"hashtable"
 
@@ -91,7 +92,7 @@ def _members(key: Key) -> Iterator[bytes]:
 def _is_small(key: Key, kind: str, texts: Iterator[bytes], knobs: Mapping[str, int]) -> bool:
     """Whether there are few enough elements, and none of them is too long."""
     longest = knobs[f"{kind}-max-listpack-value"]
-    return key.size <= knobs[f"{kind}-max-listpack-entries"] and all(len(text) <= longest for text in texts)
+    return not key.has_more_than(knobs[f"{kind}-max-listpack-entries"]) and all(len(text) <= longest for text in texts)
 
 
 def _fits_a_node(key: Key, size: int) -> bool:

@@ -7,7 +7,7 @@ to 10,000 hashes: a key that is still there costs 0.6 us, one that must be read 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from engine.batch.families import Families
 from engine.batch.key import Key
@@ -45,11 +45,13 @@ class Overlay:
         "_writes_earlier", "databases", "families", "large", "touched",
     )  # fmt: skip
 
+    families_of: ClassVar[type[Families]] = Families
+
     def __init__(self, store: Store, layout: Layout, cached_keys_max: int) -> None:
         self.databases: dict[int, dict[bytes, Key]] = {}
         self.touched: list[Key] = []
         self.large: list[Key] = []
-        self.families = Families(store, layout)
+        self.families = self.families_of(store, layout)
         self._store = store
         self._layout = layout
         self._get_metadata = current_getter(store, layout)

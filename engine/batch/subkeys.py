@@ -13,7 +13,7 @@ def remove(tx: Transaction, key: Key, subkeys: Iterable[bytes]) -> int:
     data = key.data
     removed = 0
     for subkey in subkeys:
-        if data.get(subkey) is not None:
+        if data.before_remove(subkey) is not None:
             data.remove(subkey)
             removed += 1
     if removed:

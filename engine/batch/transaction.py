@@ -8,7 +8,7 @@ fail before its first change, so there are no savepoints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from engine.batch import fragments
 from engine.batch.cursors import Cursors
@@ -57,10 +57,11 @@ class Transaction:
     # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
     __slots__ = (
         "_db", "_families", "_keys", "_layout", "_observed", "_observer", "_offset", "_overlay", "_partition",
-        "_touched", "batch",
-        "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version", "now_ms", "rules",
-        "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "_touched", "batch", "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version",
+        "now_ms", "rules", "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
     )  # fmt: skip
+
+    overlay_of: ClassVar[type[Overlay]] = Overlay
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Transaction:
         self.forms = layout.forms
         self._layout = layout
         self._partition = partition
-        self._overlay = Overlay(store, layout, cached_keys_max)
+        self._overlay = self.overlay_of(store, layout, cached_keys_max)
         self._touched = self._overlay.touched
         self._families = self._overlay.families
         self._offset = 0
@@ -158,6 +159,8 @@ class Transaction:
         if key.type == NONE or 0 < key.expire_ms <= self.now_ms:
             return None
         raise CommandError(WRONG_TYPE)
+
+    find_to_write = find_typed  # for blind writes; engine/batch/uncounted.py has another one
 
     def holds(self, name: bytes) -> bool:
         """Whether the overlay knows this key already; a key that it knows belongs to this partition."""

@@ -53,6 +53,12 @@ class Form(Enum):
     FIELD_TIMES = "fields with a time to live"
 
 
+class Difference(Enum):
+    """Differences from Redis that a layout makes, in replies or contents. The value is for messages."""
+
+    UNCOUNTED = "hashes and sets without a count, which are written blindly"
+
+
 class Earlier(Protocol):
     """The form of the records of the kind EARLIER.
 
@@ -104,6 +110,7 @@ class Layout(Protocol):
     Attributes:
         name: by which a state directory knows it.
         forms: what it can hold of our own.
+        differences: what it makes differ; empty where nothing does.
         families: the column family of each kind that it has.
         is_in_one_order: keys lie in the order of their metadata keys within the other kinds, too.
         earlier: the form of the records of the kind EARLIER; None where the layout does not have the kind.
@@ -114,6 +121,7 @@ class Layout(Protocol):
 
     name: ClassVar[str]
     forms: ClassVar[frozenset[Form]]
+    differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]]
     is_in_one_order: ClassVar[bool]
     earlier: ClassVar[Earlier | None] = None

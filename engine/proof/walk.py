@@ -7,6 +7,7 @@ store during a walk over keys: a key's content is read after its metadata, and w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from engine.batch import fragments
@@ -14,7 +15,7 @@ from engine.batch.field_stamps import bare
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import RecordRange, column_families, metadata_records, version_records
-from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
+from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET, Metadata
 from engine.store.store import LOCAL_CF, SHARED_CFS, Store
 from engine.tables.system import UNSWAPPED, read_stored_dbs
 from engine.values.encoding import pack_u64, parse_u64
@@ -59,7 +60,7 @@ def raw_records(store: Store, layout: Layout) -> Iterator[tuple[str, bytes, byte
 
 
 def live_keys(store: Store, layout: Layout, now_ms: int) -> Iterator[LiveKey]:
-    """The keys of all logical databases that are alive at `now_ms`, in the order in which they are stored.
+    """The keys of all logical databases that are alive at `now_ms` and not empty, in the order of the store.
 
     Raises:
         CorruptionError: stored bytes are damaged.
@@ -83,7 +84,13 @@ def _live_in(
         stored, _, name = layout.parse_metadata_key(record)
         db = stored if logical_db is None else logical_db
         if metadata.times is None:
-            yield LiveKey(db, name, metadata.type, metadata.expire_ms, _content(store, layout, record, metadata))
+            content = _content(store, layout, record, metadata)
+            if metadata.size >= UNCOUNTED_FROM:
+                first = next(content, None)
+                if first is None:
+                    continue  # empty: as if it were not there
+                content = chain((first,), content)
+            yield LiveKey(db, name, metadata.type, metadata.expire_ms, content)
             continue
         data, times = (version_records(layout, kind, record, metadata.version) for kind in (Kind.DATA, Kind.TIMES))
         value_of = bare if layout.stamps_fields else bytes

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
 from engine.limits import FRAGMENT_BYTES
-from engine.model import STRING
+from engine.model import STRING, UNCOUNTED_FROM
 
 CURSOR: Final = b"cursor/graveyard"
 """The record that says how far the walk has come that gives back their room."""
@@ -32,7 +32,9 @@ class Grave(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements it had, or as many fragments as a string of its length may have."""
+        """How many elements it had, or as many fragments as a string of its length may have; 0 when nobody knows."""
+        if self.size >= UNCOUNTED_FROM:
+            return 0
         return -(-self.size // FRAGMENT_BYTES) if self.type == STRING else self.size
 
 

@@ -38,10 +38,10 @@ def distinct(tx: Transaction, key: Key, count: int) -> list[bytes]:
     Raises:
         CorruptionError: the subkeys are fewer than the metadata says.
     """
-    size = key.size
+    size = key.count()
     if count >= size:
         return [subkey for subkey, _ in key.data.scan()]
-    if _all_are_walked(key, count):
+    if _all_are_walked(key, size, count):
         return _pick(key, _positions(tx, size, count))
     if key.ranks is not None:
         return sorted(zsets.member_at(tx, key, position) for position in _positions(tx, size, count))
@@ -55,8 +55,8 @@ def distinct(tx: Transaction, key: Key, count: int) -> list[bytes]:
 
 def repeated(tx: Transaction, key: Key, count: int) -> list[bytes]:
     """`count` subkeys at random, each drawn among all of them, in the order in which they were drawn."""
-    size = key.size
-    if _all_are_walked(key, count):
+    size = key.count()
+    if _all_are_walked(key, size, count):
         subkeys = [subkey for subkey, _ in key.data.scan()]
         return [subkeys[tx.random_below(size)] for _ in range(count)]
     return [draw(tx, key) for _ in range(count)]
@@ -68,13 +68,13 @@ def draw(tx: Transaction, key: Key) -> bytes:
         return zsets.member_at(tx, key, tx.random_below(key.size))
     drawn = descend(tx, key.data)
     if drawn is None:
-        raise CorruptionError(f"key {key.name[:64]!r} should have {key.size} subkeys, but has none")
+        raise CorruptionError(f"key {key.name[:64]!r} should have subkeys, but has none")
     return drawn
 
 
-def _all_are_walked(key: Key, count: int) -> bool:
+def _all_are_walked(key: Key, size: int, count: int) -> bool:
     """Whether `count` of the subkeys are drawn by walking: of sorted sets also those that have no counts yet."""
-    return is_walked(key.size, count) or (key.type == ZSET and key.ranks is None)
+    return is_walked(size, count) or (key.type == ZSET and key.ranks is None)
 
 
 def _positions(tx: Transaction, size: int, count: int) -> list[int]:
@@ -98,7 +98,7 @@ def _pick(key: Key, positions: list[int]) -> list[bytes]:
         picked += islice(walk, position - passed, position - passed + 1)
         passed = position + 1
     if len(picked) != len(positions):
-        raise CorruptionError(f"key {key.name[:64]!r} has fewer subkeys than the {key.size} it should have")
+        raise CorruptionError(f"key {key.name[:64]!r} has fewer subkeys than it should have")
     return picked
 
 

@@ -22,7 +22,7 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
         key = tx.create(name, HASH)
     elif key.times is not None:
         return field_expiry.put(tx, key, zip(pairs[::2], pairs[1::2], strict=True))
-    get, changed = key.data.get, key.data.changed
+    get, changed = key.data.before_put, key.data.changed
     added = 0
     for field, value in zip(pairs[::2], pairs[1::2], strict=True):
         if get(field) is None:
@@ -40,11 +40,11 @@ def put_single(tx: Transaction, name: bytes, field: bytes, value: bytes) -> int:
     Raises:
         CommandError: WRONGTYPE.
     """
-    key = tx.find_typed(name, HASH) or tx.create(name, HASH)
+    key = tx.find_to_write(name, HASH) or tx.create(name, HASH)
     if key.times is not None:
         return put(tx, name, key, (field, value))
     subkeys = key.data
-    is_new = subkeys.get(field) is None
+    is_new = subkeys.before_put(field) is None
     subkeys.changed[field] = value
     if is_new:
         key.size += 1

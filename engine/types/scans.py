@@ -71,7 +71,7 @@ def subkeys(tx: Transaction, key: Key, cursor: int, count: int) -> tuple[int, li
     Returns the cursor of the next call, 0 at the end, and what was found.
     """
     space = (-1, key.version)
-    if key.size <= _AT_ONCE:
+    if not key.has_more_than(_AT_ONCE):
         count = max(count, _AT_ONCE)
     last = tx.cursors.find(space, cursor, (subkey for subkey, _ in key.data.scan())) if cursor else None
     found: list[tuple[bytes, bytes]] = []

@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 def sources(keys: Iterable[Key]) -> list[Source]:
     """What these sets or sorted sets hold now."""
-    return [Source(key.data, key.size) for key in keys]
+    return [Source(key.data, key.count()) for key in keys]
 
 
 def scans(sets: Sequence[Source]) -> list[Records]:
@@ -114,8 +114,9 @@ def store(tx: Transaction, name: bytes, members: Iterator[bytes]) -> int:
         return 0
     key = tx.create(name, SET)
     key.data.changed[first] = b""
-    key.size = 1 + tx.fill(key, key.data, ((member, b"") for member in members))
-    return key.size
+    count = 1 + tx.fill(key, key.data, ((member, b"") for member in members))
+    key.size += count
+    return count
 
 
 def _those_in(members: Iterator[bytes], get: Get) -> Iterator[bytes]:

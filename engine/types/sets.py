@@ -20,7 +20,7 @@ def add(tx: Transaction, name: bytes, key: Key | None, members: Iterable[bytes])
     if key is None:
         key = tx.create(name, SET)
     data = key.data
-    get, changed = data.get, data.changed
+    get, changed = data.before_put, data.changed
     added = 0
     for member in members:
         if get(member) is None:
@@ -35,6 +35,11 @@ def add(tx: Transaction, name: bytes, key: Key | None, members: Iterable[bytes])
 def remove(tx: Transaction, key: Key, members: Iterable[bytes]) -> int:
     """Delete `members`. Returns how many were there."""
     return subkeys.remove(tx, key, members)
+
+
+def take(tx: Transaction, key: Key, member: bytes) -> bool:
+    """Delete `member`. Returns whether it was there, in every layout."""
+    return contains(key, member) and remove(tx, key, (member,)) > 0
 
 
 def contains(key: Key | None, member: bytes) -> bool:
@@ -59,11 +64,12 @@ def pop(tx: Transaction, key: Key, count: int) -> list[bytes]:
     Raises:
         CorruptionError: the members are fewer than the metadata says.
     """
-    if count < key.size and not draws.is_walked(key.size, count):
+    size = key.count()
+    if count < size and not draws.is_walked(size, count):
         return _pop_scattered(tx, key, count)
     popped = draws.distinct(tx, key, count)
-    if len(popped) != min(count, key.size):
-        raise CorruptionError(f"set {key.name[:64]!r} should have {key.size} members, but has {len(popped)}")
+    if len(popped) != min(count, size):
+        raise CorruptionError(f"set {key.name[:64]!r} should have {size} members, but has {len(popped)}")
     subkeys.remove(tx, key, popped)
     return popped
 

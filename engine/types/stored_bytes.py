@@ -21,7 +21,7 @@ def _subkey_bytes(subkeys: Subkeys, key: Key, samples: int) -> int:
     sampled = list(islice(subkeys.scan(), samples or None))
     if not sampled:
         return 0
-    count = key.size
+    count = key.count()
     if key.type == STRING:  # as many of its fragments are not zero as of those up to the last sample
         behind = parse_u64(sampled[-1][0]) + 1
         every = -(-key.size // FRAGMENT_BYTES) if len(sampled) == samples else behind

@@ -41,7 +41,7 @@ class WeightedSource(NamedTuple):
 
 def source(key: Key, weight: float = 1.0) -> WeightedSource:
     """What `key`, a set or a sorted set, holds now."""
-    return WeightedSource(set_algebra.Source(key.data, key.size), key.type == SET, weight)
+    return WeightedSource(set_algebra.Source(key.data, key.count()), key.type == SET, weight)
 
 
 def add(first: float, second: float) -> float:

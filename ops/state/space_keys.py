@@ -20,9 +20,9 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from engine.layouts.layout import Kind, Layout
-from engine.layouts.records import RecordRange, metadata_records, records_of
+from engine.layouts.records import RecordRange, metadata_records, records_of, version_records
 from engine.limits import FRAGMENT_BYTES
-from engine.model import STRING, TYPE_NAMES, Metadata
+from engine.model import STRING, TYPE_NAMES, UNCOUNTED_FROM, Metadata
 from engine.store.store import Store
 from engine.values.encoding import U64
 
@@ -209,6 +209,9 @@ class KeyWalk:
         parse, types = self._layout.parse_metadata, self._types
         for record, value in metadata_records(self._store, self._layout):
             metadata = parse(value)
+            if metadata.size >= UNCOUNTED_FROM:
+                of_data = version_records(self._layout, Kind.DATA, record, metadata.version)
+                metadata = metadata._replace(size=sum(1 for _ in of_data.scan(self._store)))
             record_bytes = len(record) + len(value)
             if metadata.expire_ms or (metadata.times is not None and metadata.times.soonest_ms):
                 record_bytes += U64.size + len(record)

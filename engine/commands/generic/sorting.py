@@ -199,11 +199,12 @@ def _sort(tx: Transaction, name: bytes, options: _Options) -> Reply:
 
 def _wanted(tx: Transaction, key: Key, options: _Options) -> list[bytes]:
     """The elements in order, those in LIMIT alone."""
-    first = min(max(options.offset, 0), key.size)
-    stop = key.size if options.most < 0 else min(first + options.most, key.size)
+    size = key.count()
+    first = min(max(options.offset, 0), size)
+    stop = size if options.most < 0 else min(first + options.most, size)
     if not options.ordered and key.type != SET:
         return _in_place(tx, key, first, stop, reverse=options.descending)
-    elements = _in_place(tx, key, 0, key.size, reverse=False)
+    elements = _in_place(tx, key, 0, size, reverse=False)
     if options.ordered:
         elements = _ordered(tx, elements, options)
     return elements[first:stop]

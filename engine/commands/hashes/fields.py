@@ -59,7 +59,7 @@ def hset(tx: Transaction, args: list[bytes]) -> Reply:
     if len(args) % 2 == 0:
         raise CommandError(wrong_arity("hset"))
     name = args[0]
-    return hash_fields.put(tx, name, tx.find_typed(name, HASH), args[1:])
+    return hash_fields.put(tx, name, tx.find_to_write(name, HASH), args[1:])
 
 
 @command(
@@ -81,7 +81,7 @@ def hmset(tx: Transaction, args: list[bytes]) -> Reply:
     if len(args) % 2 == 0:
         raise CommandError(wrong_arity("hmset"))
     name = args[0]
-    hash_fields.put(tx, name, tx.find_typed(name, HASH), args[1:])
+    hash_fields.put(tx, name, tx.find_to_write(name, HASH), args[1:])
     return OK
 
 
@@ -211,7 +211,7 @@ def hdel(tx: Transaction, args: list[bytes]) -> Reply:
     > HDEL h a c
     (integer) 1
     """
-    key = tx.find_typed(args[0], HASH)
+    key = tx.find_to_write(args[0], HASH)
     return 0 if key is None else hash_fields.remove(tx, key, args[1:])
 
 

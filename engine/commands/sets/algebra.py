@@ -60,7 +60,7 @@ def smove(tx: Transaction, args: list[bytes]) -> Reply:
     destination = tx.find_typed(args[1], SET)
     if destination is source:
         return int(sets.contains(source, args[2]))
-    if not sets.remove(tx, source, args[2:]):
+    if not sets.take(tx, source, args[2]):
         return 0
     sets.add(tx, args[1], destination, args[2:])
     return 1

@@ -34,7 +34,7 @@ def sadd(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 1
     """
     name = args[0]
-    return sets.add(tx, name, tx.find_typed(name, SET), args[1:])
+    return sets.add(tx, name, tx.find_to_write(name, SET), args[1:])
 
 
 @command(
@@ -55,7 +55,7 @@ def srem(tx: Transaction, args: list[bytes]) -> Reply:
     > SREM s b c
     (integer) 1
     """
-    key = tx.find_typed(args[0], SET)
+    key = tx.find_to_write(args[0], SET)
     return 0 if key is None else sets.remove(tx, key, args[1:])
 
 
@@ -108,7 +108,7 @@ def scard(tx: Transaction, args: list[bytes]) -> Reply:
     (integer) 2
     """
     key = tx.find_typed(args[0], SET)
-    return 0 if key is None else key.size
+    return 0 if key is None else key.count()
 
 
 @command("SISMEMBER key member", group="set", since="1.0.0", complexity="O(1)", fast=True, access="RO")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts.camellia.layout import CamelliaV0
+from engine.layouts.camellia.layout import CamelliaV0, CamelliaV1
 from engine.layouts.layout import Layout
 
-__all__ = ["LAYOUTS", "CamelliaV0"]
+__all__ = ["LAYOUTS", "CamelliaV0", "CamelliaV1"]
 
-LAYOUTS: Final[tuple[type[Layout], ...]] = (CamelliaV0,)
+LAYOUTS: Final[tuple[type[Layout], ...]] = (CamelliaV0, CamelliaV1)

@@ -1,4 +1,4 @@
-"""The `camellia-v0` layout (seed 002): every kind of record in one column family, keys by the MD5 of their names.
+"""The `camellia` layouts (seed 002): every kind of record in one column family, keys by the MD5 of their names.
 
     CF camellia   k#…   -> empty             a score record
                   m#…   -> metadata value    (codec.py)
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from engine.layouts.camellia import codec, keys
-from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
+from engine.layouts.layout import Difference, Earlier, Form, IsAbsent, Kind
 from engine.values.encoding import pack_u64, prefix_end
 from slotlog.shared.slots import slot as slot_of
 from slotlog.shared.slots import slot_range
@@ -28,6 +28,7 @@ class CamelliaV0:
 
     name: ClassVar[str] = "camellia-v0"
     forms: ClassVar[frozenset[Form]] = frozenset()
+    differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "camellia")
     is_in_one_order: ClassVar[bool] = False
     is_absent: ClassVar[IsAbsent | None] = None
@@ -78,3 +79,13 @@ class CamelliaV0:
         database = self.kind_prefix(Kind.METADATA, db)
         lowest = -(-max(slot - self._first_slot, 0) * _HASHES // self._slots)
         return database + pack_u64(lowest) if lowest < _HASHES else prefix_end(database)
+
+
+class CamelliaV1(CamelliaV0):
+    """Hashes and sets without a count in their metadata, so that they are written without a read."""
+
+    name: ClassVar[str] = "camellia-v1"
+    differences: ClassVar[frozenset[Difference]] = frozenset({Difference.UNCOUNTED})
+
+    pack_metadata = staticmethod(codec.pack_without_count)
+    parse_metadata = staticmethod(codec.parse_without_count)

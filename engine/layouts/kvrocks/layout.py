@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 from engine.errors import CorruptionError
 from engine.layouts.kvrocks import codec
 from engine.layouts.kvrocks.keys import DEFAULT_NAMESPACE, namespace_prefix
-from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
+from engine.layouts.layout import Difference, Earlier, Form, IsAbsent, Kind
 from engine.values.encoding import U32, U64, parse_u64, prefix_end
 from engine.values.numbers import parse_int
 from slotlog.shared.slots import slot as slot_of
@@ -61,6 +61,7 @@ class Kvrocks:
 
     name: ClassVar[str] = "kvrocks"
     forms: ClassVar[frozenset[Form]] = frozenset({Form.FIELD_TIMES})
+    differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]] = {
         Kind.METADATA: "metadata",
         Kind.DATA: "default",

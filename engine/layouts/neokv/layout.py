@@ -18,7 +18,7 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import ClassVar, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.layout import Earlier, Form, IsAbsent, Kind, Layout
+from engine.layouts.layout import Difference, Earlier, Form, IsAbsent, Kind, Layout
 from engine.layouts.neokv import codec
 from engine.layouts.neokv.phase1 import Phase1
 from engine.values.encoding import U64, pack_u64, parse_u64
@@ -34,6 +34,7 @@ class NeoKV:
 
     name: ClassVar[str] = "neokv"
     forms: ClassVar[frozenset[Form]] = frozenset(Form)
+    differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]] = {
         Kind.METADATA: "metadata",
         Kind.DATA: "data",

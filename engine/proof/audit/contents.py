@@ -9,7 +9,7 @@ from engine.batch.fragments import is_fragmented
 from engine.layouts.layout import Kind
 from engine.layouts.records import version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET
 from engine.proof.audit.field_times import check_times
 from engine.proof.audit.ranks import Ranks
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, several, shown
@@ -152,7 +152,7 @@ class Contents:
     # ------------------------------------------------------------------ what is said
 
     def _sized(self, live: Live, count: int) -> Violations:
-        if count != live.metadata.size or not count:
+        if live.metadata.size < UNCOUNTED_FROM and (count != live.metadata.size or not count):
             text = f"has {several(count, 'element')}, by its metadata {live.metadata.size}"
             yield self._wrong("size", self._data, live, text)
 

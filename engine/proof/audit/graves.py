@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
-from engine.model import HASH, STRING, TYPE_NAMES, ZSET
+from engine.model import HASH, STRING, TYPE_NAMES, UNCOUNTED_FROM, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, several
 from engine.proof.audit.walk import RecordCursor, in_order
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF
@@ -67,7 +67,7 @@ class Graves:
             prefixes: what its records begin with, by kind.
         """
         bounds = {
-            Kind.DATA: grave.elements,
+            Kind.DATA: None if grave.size >= UNCOUNTED_FROM else grave.elements,
             Kind.SCORES: grave.size if grave.type == ZSET else 0,
             Kind.RANKS: None if grave.type == ZSET else 0,
             Kind.TIMES: 2 * grave.size if grave.type == HASH else 0,

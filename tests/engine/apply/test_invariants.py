@@ -99,6 +99,7 @@ LOST_PLACE: Final = r"a hash is to die at \d+ and has no place in the expiry ind
         pytest.param("fields", lost_place, LOST_PLACE, id=LOST_PLACE, marks=pytest.mark.form(Form.FIELD_TIMES)),
     ],
 )
+@pytest.mark.exact
 def test_a_key_that_cannot_be_is_not_written(
     store: WatchedStore, machine: Machine, name: str, plant: Fault, message: str
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_key_that_cannot_be_is_not_written(
     ("plant", "message"),
     [(newer_version, r"a set has version \d+, and the last one taken is"), (setting(size=-2), "a set has size -2")],
 )
+@pytest.mark.exact
 def test_a_grave_that_cannot_be_is_not_dug(machine: Machine, plant: Fault, message: str) -> None:
     """A key whose version was never taken, or whose size cannot be, is not buried: the record stops its partition."""
     tx = machine._tx

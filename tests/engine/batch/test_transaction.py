@@ -90,6 +90,7 @@ def test_a_due_key_keeps_its_entry_until_it_is_cleaned(store: MemoryStore, machi
 
 @pytest.mark.parametrize("line", ["DEL h", "SET h 1", "UNLINK h", "EXPIRE h -1", "MSET h 1"])
 @pytest.mark.parametrize("together", [True, False])
+@pytest.mark.exact
 def test_a_dead_collection_has_a_grave(
     store: MemoryStore,
     machine: Machine,
@@ -110,6 +111,7 @@ def test_a_dead_collection_has_a_grave(
     assert {prefix + b"f": b"v", prefix + b"i": b"x"} == stored(store, Kind.DATA)
 
 
+@pytest.mark.exact
 def test_an_emptied_collection_has_no_grave(store: MemoryStore, machine: Machine) -> None:
     """A collection that lost its last element leaves nothing behind: no orphan, no grave, no record."""
     send(machine, "HSET h f v", "ZADD z 1 m", "RPUSH l x", "SADD s x")

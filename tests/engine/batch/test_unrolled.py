@@ -49,6 +49,7 @@ def some_records(seed: int, offset: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.exact
 def test_a_batch_writes_what_its_keys_have_changed(seed: int) -> None:
     """The metadata of each changed key and each changed subkey of every kind, and nothing else of the keys."""
     store = new_store()

@@ -82,6 +82,7 @@ def test_a_dead_collection_of_every_form_is_reclaimed() -> None:
     assert before == digest(store, layout_of(), machine.clock_ms)
 
 
+@pytest.mark.exact
 def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: Machine) -> None:
     """Up to a thousand elements: no range delete, nothing to compact, and the grave in the same batch."""
     send(machine, "HSET h a 1 b 2", "ZADD z 1 a", "RPUSH l a b c", "DEL h z l")
@@ -96,6 +97,7 @@ def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: 
     assert 0 == subkeys(store)
 
 
+@pytest.mark.exact
 def test_a_large_collection_goes_by_range_deletes(store: WatchedStore, machine: Machine) -> None:
     """More elements: one range delete for each of its column families, which then wait for their compaction."""
     send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(1001)), "SADD s a", "DEL z s")
@@ -129,6 +131,7 @@ def test_a_string_in_fragments_counts_its_fragments(store: WatchedStore, machine
     assert 0 == subkeys(store)
 
 
+@pytest.mark.exact
 def test_a_slice_is_bounded(store: WatchedStore, machine: Machine) -> None:
     """It ends with the collection in which it has looked at enough; the next one goes on behind it.
 
@@ -317,6 +320,7 @@ class FailingStore(MemoryStore):
 
 
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.exact
 def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever write fails, done or not, an audit finds nothing, and a new process ends with the same records."""
     monkeypatch.setattr(reclaim, "POINTS_MAX", 3)
@@ -359,6 +363,7 @@ def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.Mon
     assert [key_of(b"s")] == list(stored(store, Kind.METADATA))
 
 
+@pytest.mark.exact
 def test_a_busy_store_is_tried_again(store: WatchedStore, machine: Machine) -> None:
     """A slice that was refused has not happened; the same reclaimer does it at the next call."""
     send(machine, "SADD s a", "DEL s")

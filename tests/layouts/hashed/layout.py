@@ -20,7 +20,7 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import ClassVar, Final
 
 from engine.errors import CorruptionError
-from engine.layouts.layout import Earlier, Form, IsAbsent, Kind
+from engine.layouts.layout import Difference, Earlier, Form, IsAbsent, Kind
 from engine.values.encoding import prefix_end
 from slotlog.shared.slots import slot as slot_of
 from slotlog.shared.slots import slot_range
@@ -41,6 +41,7 @@ class Hashed:
 
     name: ClassVar[str] = "hashed"
     forms: ClassVar[frozenset[Form]] = frozenset()
+    differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "records")
     is_in_one_order: ClassVar[bool] = False
     earlier: ClassVar[Earlier | None] = None

@@ -30,6 +30,7 @@ class RecordingStore(MemoryStore):
 
 @pytest.mark.parametrize("command", ["DEL", "UNLINK", "EXPIRE"])
 @pytest.mark.parametrize("fields", [1, 1000])
+@pytest.mark.exact
 def test_deleting_writes_the_metadata_alone(command: str, fields: int) -> None:
     """Of whatever size the hash was: one metadata record, one expiry entry and one grave are written, and no range."""
     store = RecordingStore(FAMILIES)

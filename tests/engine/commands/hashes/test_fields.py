@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.layouts.layout import Kind
 from engine.model import HASH, Metadata
 from engine.values.encoding import pack_u64
@@ -32,6 +34,7 @@ def test_a_hash_is_one_metadata_record_and_one_record_for_each_field() -> None:
     assert {PREFIX + b"name": b"carol", PREFIX: b"\x00", PREFIX + b"z": b""} == stored(store, Kind.DATA)
 
 
+@pytest.mark.exact
 def test_a_change_of_values_alone_leaves_the_metadata_record_alone() -> None:
     """HSET, HMSET, HINCRBY and HINCRBYFLOAT of fields that exist write their field and nothing else."""
     store = WatchedStore()
@@ -55,6 +58,7 @@ def test_an_increment_of_an_absent_field_counts_it() -> None:
     assert {KEY: metadata(3)} == stored(store, Kind.METADATA)
 
 
+@pytest.mark.exact
 def test_deleting_fields_deletes_their_records() -> None:
     """HDEL writes one delete for each field that was there, a field named twice counted once, and the new size."""
     store = WatchedStore()
@@ -65,6 +69,7 @@ def test_deleting_fields_deletes_their_records() -> None:
     assert {Kind.METADATA: {KEY: metadata(1)}, Kind.DATA: {PREFIX + b"a": None, PREFIX + b"b": None}} == store.written
 
 
+@pytest.mark.exact
 def test_a_hash_without_fields_is_gone() -> None:
     """HDEL of the last field deletes the metadata record too; nothing is left for the reclaimer."""
     store = WatchedStore()
@@ -75,6 +80,7 @@ def test_a_hash_without_fields_is_gone() -> None:
     assert {Kind.METADATA: {KEY: None}, Kind.DATA: {PREFIX + b"a": None}} == store.written
 
 
+@pytest.mark.exact
 def test_deleting_a_hash_touches_none_of_its_fields() -> None:
     """DEL writes two records whatever the size: the metadata delete and a graveyard entry; it reads no field."""
     store = WatchedStore()

@@ -60,6 +60,7 @@ def test_a_set_is_one_metadata_record_and_one_empty_record_for_each_member() -> 
     assert {PREFIX + b"b": b"", PREFIX: b"", PREFIX + b"\xff": b""} == stored(store, Kind.DATA)
 
 
+@pytest.mark.exact
 def test_adding_what_is_there_writes_nothing() -> None:
     """SADD of members that are in the set is no change."""
     store, machine = filled([b"a", b"b"])
@@ -68,6 +69,7 @@ def test_adding_what_is_there_writes_nothing() -> None:
     assert {} == store.written
 
 
+@pytest.mark.exact
 def test_removing_members_deletes_their_records_and_the_key_with_the_last() -> None:
     """SREM and SPOP delete member by member; nothing is left for the reclaimer when the set is empty."""
     store, machine = filled([b"a", b"b", b"c"])
@@ -78,6 +80,7 @@ def test_removing_members_deletes_their_records_and_the_key_with_the_last() -> N
     assert {Kind.METADATA: {KEY: None}, Kind.DATA: {PREFIX + b"a": None, PREFIX + b"c": None}} == store.written
 
 
+@pytest.mark.exact
 def test_deleting_a_set_touches_none_of_its_members() -> None:
     """DEL writes two records whatever the size: the metadata delete and a graveyard entry; it reads no member."""
     store, machine = filled(b"%d" % number for number in range(1000))
@@ -169,6 +172,7 @@ def test_every_kind_of_branch_can_be_drawn() -> None:
     assert [*members, None] == [*sorted(replies[:300]), replies[300]]
 
 
+@pytest.mark.exact
 def test_a_pop_from_a_large_set_reads_little_of_it() -> None:
     """SPOP of one of 3,000 members takes at most 24 seeks and a walk of 64, over 50 records."""
     store, machine = filled(sha256(b"%d" % number).hexdigest().encode() for number in range(3000))
@@ -213,6 +217,7 @@ def test_the_draws_of_a_transaction_differ() -> None:
 
 @pytest.mark.parametrize("command", ["SPOP s", "SPOP s 2", "SPOP s 5"])
 @pytest.mark.damaging
+@pytest.mark.exact
 def test_missing_members_stop_the_partition(command: str) -> None:
     """Fewer records than the metadata says are damage, whichever way SPOP draws."""
     store, machine = filled([b"a", b"b", b"c"])

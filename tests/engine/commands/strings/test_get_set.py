@@ -77,6 +77,7 @@ def test_a_key_has_at_most_one_expiry_entry(change: str, expire_ms: int, *, comm
 
 
 @pytest.mark.parametrize("overwrite", ["SET k v", "SET k v XX", "MSET k v", "SETEX k 9 v"])
+@pytest.mark.exact
 def test_overwriting_a_collection_buries_it(overwrite: str) -> None:
     """Its fields stay where they are, and one graveyard entry says whose they were."""
     store = new_store()

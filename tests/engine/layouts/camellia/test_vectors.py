@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from engine.layouts.camellia import codec, keys
-from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata
+from engine.model import HASH, LIST, SET, STRING, UNCOUNTED, ZSET, Metadata
 from engine.values.encoding import pack_score
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[3] / "vectors" / "encodings.json").read_text())[
     "camellia"
 ]
 COUNTED = {"hash_v0": HASH, "set_v0": SET, "zset_v0": ZSET, "list_v0": LIST}
+UNCOUNTED_FORMS = {"hash_v1": HASH, "set_v1": SET}
 all_vectors = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["key"][:40] or "empty")
 
 
@@ -57,3 +58,14 @@ def test_collections_with_a_count(vector: dict[str, Any], form: str) -> None:
 
     assert expected == metadata._replace(head=expected.head, tail=expected.tail)
     assert packed == codec.pack_metadata(metadata)
+
+
+@pytest.mark.parametrize("form", UNCOUNTED_FORMS)
+@all_vectors
+def test_collections_without_a_count(vector: dict[str, Any], form: str) -> None:
+    """The metadata value of a hash and of a set has the checked bytes, and parses back to one that nobody counted."""
+    packed = bytes.fromhex(vector[f"meta_{form}"])
+    expected = Metadata(UNCOUNTED_FORMS[form], expire_ms_of(vector), vector["key_version"], UNCOUNTED)
+
+    assert expected == codec.parse_without_count(packed)
+    assert packed == codec.pack_without_count(expected)
