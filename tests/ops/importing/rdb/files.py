@@ -118,7 +118,7 @@ def _small() -> list[Command]:
         ["PFADD", "hll", "a", "b", "c"],
         ["SETBIT", "bits", 70, 1],
         ["RPUSH", "list", "a", 1, -5, b"\xff", 70_000, ""],
-        ["SADD", "numbers", 1, -2, 3],
+        ["SADD", "numbers", 1, -2, 3, 100, 20, -30],
         ["SADD", "wide numbers", 1, -(2**40)],
         ["SADD", "set", "a", 1, ""],
         ["HSET", "hash", "f", "v", "", "", 7, 8],
