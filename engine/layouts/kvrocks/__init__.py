@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts.kvrocks import fragments, keys, metadata
 from engine.layouts.kvrocks.layout import Kvrocks, KvrocksCluster
 from engine.layouts.layout import Layout
 
-__all__ = ["LAYOUTS", "Kvrocks", "KvrocksCluster", "fragments", "keys", "metadata"]
+__all__ = ["LAYOUTS", "Kvrocks", "KvrocksCluster"]
 
 LAYOUTS: Final[tuple[type[Layout], ...]] = (Kvrocks, KvrocksCluster)

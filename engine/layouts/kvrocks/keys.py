@@ -15,7 +15,7 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
-from engine.values.encoding import U32, U64, parse_u64
+from engine.values.encoding import U32, U64
 
 DEFAULT_NAMESPACE: Final = b"__namespace"
 
@@ -30,14 +30,6 @@ class Owner(NamedTuple):
     namespace: bytes
     slot: int | None
     name: bytes
-
-
-class Subkey(NamedTuple):
-    """The key of a record that belongs to one version of a key. `subkey` is what stands behind the version."""
-
-    owner: Owner
-    version: int
-    subkey: bytes
 
 
 def namespace_prefix(namespace: bytes, slot: int | None = None) -> bytes:
@@ -72,23 +64,6 @@ def parse_metadata_key(key: bytes, *, has_slot: bool) -> Owner:
     """
     head, namespace, slot = _parse_head(key, has_slot=has_slot)
     return Owner(namespace, slot, key[head:])
-
-
-def parse_subkey(key: bytes, *, has_slot: bool) -> Subkey:
-    """Whose record it is, and what stands behind the version.
-
-    Raises:
-        CorruptionError: it is shorter than its own lengths say.
-    """
-    start, namespace, slot = _parse_head(key, has_slot=has_slot)
-    start += U32.size
-    if len(key) < start:
-        raise _too_short(key)
-    end = start + U32.unpack(key[start - U32.size : start])[0]
-    behind = end + U64.size
-    if len(key) < behind:
-        raise _too_short(key)
-    return Subkey(Owner(namespace, slot, key[start:end]), parse_u64(key[end:behind]), key[behind:])
 
 
 def _parse_head(key: bytes, *, has_slot: bool) -> tuple[int, bytes, int | None]:

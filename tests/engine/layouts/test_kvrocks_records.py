@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from engine.errors import CorruptionError
-from engine.layouts.kvrocks import fragments, keys, metadata
-from engine.layouts.kvrocks.keys import DEFAULT_NAMESPACE, Owner, Subkey
+from engine.layouts.kvrocks import Kvrocks, KvrocksCluster, fragments, keys, metadata
+from engine.layouts.kvrocks.keys import DEFAULT_NAMESPACE, Owner
 from engine.layouts.kvrocks.metadata import FieldTimes, KvrocksMetadata
+from engine.layouts.layout import Kind
 from engine.model import HASH, LIST, LIST_START, SET, STRING, ZSET
 from engine.values.encoding import pack_score
 from engine.values.hyperloglog import dense
@@ -82,7 +83,7 @@ def of_hex(text: str) -> bytes:
 
 @pytest.mark.parametrize("vector", VECTORS["kvrocks"], ids=lambda vector: f"{vector['key'][:20]}-{vector['cluster']}")
 def test_the_checked_keys(vector: dict[str, Any]) -> None:
-    """Metadata keys, subkeys and score keys have the checked bytes, with and without a slot, and are read again."""
+    """Metadata keys, subkeys and score keys have the checked bytes, with and without a slot, in the layouts too."""
     name, member, has_slot = bytes.fromhex(vector["key"]), bytes.fromhex(vector["member"]), vector["cluster"]
     owner = Owner(bytes.fromhex(vector["namespace"]), slot(name) if has_slot else None, name)
     prefix = keys.subkey_prefix(owner, vector["version"])
@@ -92,7 +93,9 @@ def test_the_checked_keys(vector: dict[str, Any]) -> None:
     assert vector["subkey"] == (prefix + member).hex()
     assert vector["score_key"] == scored.hex()
     assert owner == keys.parse_metadata_key(keys.metadata_key(owner), has_slot=has_slot)
-    assert Subkey(owner, vector["version"], member) == keys.parse_subkey(prefix + member, has_slot=has_slot)
+    layout = KvrocksCluster(0) if has_slot else Kvrocks(0)
+    assert prefix == layout.prefix(Kind.DATA, keys.metadata_key(owner), vector["version"])
+    assert (keys.metadata_key(owner), vector["version"]) == layout.owner(Kind.SCORES, scored)
 
 
 def test_the_keys_of_the_default_namespace() -> None:
@@ -102,16 +105,6 @@ def test_the_keys_of_the_default_namespace() -> None:
     fragment = keys.subkey_prefix(Owner(DEFAULT_NAMESPACE, None, b"b"), VERSION) + b"0"
 
     assert of_hex(DEFAULT + "0000000162" + "V" + "30") == fragment
-
-
-@pytest.mark.parametrize("has_slot", [False, True])
-@pytest.mark.parametrize(
-    "record", ["", "05", "0161", "016100", "01610000", "0161000000ff61", "016100000000000000000000"]
-)
-def test_a_key_that_is_cut_short_is_damage(record: str, has_slot: bool) -> None:
-    """Its own lengths say more than there is: it is named, never guessed at."""
-    with pytest.raises(CorruptionError, match=f"record {record} is too short"):
-        keys.parse_subkey(bytes.fromhex(record), has_slot=has_slot)
 
 
 @pytest.mark.parametrize(("record", "has_slot"), [("", False), ("0261", False), ("0161", True), ("016100", True)])
