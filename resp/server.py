@@ -131,7 +131,7 @@ class Server(Shared[Session]):
         return port
 
     async def _run_cron(self) -> None:
-        """What happens by time alone, ten times a second as in Redis."""
+        """Run periodic work, ten times a second as in Redis."""
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             try:
@@ -149,7 +149,7 @@ class Server(Shared[Session]):
     # ------------------------------------------------------------------ ingest.reporting.observer.Observer
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
-        """A batch is committed: serve who waits for its keys, tell who listens."""
+        """Handle a committed batch: serve clients that wait for its keys, and notify listeners."""
         pipeline = self.pipelines[partition]
         pipeline.moved()
         if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
@@ -167,7 +167,7 @@ class Server(Shared[Session]):
                 self.blocked.serving.on_modified(pipeline, applied.modified)
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:
-        """A partition goes on, or is set aside."""
+        """Handle a partition that runs again or is set aside."""
         if self.pipelines:
             self.witness()
             self.refresh()
@@ -190,5 +190,5 @@ class Server(Shared[Session]):
         return self.active_expire and not self.pause.is_on
 
     def swept(self, _partition: int, swept: Swept) -> None:
-        """Keys and fields have gone because their time was over: tell who listens."""
+        """Handle keys and fields that expired: notify listeners."""
         self.notifications.on_swept(swept)

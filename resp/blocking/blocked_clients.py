@@ -134,7 +134,7 @@ class Blocked:
         self._watch(waiter.pipeline)
 
     def _watch(self, pipeline: WritePipeline) -> None:
-        """Look at what is sent and applied while somebody waits."""
+        """Watch writes that are sent and applied, while a client waits."""
         pipeline.on_submitted = self.serving.on_submitted if self.any else None
         self._partitions.witness()
 

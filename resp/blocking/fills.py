@@ -39,7 +39,7 @@ def _executed(args: list[list[bytes]], db: int) -> Iterator[Fill]:
 
 
 def _taken(name: bytes, args: list[bytes]) -> list[tuple[bytes, int]]:
-    """What a step of a transaction takes away again, where that is plain to see."""
+    """The keys from which a step of a transaction removes elements, and how many, where its words show it."""
     if name in {b"DEL", b"UNLINK"}:
         return [(key, _ALL) for key in args]
     if name in {b"LPOP", b"RPOP", b"ZPOPMIN", b"ZPOPMAX"}:

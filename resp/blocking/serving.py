@@ -64,14 +64,14 @@ class Serving:
                 del self._by_place[place]
 
     def on_modified(self, pipeline: WritePipeline, modified: Iterable[Modified]) -> None:
-        """Keys were modified: who waits for them may be served."""
+        """Note that keys were modified: clients that wait for them may be served."""
         for _, db, _, _, _, key, _, type_after, _ in modified:
             place = pipeline.partition, db, key
             if type_after != NONE and place in self._by_place:
                 self.serve(place)
 
     def on_submitted(self, pipeline: WritePipeline, item: Item) -> None:
-        """A write is on its way: send the pops for who waits for what it may fill right behind it."""
+        """Note that a write was sent: send pops right behind it for clients that wait for the keys it may fill."""
         if pipeline.is_held:  # nobody can ask the state: they are served when the write is applied
             return
         with self._partitions.slices.whole():
@@ -87,7 +87,7 @@ class Serving:
                 self._serve_noted()
 
     def look_again(self) -> None:
-        """Databases were exchanged, or a partition goes on: any key may have elements now."""
+        """Check all keys: databases were swapped, or a partition runs again, so any key may have elements now."""
         for place in list(self._by_place):
             self.serve(place)
 
@@ -191,7 +191,7 @@ class Serving:
         return self._denial(waiter) if isinstance(length, int) and length else None
 
     def _shaped(self, pop: Pop, reply: Reply) -> Reply:
-        """What the client is answered; None when it goes on waiting."""
+        """The reply to the client; None if it goes on waiting."""
         waiter = pop.waiter
         if pop.offset >= 0:
             waiter.session.last_position = waiter.pipeline.partition, pop.offset

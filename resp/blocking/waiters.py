@@ -165,7 +165,7 @@ class Pop(Awaited):
         super().answer(reply, seconds)
 
     def lose(self) -> None:
-        """Its client has to be answered all the same."""
+        """Note that the pop is lost: its client still needs an answer."""
         self.waiter.popping = None
         if not self.waiter.done.done():
             self.waiter.done.set_result(BROKEN)

@@ -88,7 +88,7 @@ def arguments(line: str, names: int) -> tuple[ArgumentDoc, ...]:
 
 
 def key_ranges(line: str, names: int) -> list[KeyRange]:
-    """Where the keys of that usage line stand: those of the arguments that must be there, then those of options."""
+    """The places of the keys in a usage line: first those of required arguments, then those of options."""
     found: list[KeyRange] = []
     items = arguments(line, names)
     required = _required(items)

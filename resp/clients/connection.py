@@ -42,7 +42,7 @@ class Connection(asyncio.Protocol):
         self._session: Session | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the client in, or tell it why not."""
+        """Accept the client, or tell it why it is refused."""
         transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
         connected: socket.socket | None = transport.get_extra_info("socket")
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         refusal.parser.authenticated = refusal.authenticated
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and run what is complete.
+        """Parse the bytes and run every complete command.
 
         The hot path: a turn of one GET took 67,200 instructions, of which 54,600 are left without calls of what has
         nothing to do.

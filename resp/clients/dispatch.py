@@ -120,7 +120,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
 
 
 def _loading(session: Session) -> CommandError | None:
-    """Why a command that needs no partition has to wait all the same: clients PING to learn when all of it is there."""
+    """The error of a command that needs no partition while the server loads: clients PING to learn when it is ready."""
     if session.server.evaluate is not None:  # there is one partition, and it takes all
         return None
     refusals = [pipeline.refusal(write=False) for pipeline in session.server.pipelines.values()]
@@ -173,7 +173,7 @@ def _unknown(command: list[bytes]) -> str:
 
 
 def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
-    """Whether the command cannot begin yet. Who keeps it waiting calls `session.resume`."""
+    """Whether the command cannot begin yet. What it waits for calls `session.resume`."""
     server, output = session.server, session.output
     if output.is_full:
         return True

@@ -85,7 +85,7 @@ def show_when_run(session: Session, db: int, steps: list[Step], command: list[by
 
 
 def _pipeline_of(session: Session, keys: list[bytes]) -> WritePipeline:
-    """Where the transaction goes.
+    """The write pipeline of the transaction.
 
     Raises:
         CommandError: its keys, and the watched ones, are not in one place.
@@ -168,7 +168,7 @@ def unwatch(session: Session) -> None:
 
 
 class _Unwatch(PendingReply):
-    """An UNWATCH that nobody waits for."""
+    """An UNWATCH without a client that waits for its reply."""
 
     __slots__ = ()
 

@@ -155,7 +155,7 @@ class Output:
             self._client.kill()
 
     def clear(self) -> None:
-        """Nobody is there any more to be sent anything."""
+        """Drop everything: the client is gone."""
         self.pending_replies.clear()
         self.parts.clear()
 

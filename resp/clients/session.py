@@ -159,7 +159,7 @@ class Session:
 
     @property
     def held_bytes(self) -> int:
-        """What is held for it: of its input, and of its output."""
+        """Bytes held for the client: of its input and its output."""
         queued = 0 if self.transaction is None else self.transaction.size
         replies = max(self.output.pending_reply_bytes, 0) + self.output_bytes
         return self.query_bytes + self.inbox.backlog_bytes + queued + replies

@@ -135,7 +135,7 @@ class ClusterMap:
 
     @property
     def unknown(self) -> list[int]:
-        """Partitions of which nobody says whose they are."""
+        """Partitions without a known owner."""
         return [partition for partition in range(self.partitions) if partition not in self._owners]
 
     @property
@@ -150,7 +150,7 @@ class ClusterMap:
         return [warning]
 
     def owner_of(self, slot: int) -> Address | None:
-        """Where the worker is that owns the slot; None when nobody says that he does."""
+        """The address of the worker that owns the slot; None if no owner is known."""
         node = self._owners.get(partition_of(slot, self.partitions))
         return node.address if node is not None else None
 

@@ -31,7 +31,7 @@ class _PendingWatch(PendingReply):
     __slots__ = ()
 
     def answer(self, reply: Reply, seconds: float) -> None:
-        """Note what is watched now, unless an EXEC sent behind it will have ended that."""
+        """Note what is watched now, unless an EXEC sent later ends the watch."""
         super().answer(reply, seconds)
         session = self.session
         if reply is OK and session.watched_partition is not None and session.watch_id == self.watch_id:

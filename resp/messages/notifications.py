@@ -29,7 +29,7 @@ _EVENTS: Final = _ALL | _CLASSES["n"]
 
 
 class Notifications:
-    """Tells Pub/Sub what happened to keys.
+    """Publishes keyspace notifications to Pub/Sub.
 
     Attributes:
         flags: what to tell, as `parse` gives it; 0: nothing, so no machine need note what it modifies.
@@ -48,13 +48,13 @@ class Notifications:
         return flags if flags & (_KEYSPACE | _KEYEVENT) and flags & _EVENTS else 0
 
     def on_applied(self, applied: Applied) -> None:
-        """Tell what a batch, now committed, has modified."""
+        """Publish what a committed batch has modified."""
         if self.flags and self._pubsub.is_heard:
             for event in events_of(applied):
                 self._tell(event)
 
     def on_swept(self, swept: Swept) -> None:
-        """Tell what was removed because its time to live was over."""
+        """Publish the keys and fields that were removed because they expired."""
         if self.flags and self._pubsub.is_heard:
             for event in _events_of_expiry(swept):
                 self._tell(event)

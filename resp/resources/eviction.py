@@ -30,7 +30,7 @@ class Evictable(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What is held for it: of its input, and of its output."""
+        """Bytes held for the client: of its input and its output."""
         ...
 
     def kill(self) -> None:

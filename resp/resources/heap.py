@@ -48,7 +48,7 @@ class Heap:
             self._libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
 
     def look(self) -> None:
-        """Give back what is free, if it is much; to be called often."""
+        """Return free memory to the kernel if there is much of it; call it often."""
         now = monotonic()
         if self._libc is None or now - self._looked_at < _LOOK_SECONDS:
             return
@@ -59,7 +59,7 @@ class Heap:
             self.give_back()
 
     def give_back(self) -> None:
-        """Give back what is free."""
+        """Return free memory to the kernel."""
         if self._libc is None:
             return
         began, before = monotonic(), memory_use().rss_bytes

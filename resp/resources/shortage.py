@@ -21,7 +21,7 @@ OUT_OF_MEMORY: Final = CommandError("OOM command not allowed when used memory > 
 
 
 class Shortage:
-    """Tells whether the server holds more memory than `maxmemory`.
+    """Checks whether the process uses more memory than `maxmemory`.
 
     Args:
         config: has the limit.

@@ -127,7 +127,7 @@ class LocalWrites:
         self._advance()
 
     def give_up(self, reason: str, nothing: CommandError | None = None) -> None:
-        """The partition is set aside: what is in the log is applied when it goes on, and nobody waits for that."""
+        """Give up, as the partition is set aside: what is in the log is applied later, and no client waits for it."""
         self._failure = None
         if self._owned.condition is Condition.STOPPED:
             self._owned.worker.gate.abandon()
@@ -197,7 +197,7 @@ class LocalWrites:
     def _answer(
         self, replies: Replies, seconds: float = 0.0, done: Sequence[Applied] = (), path: CommitPath | None = None
     ) -> None:
-        """Hand replies out, then tell of what was done, then let the replies be sent.
+        """Give replies to their clients, then notify listeners, then send the replies.
 
         In this order: what a client has sent behind its write, such as INFO, runs when the replies are sent.
         """

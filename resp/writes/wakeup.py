@@ -1,4 +1,4 @@
-"""Wakes those who wait for the next time that something happens."""
+"""Wakes tasks that wait for the next time that something happens."""
 
 from __future__ import annotations
 

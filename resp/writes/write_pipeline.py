@@ -160,7 +160,7 @@ class WritePipeline:
         await self.owned.worker.gate.free()
 
     def close(self, reason: str) -> None:
-        """Answer everybody now: the server ends. No read begins any more: nobody knows how long it would take."""
+        """Answer every client now, because the server ends. No read begins any more, as it might take long."""
         self.closing = self.answers.reads_ended = True
         self.owned.worker.gate.abandon()
         items = self._outbox.take_sent()

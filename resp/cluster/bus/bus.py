@@ -100,7 +100,7 @@ class Bus:
         self._tasks.append(asyncio.create_task(self._watch(settings.node_timeout_seconds / BEATS_A_TIMEOUT)))
 
     async def close(self) -> None:
-        """Hand over what still waits, as far as that takes no time, and let go of every link."""
+        """Send what can be sent at once, and close every link."""
         until = monotonic() + _CLOSE_SECONDS
         while any(link.is_up and link.waiting_bytes for link in self.links.values()) and monotonic() < until:  # noqa: ASYNC110 - a second at most, at the end
             await asyncio.sleep(0.005)
