@@ -16,7 +16,7 @@ from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.foreign import refuse_foreign
+from ops.state.foreign import is_incomplete, refuse_foreign
 from slotlog.wording import sized
 
 _PROGRESS_KEYS = 1000
@@ -116,7 +116,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
     """The store of one partition as of now, read-only, also while a service runs on it.
 
     Raises:
-        ConfigError: there is no state of that partition, or a replay into it never finished.
+        ConfigError: there is no state of that partition, it is being made, or a replay into it never finished.
         StateMismatchError: it is a state of another layout.
     """
     path = partition_path(settings.data, partition)
@@ -127,7 +127,10 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
             + " (`slotlog replay` builds it from the log)"
         )
-    refuse_foreign(path, home_of(settings, partition))
+    home = home_of(settings, partition)
+    refuse_foreign(path, home)
+    if is_incomplete(path, home):
+        raise ConfigError(f"{path} is being made, or its making was broken off: try again, or run `slotlog serve`")
     store = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
     _refuse_unfinished(store)
     try:

@@ -21,13 +21,13 @@ def refuse_foreign(path: Path, home: Home) -> None:
     """Do nothing when `path` has the column families of the state `home`, or no database yet.
 
     An open for writing would make those that are missing, and then the layout that the state has would not know them.
+    A state that is being made, or whose making was broken off, has some of them and no record: the next open goes on.
 
     Raises:
         StateMismatchError: it is a state of something else, or no state of slotlog at all.
     """
-    there = stored_families(path)
-    wanted = {"default", *SHARED_CFS, *column_families(LAYOUTS[home.layout])}
-    if there in (frozenset(), wanted):
+    there, wanted = stored_families(path), _families_of(home)
+    if there in (frozenset(), wanted) or (there < wanted and _holds_nothing(path)):
         return
     if SYSTEM_CF in there:
         with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
@@ -37,3 +37,17 @@ def refuse_foreign(path: Path, home: Home) -> None:
         is_phase1 = others == [_PHASE1]
         hint = f" (Phase 1 of NeoKV: `slotlog import --layout neokv1 {path}` brings its strings into the log)"
         raise StateMismatchError(f"{text} choose another --data{hint if is_phase1 else ''}")
+
+
+def is_incomplete(path: Path, home: Home) -> bool:
+    """Whether a state, which `refuse_foreign` has let pass, has not all column families yet."""
+    return stored_families(path) < _families_of(home)
+
+
+def _families_of(home: Home) -> frozenset[str]:
+    return frozenset({"default", *SHARED_CFS, *column_families(LAYOUTS[home.layout])})
+
+
+def _holds_nothing(path: Path) -> bool:
+    """Whether no record was ever written into a database. It is not opened: rocksdict would leave a file there."""
+    return not any(path.glob("*.sst")) and not any(log.stat().st_size for log in path.glob("*.log"))

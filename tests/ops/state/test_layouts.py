@@ -117,14 +117,34 @@ def test_a_state_is_taken_over_by_the_first_batch(layout: str, data: Path, tmp_p
 def test_a_database_of_somebody_else_is_left_as_it_is(theirs: str, tmp_path: Path) -> None:
     """A directory that another program's RocksDB has made is refused by the names of its column families."""
     path = tmp_path / "data" / "0"
-    path.mkdir(parents=True)
-    made = rd.Options(raw_mode=True)
-    made.create_missing_column_families(True)
-    made.create_if_missing(True)
-    rd.Rdict(str(path), made, column_families={name: rd.Options(raw_mode=True) for name in ("default", theirs)}).close()
+    with closing(_database(path, theirs)) as database:
+        database.get_column_family(theirs)[b"key"] = b"value"
     refused = [run(verb, "--data", tmp_path / "data", *words) for verb, *words in (["clean", "--now"], ["digest"])]
 
     for result in refused:
         assert 1 == result.exit_code
         assert f"no state of slotlog: it has the column families {theirs}; choose another --data" in result.stderr
     assert {"default", theirs} == stored_families(path)
+
+
+def test_a_state_whose_making_was_broken_off_is_made_whole(tmp_path: Path) -> None:
+    """A kill leaves some column families and no record: a verb that reads says so, the next open makes the others."""
+    path = tmp_path / "data" / "0"
+    _database(path, "data", "dedup", "local").close()
+
+    read = run("digest", "--data", tmp_path / "data")
+    assert 1 == read.exit_code
+    assert "0 is being made, or its making was broken off: try again, or run `slotlog serve`" in read.stderr
+    assert {"default", "data", "dedup", "local"} == stored_families(path)
+    succeed("clean", "--now", "--data", tmp_path / "data")
+    assert {"default", *SHARED_CFS, *column_families(LAYOUTS[DEFAULT_LAYOUT])} == stored_families(path)
+
+
+def _database(path: Path, *families: str) -> rd.Rdict:
+    path.mkdir(parents=True)
+    options = rd.Options(raw_mode=True)
+    options.create_missing_column_families(True)
+    options.create_if_missing(True)
+    return rd.Rdict(
+        str(path), options, column_families={name: rd.Options(raw_mode=True) for name in ("default", *families)}
+    )
