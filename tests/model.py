@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from engine.limits import DEDUP_WINDOW_MS
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest_of_items, key_digest
 from engine.values.encoding import pack_u64
 from slotlog.shared.limits import TIME_MS_MAX
 from tests import model_more
-from tests.model_base import Entry, RejectedError
+from tests.model_base import Entry, Moment, RejectedError
 
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
@@ -37,7 +36,7 @@ class Model:
         self.rejected = 0
         self.duplicates = 0
         self._keys: dict[tuple[int, bytes], Entry] = {}
-        self._remembered: dict[bytes, list[int]] = {}
+        self._remembered: dict[bytes, list[Moment]] = {}
         self._db = 0
 
     def pass_by(self, time_ms: int) -> None:
@@ -55,10 +54,10 @@ class Model:
         self._db = db
         if event_id is not None:
             moments = self._remembered.setdefault(event_id, [])
-            if any(moment_ms + DEDUP_WINDOW_MS > self.clock_ms for moment_ms in moments):
+            if any(moment.is_known(self.clock_ms) for moment in moments):
                 self.duplicates += 1
                 return
-            moments.append(self.clock_ms)
+            moments.append(Moment(self.clock_ms, self.clock_ms))
         for command, *words in args if name == b"EXEC" else [[name, *args]]:
             try:
                 _COMMANDS[command](self, *words)
@@ -151,14 +150,15 @@ class Model:
         """A read, or TICK."""
 
     def _setclock(self, from_ms: bytes, to_ms: bytes) -> None:
-        """Back to a time at which the clock has been: what it has met since counts as met just before then."""
+        """Back to a time at which the clock has been: ids that it has met since count as met just before then, too."""
         if int(from_ms) != self.clock_ms or int(to_ms) >= self.clock_ms:
             raise RejectedError
         self._keys = {key: entry for key, entry in self._keys.items() if entry.lives(self.clock_ms)}
         back_ms = self.clock_ms - int(to_ms)
         self.clock_ms = int(to_ms)
         for moments in self._remembered.values():
-            moments[:] = [moment_ms - back_ms * (moment_ms > self.clock_ms) for moment_ms in moments]
+            for moment in moments:
+                moment.counted_ms -= back_ms * (moment.counted_ms > self.clock_ms)
 
     # -------------------------------------------------------------------------------------------------------- strings
 

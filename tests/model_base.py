@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.limits import DEDUP_WINDOW_MS
+
 
 class RejectedError(Exception):
     """The command changes nothing: wrong type, not a number, an overflow."""
@@ -35,3 +37,20 @@ class Entry:
         """Delete one field, if it is there, with its time."""
         self.value.pop(name, None)
         self.times.pop(name, None)
+
+
+@dataclass
+class Moment:
+    """When an event with an id was applied.
+
+    Attributes:
+        clock_ms: what the clock showed.
+        counted_ms: the same, less what the clock was set back by since.
+    """
+
+    clock_ms: int
+    counted_ms: int
+
+    def is_known(self, now_ms: int) -> bool:
+        """Whether the id is: no day has gone by since, or the clock shows again what it showed, give or take a day."""
+        return now_ms - self.counted_ms < DEDUP_WINDOW_MS or abs(now_ms - self.clock_ms) < DEDUP_WINDOW_MS

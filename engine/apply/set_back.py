@@ -8,7 +8,9 @@ makes no difference. Then the clock is the given time, and the cursors of the cl
     CF system   set_back/<n>  ->  [from_ms:8][to_ms:8]      the n-th time that this has happened
 
 They are kept, for what was recorded under the old clock is still asked for under the new one: an idempotency key is
-found until a day of log time has gone by since, `from_ms` and `to_ms` counted as one moment.
+found until a day of log time has gone by since, `from_ms` and `to_ms` counted as one moment. It is also found while the
+clock is less than a day from the key's own time. A clock that was wrong once may be wrong again by as much; then the
+event may be sent again within minutes, though log time has gone by in years.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
     CF dedup   [bucket:4][id]  ->  [time_ms:8][offset:8][kept:1][packed reply]
 
 `bucket` is `time_ms // window`, so that whole buckets can be dropped; a key is looked up in the current one and the one
-before. `kept` is 0 when the reply was too large to keep; then a second delivery gets an error that says so.
+before. Where the clock was set back, it may also be in the one after: it is found at less than a day from its time, on
+either side, so that the same leap of the clock, taken again, applies nothing twice. `kept` is 0 when the reply was too
+large to keep; then a second delivery gets an error that says so.
 
 A clock that leaps ahead and is set back (engine/apply/set_back.py) passes by the buckets of the days before. So that
-    they are
-still there then, the newest four buckets that hold anything are kept: two that a clock which is wrong for a day can
-fill, and the two before them.
+they are still there then, the newest four buckets that hold anything are kept: two that a clock which is wrong for a
+day can fill, and the two before them.
 """
 
 from __future__ import annotations
@@ -72,17 +73,19 @@ class Deduplicator:
 
     def outcome(self, event_id: bytes, now_ms: int) -> tuple[Reply] | None:
         """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new."""
-        found = self._found(event_id, now_ms, now_ms)
+        bucket = now_ms // DEDUP_WINDOW_MS
+        found = self._found(event_id, (bucket, bucket - 1), now_ms)
         if found is None and self.set_backs:
+            found = self._found(event_id, (bucket + 1,), now_ms)
             for from_ms, to_ms in self.set_backs:
                 if found is None and 0 <= now_ms - to_ms < DEDUP_WINDOW_MS:
-                    found = self._found(event_id, from_ms, from_ms + now_ms - to_ms)
+                    bucket = from_ms // DEDUP_WINDOW_MS
+                    found = self._found(event_id, (bucket, bucket - 1), from_ms + now_ms - to_ms)
         return found
 
-    def _found(self, event_id: bytes, at_ms: int, now_ms: int) -> tuple[Reply] | None:
-        """What was recorded in the buckets of `at_ms` and the day before, and is no day old at `now_ms`."""
-        bucket = at_ms // DEDUP_WINDOW_MS
-        for candidate in (bucket, bucket - 1):
+    def _found(self, event_id: bytes, buckets: tuple[int, ...], now_ms: int) -> tuple[Reply] | None:
+        """What was recorded in one of `buckets`, less than a day before or after `now_ms`."""
+        for candidate in buckets:
             if candidate < 0:
                 continue
             key = U32.pack(candidate) + event_id
@@ -90,7 +93,7 @@ class Deduplicator:
             if record is None:
                 continue
             time_ms, _, kept = HEADER.unpack_from(record)
-            if time_ms + DEDUP_WINDOW_MS > now_ms:
+            if abs(now_ms - time_ms) < DEDUP_WINDOW_MS:
                 return (unpack(record[HEADER.size :]) if kept else NOT_KEPT,)
         return None
 

@@ -21,6 +21,7 @@ from engine.store.memory import MemoryStore
 from engine.values.replies import OK
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, apply, event, family, new_store, open_machine, send, shape
 from tests.layouts import layout_of
+from tests.model import Model
 
 DAY_MS = DEDUP_WINDOW_MS
 YEARS_MS = 10 * 365 * DAY_MS
@@ -224,6 +225,35 @@ def test_an_id_is_never_applied_twice(store: MemoryStore) -> None:
     assert [1, 2, 3, 4] == [*first, *during]
     assert [1, 2, 3, 4] == again
     assert [4, 5] == set_back_again
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "is_known"),
+    [(0, True), (DAY_MS - 1, True), (DAY_MS, False), (1 - DAY_MS, True), (-DAY_MS, False)],
+)
+@pytest.mark.parametrize("hour", range(0, 24, 6))
+def test_an_id_from_under_the_wrong_clock_is_known_when_it_leaps_there_again(
+    store: MemoryStore, apart_ms: int, is_known: bool, hour: int
+) -> None:
+    """At less than a day from its time, before or after, wherever in a bucket that is; the model says the same."""
+    machine, model = open_machine(store), Model()
+    wrong_ms = AHEAD_MS + hour * 3_600_000
+
+    def incr(at_ms: int, event_id: bytes | None) -> object:
+        model.apply(at_ms, b"INCRBY", [b"n", b"1"], 0, event_id)
+        offset = machine.next_offset
+        outcome = apply(machine, event(offset, "INCRBY n 1", at_ms=at_ms, event_id=event_id)).outcomes[offset]
+        machine.commit(FINGERPRINT)
+        return outcome
+
+    assert [1, 2] == [incr(wrong_ms, b"once"), incr(wrong_ms + DAY_MS, None)]
+    model.apply(NOW_MS, b"SETCLOCK", [b"%d" % machine.clock_ms, b"%d" % NOW_MS])
+    set_back(machine, store)
+    assert 3 == incr(NOW_MS + DAY_MS, None)
+
+    assert (1 if is_known else 4) == incr(wrong_ms + apart_ms, b"once")
+    assert [int(is_known), model.digest()] == [model.duplicates, digest(store, LAYOUT, machine.clock_ms)]
+    assert [] == violations(store)
 
 
 def test_a_watch_is_lost(store: MemoryStore) -> None:
