@@ -71,7 +71,8 @@ def convert(
     changes = Changes()
     changes.of(SYSTEM_CF).update(source.scan(SYSTEM_CF, b"", None))
     write_home(changes, home)
-    write_position(changes, replace(position, last_version=keys.last_version, counts=keys.counts), position)
+    counts = {**dict.fromkeys(position.counts, 0), **keys.counts}  # also over what the source counts and is empty
+    write_position(changes, replace(position, last_version=keys.last_version, counts=counts), position)
     target.write(changes)
 
 

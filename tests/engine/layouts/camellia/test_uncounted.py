@@ -15,6 +15,7 @@ from engine.errors import CommandError
 from engine.layouts import make_layout
 from engine.layouts.layout import Kind
 from engine.layouts.records import column_families
+from engine.proof.audit import Audit
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.store import Get, Store
@@ -238,3 +239,16 @@ def test_a_conversion_leaves_empty_keys_behind() -> None:
     assert digest_of(source, "camellia-v1") == digest_of(target, "neokv")
     assert [4, 3] == [each.read(b"DBSIZE", []) for each in (machine, converted)]
     assert [2, 1] == [converted.read(name, [key]) for name, key in ((b"HLEN", b"h"), (b"SCARD", b"s"))]
+
+
+@pytest.mark.parametrize("layout", ["neokv", "camellia-v1"])
+def test_a_conversion_counts_no_empty_keys(layout: str) -> None:
+    """Also where all keys of a type are empty, the new state counts what it has."""
+    home = Home("topic", 0, 1, layout)
+    source, target = new_store(), MemoryStore(column_families(make_layout(layout, 0, 1)))
+    machine = open_machine(source)
+    send(machine, "SADD k a", "SREM k a", "HSET h f v", "HDEL h f", "SET t v")
+    convert(source, machine.layout, machine.position, target, home)
+
+    assert 1 == Machine(target, home).read(b"DBSIZE", [])
+    assert [] == list(map(str, Audit(target, home).violations()))
