@@ -55,6 +55,11 @@ class Keyspace:
         """The lowest position that a key can have of which SCAN's cursor names this slot."""
         return self._layout.cursor_start(self._db, slot)[len(self._prefix) :]
 
+    def end_of(self, slot: int) -> bytes | None:
+        """A position above all keys of this slot and at or below those of the next; None: nothing comes behind it."""
+        end = self._layout.cursor_start(self._db, slot + 1)
+        return end[len(self._prefix) :] if end.startswith(self._prefix) else None
+
     def slot_of(self, entry: StoredKey) -> int:
         """The slot that SCAN's cursor names for a key; it never falls along the positions."""
         return self._layout.cursor_slot(self._prefix + entry.position)

@@ -60,7 +60,7 @@ def _start_of_keys(keyspace: Keyspace, tx: Transaction, cursor: int) -> bytes:
     start = keyspace.start_of(slot)
     if not number:
         return start
-    others = (position for position, _ in keyspace.records.scan(start, keyspace.start_of(slot + 1)))
+    others = (position for position, _ in keyspace.records.scan(start, keyspace.end_of(slot)))
     last = tx.cursors.find((tx.stored_db, slot), number, others)
     return start if last is None else last + b"\0"
 

@@ -10,9 +10,11 @@ from engine.errors import CorruptionError
 from engine.layouts.layout import Difference, Form, Kind
 from engine.layouts.records import all_records
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED, ZSET, Metadata
+from engine.types.scans import cursor_at
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import slot, slot_range
-from tests.layouts import holds, layout_of
+from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine
+from tests.layouts import holds, home_of, layout_of
 
 NAMES = [b"", b"\x00", b"a", b"aa", b"ab", b"b", b"a\xff", b"\xff\xff", b"{a}b", b"x" * 70_000]
 NAMES += [b"key-%d" % number for number in range(300)]
@@ -117,6 +119,22 @@ def test_a_cursor_finds_its_place_again(partition: int, partitions: int) -> None
     for number in {*slots, first, last, SLOTS}:
         start = layout.cursor_start(0, number)
         assert [key for key in keys if key >= start] == [key for key in keys if layout.cursor_slot(key) >= number]
+
+
+def test_a_scan_goes_on_in_the_last_slot() -> None:
+    """Of a partition whose keys all have one cursor slot, a process that remembers no cursor finds the place again."""
+    name = b"{tag}%03d"
+    home, store = home_of("topic", slot(name), SLOTS), new_store()
+    names = [name % number for number in range(200)]
+    machine = open_machine(store, home)
+    machine.apply([(at, NOW_MS, b"SET", [each, b"v"], 0, None, None) for at, each in enumerate(names)], 0)
+    machine.commit(FINGERPRINT)
+    cursor, found = b"%d" % cursor_at(slot(name)), list[bytes]()
+    while cursor != b"0" and len(found) <= len(names):
+        cursor, part = open_machine(store, home).read(b"SCAN", [cursor])
+        found += part
+
+    assert names == sorted(found)
 
 
 def test_a_slot_is_a_range_or_none() -> None:
