@@ -90,7 +90,9 @@ class Reading:
         return self._parts_of_list() if code == LIST else self._scanned(code)
 
     def _stretches(self) -> Iterator[Content]:
-        (size,) = self._server.ask(self._db, [("STRLEN", self._name)])
+        size, is_there = self._server.ask(self._db, [("STRLEN", self._name), ("EXISTS", self._name)])
+        if is_there and not size:
+            yield Content(STRING, [b""])
         for start in range(0, size, _PIECE_BYTES):
             (text,) = self._server.ask(self._db, [("GETRANGE", self._name, start, start + _PIECE_BYTES - 1)])
             yield Content(STRING, [text])

@@ -52,6 +52,20 @@ def test_pieces_come_to_the_same(source: Connection, oracle_server: Oracle, data
     assert [["f", 9_300_000_000_000]] == field_times(tmp_path / "state")
 
 
+@pytest.mark.usefixtures("all_large")
+def test_empty_string_in_pieces_is_one(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
+    """A string without a byte, which a newer server's DUMP brings to this way as well, is a key like any other."""
+    source.call("SET", "empty", "")
+    source.call("SET", "empty and dying", "", "PXAT", 9_000_000_000_000)
+    first, second = imported(oracle_server, data), imported(oracle_server, data)
+    found = of_log(tmp_path / "state", "--data", data)
+
+    assert (22, 0) == (first["keys"], second["events"])
+    assert [("string", b"", None), ("string", b"", 9_000_000_000_000)] == [
+        found[0, name] for name in (b"empty", b"empty and dying")
+    ]
+
+
 def field_times(state: Path) -> Any:
     """The times to live of the fields of `timed`."""
     lines = map(json.loads, succeed("dump", "--data", state).splitlines())
