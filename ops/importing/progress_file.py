@@ -106,9 +106,20 @@ class ProgressFile:
         self._written = monotonic()
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory, readable by its owner alone; so are those above it that are missing, such as the state's own.
+
+    Raises:
+        OSError: it cannot be made, or is a file.
+    """
+    missing = [above for above in directory.parents if not above.exists()]
+    for each in (*reversed(missing), directory):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
 def _locked(directory: Path) -> int:
     """A descriptor that holds the lock of `directory`, which is made."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(directory)
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

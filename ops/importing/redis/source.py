@@ -17,6 +17,7 @@ import structlog
 from engine.model import TYPE_NAMES
 from engine.values.rdb.decode import decode
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
+from ops.importing.progress_file import make_private
 from ops.importing.redis.ledger import LEFT_OUT, TORN, Ledger, Seen
 from ops.importing.redis.pieces import Reading
 from ops.importing.redis.server import Dumped, Server
@@ -43,7 +44,7 @@ def open_source(url: str, options: Options) -> RedisSource:
     try:
         path = None
         if options.progress is not None:
-            options.progress.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(options.progress)
             path = options.progress / "keys.sqlite3"
         return RedisSource(server, Ledger(path), options)
     except BaseException:

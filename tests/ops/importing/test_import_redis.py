@@ -49,6 +49,13 @@ def test_every_type_comes_over(source: Connection, oracle_server: Oracle, data: 
     assert ["pass 2 found no difference"] == [note.partition(":")[0] for note in result["notes"]]
 
 
+def test_directory_of_the_data_is_its_owners_alone(source: Connection, oracle_server: Oracle, data: Path) -> None:
+    """An import that makes the data directory makes it as the service does: the log in it is not for others."""
+    imported(oracle_server, data, "--once")
+
+    assert [0o700] * 3 == [path.stat().st_mode & 0o777 for path in (data, data / "imports", *data.glob("imports/*"))]
+
+
 def test_second_run_brings_what_differs(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
     """A run after another appends nothing but what was changed, made, renamed or deleted since; each once."""
     imported(oracle_server, data)
