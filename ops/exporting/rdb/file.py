@@ -29,13 +29,14 @@ VERSIONS: Final = {
 """The versions of RDB that are written, and who loads them. Every Valkey loads 9 to 11, and none loads 12."""
 
 _BUFFER_BYTES: Final = 256 * 1024
+_MODE: Final = 0o600
 
 
 def export(to: Path, keys: Iterable[LiveKey], time_ms: int, tell: Tell, *, version: int) -> None:
-    """Write the keys to the file `to`; for the rest see `ops.exporting.exporter.Export`."""
+    """Write the keys to a file for its owner alone, `to`; for the rest see `ops.exporting.exporter.Export`."""
     partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
     try:
-        with partial.open("xb") as file:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
             _write(_Summed(file), keys, time_ms, version, tell, to.parent)
             file.flush()
             os.fsync(file.fileno())

@@ -157,6 +157,14 @@ def test_export_of_the_past(state: Path, tmp_path: Path) -> None:
     assert sorted([*before, "past.rdb"]) == sorted(path.name for path in tmp_path.iterdir())
 
 
+def test_export_is_its_owners_alone(state: Path, tmp_path: Path) -> None:
+    """Others on the machine cannot read the file, as they cannot read the state; also in place of one they could."""
+    (tmp_path / "x.rdb").touch(mode=0o644)
+    succeed("export", "--data", state, "--to", tmp_path / "x.rdb", "--force")
+
+    assert 0o600 == (tmp_path / "x.rdb").stat().st_mode & 0o777
+
+
 def test_times_of_fields_that_the_version_lacks_are_told(state: Path, tmp_path: Path) -> None:
     """Each key is named, and counted; a version that has them writes them in silence."""
     plain = run("export", "--data", state, "--to", tmp_path / "a.rdb")
