@@ -126,6 +126,11 @@ class Options:
 
 
 def public_part(source: str) -> str:
-    """How a source is written, without the user and the password of a URL."""
+    """How a source is written, without what may be secret in a URL: user, password and options."""
     scheme, separator, rest = source.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else source
+    if not separator:
+        return source
+    address, _, options = rest.partition("?")
+    if "@" in options:  # the question mark may be a part of the password
+        return f"{scheme}://…"
+    return f"{scheme}://{address.rpartition('@')[2]}"

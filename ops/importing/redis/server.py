@@ -51,7 +51,9 @@ class Server:
     """
 
     def __init__(self, url: str) -> None:
-        self.label = public_part(url).partition("?")[0]
+        self.label = public_part(url)
+        if "@" in url.partition("?")[2]:
+            raise SourceError(f"{self.label} is no URL of a server: write ? as %3F and @ as %40 in what is no address")
         self._url = url
         self._password = os.environ.get(PASSWORD_VARIABLE) or None
         self._connections: dict[int, Any] = {}
@@ -156,10 +158,10 @@ class Server:
                 socket_timeout=_REPLY_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )
-        except (ValueError, TypeError):
-            raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT") from None
-        pool.connection_kwargs["db"] = db  # which a path in the URL would name
-        connection: Any = pool.make_connection()
+            pool.connection_kwargs["db"] = db  # which a path in the URL would name
+            connection: Any = pool.make_connection()
+        except (ValueError, TypeError):  # the latter for an option that there is not
+            raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT, options behind a ?") from None
         connection.connect()
         self._connections[db] = connection
         return connection

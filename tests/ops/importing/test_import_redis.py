@@ -207,12 +207,15 @@ def test_password_comes_from_the_environment_or_the_url(
         by_url = run("import", f"unix://:{PASSWORD}@{source.path}", "--data", data)
         monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
         by_variable = run("import", f"unix://{source.path}", "--data", data)
+        by_option = run("import", f"unix://{source.path}?password={PASSWORD}", "--data", data)
         connection.close()
 
     assert (0, 0) == (by_url.exit_code, by_variable.exit_code)
     assert "1 key in 1 event" in by_url.stdout
     assert "0 keys in 0 events, 1 by an earlier run" in by_variable.stdout
-    assert PASSWORD not in by_url.output + by_variable.output
+    assert "0 keys in 0 events, 1 by an earlier run" in by_option.stdout
+    assert PASSWORD not in by_url.output + by_variable.output + by_option.output
+    assert [] == [path for path in tmp_path.rglob("*") if PASSWORD in path.name]
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
 
 
@@ -267,6 +270,10 @@ def test_rights_of_the_page_suffice(
     [
         ("redis://127.0.0.1:1", "redis://127.0.0.1:1 does not answer"),
         ("redis://:canary@127.0.0.1:nonsense", "redis://127.0.0.1:nonsense is no URL of a server"),
+        ("redis://127.0.0.1:1?password=canary&nonsense=1", "redis://127.0.0.1:1 is no URL of a server"),
+        ("redis://127.0.0.1:1?password=x@canary", "redis://… is no URL of a server: write ? as %3F and @ as %40"),
+        ("redis://:canary?y@127.0.0.1:1", "redis://… is no URL of a server: write ? as %3F and @ as %40"),
+        ("http://host?password=canary", "http://host is no source of an import"),
         ("http://me:canary@host/", "http://host/ is no source of an import. A source is redis://HOST:PORT"),
         ("nosuchfile", "nosuchfile: No such file or directory"),
     ],
