@@ -17,7 +17,7 @@ from typing import Any, Final
 from engine.model import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET
 from engine.values.rdb.content import Content
 from ops.importing.key_events import events_of, too_large
-from ops.importing.redis.server import Server
+from ops.importing.redis.server import Server, WrongTypeError
 from ops.importing.source import Command
 
 _PIECE_BYTES: Final = 1024 * 1024
@@ -52,8 +52,15 @@ class Reading:
     def survey(self) -> tuple[bytes, str]:
         """Read all of it: a digest of the value, and why an event cannot hold an element of it; empty when all fit.
 
-        The digest is the same in whatever order a hash table has its elements.
+        The digest is the same in whatever order a hash table has its elements, and empty where the key has got another
+        type meanwhile.
         """
+        try:
+            return self._digest()
+        except WrongTypeError:
+            return b"", ""
+
+    def _digest(self) -> tuple[bytes, str]:
         code = _CODES[self.kind]
         running, total = blake2b(digest_size=_DIGEST_BYTES), 0
         for content in self._contents():
@@ -70,13 +77,16 @@ class Reading:
         return running.digest(), ""
 
     def events(self) -> Iterator[Command]:
-        """Read all of it again, as events."""
+        """Read all of it again, as events. They end where the key gets another type."""
         contents = self._contents()
-        first = next(contents, None)
-        if first is None:  # it went away meanwhile
-            yield b"DEL", [self._name]
-        else:
-            yield from events_of(self._name, self.expire_ms, chain([first], contents))
+        try:
+            first = next(contents, None)
+            if first is None:  # it went away meanwhile
+                yield b"DEL", [self._name]
+            else:
+                yield from events_of(self._name, self.expire_ms, chain([first], contents))
+        except WrongTypeError:
+            return
         self.unchanged = self._server.ask(self._db, [("MULTI",), ("EXEC",)])[-1] is not None
 
     def end(self) -> None:

@@ -23,6 +23,10 @@ _SCAN_COUNT: Final = 500
 _KEYSPACE: Final = re.compile(rb"^db([0-9]+):keys=([0-9]+)", re.MULTILINE)
 
 
+class WrongTypeError(SourceError):
+    """The key has another type than it had."""
+
+
 class Dumped(NamedTuple):
     """A key as it was at one moment.
 
@@ -143,6 +147,8 @@ class Server:
                 " USAGE and reads of all keys"
             ) from error
         except RedisError as error:
+            if str(error).startswith("WRONGTYPE"):
+                raise WrongTypeError(f"{self.label}: {error}") from error
             what = "refuses a command" if isinstance(error, ResponseError) else "does not answer"
             raise SourceError(f"{self.label} {what}: {error}") from error
 

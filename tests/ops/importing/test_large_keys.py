@@ -141,6 +141,33 @@ def test_change_while_it_is_read_is_noticed(
     assert (b"DEL", [b"long list"]) == events[0] if command[0] == "DEL" else events[0][0] == b"EXEC"
 
 
+@pytest.mark.parametrize("step", ["survey", "events"])
+def test_key_of_another_type_meanwhile_is_brought_again(
+    step: str,
+    source: Connection,
+    oracle_server: Oracle,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    all_large: None,
+) -> None:
+    """A key that is replaced by one of another type while it is read does not end the import; a later pass has it."""
+    real = getattr(Reading, step)
+    replaced: list[bytes] = []
+
+    def replacing(reading: Reading) -> Any:
+        if reading.kind == "list" and not replaced:
+            replaced.append(reading._name)
+            source.pipeline([("DEL", reading._name), ("SADD", reading._name, "a")])
+        return real(reading)
+
+    monkeypatch.setattr(Reading, step, replacing)
+    imported(oracle_server, data)
+
+    assert 1 == len(replaced)
+    assert [] == differing(of_server(source, (0, 3)), of_log(tmp_path / "state", "--data", data))
+
+
 def test_torn_key_is_brought_again(
     source: Connection,
     oracle_server: Oracle,
