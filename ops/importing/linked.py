@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ CURRENT: Final = "CURRENT"
 """The file of a database that names its tables."""
 
 _IDENTITY: Final = "IDENTITY"
+_DIGEST_BYTES: Final = 16
 _READ: Final = (CURRENT, "MANIFEST-*", "*.sst", "*.blob", "*.log")
 """What RocksDB reads of a database. The rest it would only write: its own log, its lock, its options."""
 
@@ -43,8 +45,16 @@ def opened_by_links(database: Path, writer: str) -> Iterator[PlainReader]:
 
 
 def identity_of(database: Path) -> str:
-    """By what RocksDB knows the database; written when it was made, and never again."""
-    return (database / _IDENTITY).read_text(errors="replace").strip()
+    """By what RocksDB knows the database; written when it was made, and never again.
+
+    A checkpoint, such as a backup of Kvrocks, has no such file until it is opened for writing. Until then its list of
+    tables does not change either.
+    """
+    try:
+        return (database / _IDENTITY).read_text(errors="replace").strip()
+    except FileNotFoundError:
+        manifest = (database / CURRENT).read_text(errors="replace").strip()
+        return blake2b((database / manifest).read_bytes(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _open(database: Path, links: Path, writer: str) -> PlainReader:

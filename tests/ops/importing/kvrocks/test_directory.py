@@ -127,6 +127,23 @@ def test_a_backup_is_read_as_well(tmp_path: Path) -> None:
     assert {b"k": b"v"} == import_all(tmp_path / "db").values
 
 
+def test_a_checkpoint_has_no_identity_and_is_read_as_well(tmp_path: Path) -> None:
+    """Kvrocks makes its backups as checkpoints of RocksDB, in which the file IDENTITY is missing."""
+    with KvrocksWriter(tmp_path / "kvrocks") as kvrocks:
+        kvrocks.string(b"k", b"v")
+        for backup in ("backup", "later"):
+            kvrocks.checkpoint(tmp_path / backup)
+            kvrocks.string(b"l", b"v")
+    identities = []
+    for backup in ("backup", "backup", "later"):
+        with opened(tmp_path / backup) as directory:
+            identities.append(directory.identity)
+
+    assert not (tmp_path / "backup" / "IDENTITY").exists()
+    assert {b"k": b"v"} == import_all(tmp_path / "backup").values
+    assert identities[0] == identities[1] != identities[2]
+
+
 def test_an_older_kvrocks_lacks_column_families(tmp_path: Path) -> None:
     """Before 2.8 there is no `search`, and an old one may have no `stream`: they count as empty."""
     with KvrocksWriter(tmp_path, families=("metadata", "zset_score", "pubsub", "propagate")) as kvrocks:

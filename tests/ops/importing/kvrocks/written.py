@@ -95,6 +95,10 @@ class KvrocksWriter:
         for family in self._families.values():
             family.flush()
 
+    def checkpoint(self, path: Path) -> None:
+        """What BGSAVE makes: the database as it is now, in a directory of its own."""
+        rd.Checkpoint(self._db).create_checkpoint(str(path))
+
     # ------------------------------------------------------------------ types
 
     def string(self, name: bytes, value: bytes, *, expire_ms: int = 0, namespace: bytes = NAMESPACE) -> None:
