@@ -120,6 +120,8 @@ class KvrocksSource:
         except CorruptionError as error:
             return LeftOut(None, record, "damaged record", str(error))
         db = self._databases.get(owner.namespace)
+        if db is not None and self._options.databases and db not in self._options.databases:
+            return None
         code = value[0] & _TYPE if value else 0
         if code and code not in TYPE_NAMES:
             return LeftOut(db, owner.name, f"type {code}", "a type of a newer Kvrocks, which is not known")
@@ -135,8 +137,6 @@ class KvrocksSource:
             return None
         if (left_out := self._misplaced(owner, db, metadata)) is not None or db is None:
             return left_out
-        if self._options.databases and db not in self._options.databases:
-            return None
         return self._held(record, owner, db, metadata)
 
     def _misplaced(self, owner: Owner, db: int | None, metadata: KvrocksMetadata) -> LeftOut | None:

@@ -115,14 +115,14 @@ class Phase1Source:
         owner = _parse(record)
         if owner is None:
             return LeftOut(None, record, "damaged record", "its key is none that Phase 1 wrote")
+        if self._options.databases and owner.db not in self._options.databases:
+            return None
         if (reason := self._misplaced(owner)) is not None:
             return LeftOut(owner.db, owner.name, *reason)
         try:
             metadata = _FORM.parse(value)
         except CorruptionError as error:
             return LeftOut(owner.db, owner.name, "damaged record", str(error))
-        if self._options.databases and owner.db not in self._options.databases:
-            return None
         if 0 < metadata.expire_ms <= self._now_ms:
             self._expired += 1
             return None

@@ -259,12 +259,15 @@ def test_a_cluster_log_has_database_0_alone(tmp_path: Path) -> None:
 
 
 def test_only_the_databases_that_are_asked_for(tmp_path: Path) -> None:
-    """Keys of other databases are passed by when the user names some."""
+    """Keys of other databases are passed by when the user names some, also those that would else be listed."""
     with KvrocksWriter(tmp_path) as kvrocks:
         kvrocks.string(b"k", b"0")
+        kvrocks.json(b"j", b"{}")
         kvrocks.string(b"k", b"1", namespace=b"db1")
+    one = import_all(tmp_path, databases=frozenset({1}))
 
-    assert {(1, b"k")} == set(import_all(tmp_path, databases=frozenset({1})).state)
+    assert ({(1, b"k")}, []) == (set(one.state), one.left_out)
+    assert [b"j"] == [each.name for each in import_all(tmp_path, databases=frozenset({0}), partitions=2).left_out]
 
 
 ENDS = struct.Struct(">QQ")

@@ -121,8 +121,11 @@ def test_what_has_no_place_is_listed(
 
 
 def test_only_some_databases(directory: Path) -> None:
-    """--db chooses."""
+    """--db chooses, also where keys of others would be listed: a log of several partitions has no room for those."""
+    found = read(source(directory, databases=frozenset({0}), partitions=2))
+
     assert [b""] == [each.name for each in read(source(directory, databases=frozenset({3})))]
+    assert (21, []) == (len(found), [each for each in found if isinstance(each, LeftOut)])
 
 
 def test_other_directories_are_refused(tmp_path: Path) -> None:
