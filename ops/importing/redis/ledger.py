@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ops.importing.source import SourceError
 
@@ -20,6 +21,8 @@ CREATE TABLE IF NOT EXISTS keys (
     PRIMARY KEY (db, name)
 ) WITHOUT ROWID
 """
+_KEEP: Final = "INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)"
+_FORGET: Final = "DELETE FROM keys WHERE db = ? AND name = ?"
 _PAGE: Final = 500
 
 LEFT_OUT: Final = b"left out"
@@ -55,7 +58,7 @@ class Ledger:
         number: of the pass that runs.
 
     Raises:
-        SourceError: the file is no such ledger.
+        SourceError: the file is no such ledger, or cannot be used; so do all methods.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -63,15 +66,16 @@ class Ledger:
         self._waiting: deque[_Given] = deque()
         self._newest: dict[tuple[int, bytes], _Given] = {}
         # An empty name is a temporary database on disk. Calls come from one thread at a time.
-        self._file = sqlite3.connect(path or "", check_same_thread=False, isolation_level=None)
-        try:
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = NORMAL")
-            self._file.execute(_SCHEMA)
-            (newest,) = self._file.execute("SELECT max(pass) FROM keys").fetchone()
-        except sqlite3.DatabaseError as error:
-            self._file.close()
-            raise SourceError(f"{path} is damaged ({error}): remove its directory to import from the start") from error
+        with self._errors():
+            self._file = sqlite3.connect(path or "", check_same_thread=False, isolation_level=None)
+            try:
+                self._file.execute("PRAGMA journal_mode = WAL")
+                self._file.execute("PRAGMA synchronous = NORMAL")
+                self._file.execute(_SCHEMA)
+                (newest,) = self._file.execute("SELECT max(pass) FROM keys").fetchone()
+            except sqlite3.Error:
+                self._file.close()
+                raise
         self.number = int(newest or 0)
 
     def begin_pass(self) -> None:
@@ -80,13 +84,12 @@ class Ledger:
 
     def has_lasting_keys(self) -> bool:
         """Whether there is a key that was carried over and has no time to live."""
-        found = self._file.execute("SELECT 1 FROM keys WHERE expire_ms = 0 AND digest != ? LIMIT 1", (LEFT_OUT,))
-        return found.fetchone() is not None
+        return bool(self._rows("SELECT 1 FROM keys WHERE expire_ms = 0 AND digest != ? LIMIT 1", (LEFT_OUT,)))
 
     def look(self, db: int, names: Sequence[bytes]) -> dict[bytes, Seen]:
         """Those of the keys that are known."""
         marks = ",".join("?" * len(names))
-        rows = self._file.execute(
+        rows = self._rows(
             f"SELECT name, digest, expire_ms FROM keys WHERE db = ? AND name IN ({marks})",  # noqa: S608 - no values
             (db, *names),
         )
@@ -102,15 +105,15 @@ class Ledger:
         """These are as they were."""
         rows = [(self.number, db, name) for name in names]
         if rows:
-            self._write("UPDATE keys SET pass = ? WHERE db = ? AND name = ?", rows)
+            self._write(("UPDATE keys SET pass = ? WHERE db = ? AND name = ?", rows))
 
     def keep(self, db: int, name: bytes, seen: Seen) -> None:
         """Write at once what is not about an event."""
-        self._write("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)", [(db, name, *seen, self.number)])
+        self._write((_KEEP, [(db, name, *seen, self.number)]))
 
     def forget(self, db: int, names: Iterable[bytes]) -> None:
         """These are gone here and there."""
-        self._write("DELETE FROM keys WHERE db = ? AND name = ?", [(db, name) for name in names])
+        self._write((_FORGET, [(db, name) for name in names]))
 
     def given(self, db: int, name: bytes, seen: Seen | None) -> None:
         """The last event of a key was given away, to be appended; None: its deletion."""
@@ -129,18 +132,15 @@ class Ledger:
                 gone.append((given.db, given.name))
             else:
                 kept.append((given.db, given.name, *given.seen, given.number))
-        self._file.execute("BEGIN")
-        self._file.executemany("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?)", kept)
-        self._file.executemany("DELETE FROM keys WHERE db = ? AND name = ?", gone)
-        self._file.execute("COMMIT")
+        self._write((_KEEP, kept), (_FORGET, gone))
 
     def unmet(self) -> Iterator[tuple[int, list[bytes]]]:
         """Database and names of the keys that this pass has not met, some at a time."""
         db, name = -1, b""
-        while rows := self._file.execute(
+        while rows := self._rows(
             "SELECT db, name FROM keys WHERE (db, name) > (?, ?) AND pass < ? ORDER BY db, name LIMIT ?",
             (db, name, self.number, _PAGE),
-        ).fetchall():
+        ):
             db, name = rows[-1]
             yield from _by_database(row for row in rows if row not in self._newest)
         waiting = [given for given in self._newest.values() if given.number < self.number and given.seen is not None]
@@ -150,10 +150,27 @@ class Ledger:
         """Close the file."""
         self._file.close()
 
-    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        self._file.execute("BEGIN")
-        self._file.executemany(statement, rows)
-        self._file.execute("COMMIT")
+    def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
+        with self._errors():
+            return self._file.execute(statement, values).fetchall()
+
+    def _write(self, *changes: tuple[str, Sequence[tuple[object, ...]]]) -> None:
+        """All of them or, after an error, none."""
+        with self._errors(), self._file:
+            self._file.execute("BEGIN")
+            for statement, rows in changes:
+                self._file.executemany(statement, rows)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn what SQLite raises into sentences."""
+        where = self._path or "the temporary file of the dry run"
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # of the disk, or of rights
+            raise SourceError(f"{where} cannot be used: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise SourceError(f"{where} is damaged ({error}): remove its directory to import from the start") from error
 
 
 def _by_database(rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:

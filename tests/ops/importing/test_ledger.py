@@ -97,6 +97,30 @@ def test_lasting_keys_are_those_that_were_carried_over(ledger: Ledger) -> None:
     assert ledger.has_lasting_keys()
 
 
+def test_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    """As is one in a directory that is not there."""
+    with pytest.raises(SourceError, match=r"keys.sqlite3 cannot be used: unable to open database file"):
+        Ledger(tmp_path / "nowhere" / "keys.sqlite3")
+
+
+def test_full_disk_is_said_and_keeps_what_was_written(ledger: Ledger, tmp_path: Path) -> None:
+    """A write that fails is an error in words, nothing of it stays, and the ledger can be used and read on."""
+    ledger.given(0, b"before", ONE)
+    ledger.appended(1)
+    (pages,) = ledger._file.execute("PRAGMA page_count").fetchone()
+    ledger._file.execute(f"PRAGMA max_page_count = {pages}")
+    for name in (b"a", b"x" * 9000):
+        ledger.given(0, name, ONE)
+    with pytest.raises(SourceError, match=r"keys.sqlite3 cannot be used: database or disk is full"):
+        ledger.appended(2)
+    ledger.appended(0)
+    ledger.close()
+    again = Ledger(tmp_path / "keys.sqlite3")
+
+    assert {b"before": ONE} == again.look(0, [b"before", b"a"])
+    again.close()
+
+
 def test_damaged_file_is_said(tmp_path: Path) -> None:
     """A file that is no ledger is an error that says what to do."""
     (tmp_path / "keys.sqlite3").write_bytes(b"nonsense" * 1000)
