@@ -77,10 +77,12 @@ class Deduplicator:
         found = self._found(event_id, (bucket, bucket - 1), now_ms)
         if found is None and self.set_backs:
             found = self._found(event_id, (bucket + 1,), now_ms)
-            for from_ms, to_ms in self.set_backs:
-                if found is None and 0 <= now_ms - to_ms < DEDUP_WINDOW_MS:
-                    bucket = from_ms // DEDUP_WINDOW_MS
-                    found = self._found(event_id, (bucket, bucket - 1), from_ms + now_ms - to_ms)
+            for from_ms, to_ms in reversed(self.set_backs):  # back through them: `now_ms` as the clock before would say
+                if found is not None or now_ms - to_ms >= DEDUP_WINDOW_MS:
+                    break
+                now_ms += from_ms - to_ms
+                bucket = from_ms // DEDUP_WINDOW_MS
+                found = self._found(event_id, (bucket, bucket - 1), now_ms)
         return found
 
     def _found(self, event_id: bytes, buckets: tuple[int, ...], now_ms: int) -> tuple[Reply] | None:
