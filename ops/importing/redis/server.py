@@ -164,10 +164,13 @@ class Server:
                 socket_timeout=_REPLY_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )
-            pool.connection_kwargs["db"] = db  # which a path in the URL would name
+            named = pool.connection_kwargs.get("db")
+            pool.connection_kwargs["db"] = db
             connection: Any = pool.make_connection()
         except (ValueError, TypeError):  # the latter for an option that there is not
             raise SourceError(f"{self.label} is no URL of a server: redis://HOST:PORT, options behind a ?") from None
+        if named is not None:
+            raise SourceError(f"{self.label}: its URL names a database: leave that out, and say --db {named}")
         connection.connect()
         self._connections[db] = connection
         return connection

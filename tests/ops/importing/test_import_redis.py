@@ -273,6 +273,8 @@ def test_rights_of_the_page_suffice(
         ("redis://127.0.0.1:1?password=canary&nonsense=1", "redis://127.0.0.1:1 is no URL of a server"),
         ("redis://127.0.0.1:1?password=x@canary", "redis://… is no URL of a server: write ? as %3F and @ as %40"),
         ("redis://:canary?y@127.0.0.1:1", "redis://… is no URL of a server: write ? as %3F and @ as %40"),
+        ("redis://127.0.0.1:1/3", "redis://127.0.0.1:1/3: its URL names a database: leave that out, and say --db 3"),
+        ("unix:///nowhere?db=0", "unix:///nowhere: its URL names a database: leave that out, and say --db 0"),
         ("http://host?password=canary", "http://host is no source of an import"),
         ("http://me:canary@host/", "http://host/ is no source of an import. A source is redis://HOST:PORT"),
         ("nosuchfile", "nosuchfile: No such file or directory"),
