@@ -82,9 +82,10 @@ class Ledger:
         """What is met from now on was met in a new pass."""
         self.number += 1
 
-    def has_lasting_keys(self) -> bool:
-        """Whether there is a key that was carried over and has no time to live."""
-        return bool(self._rows("SELECT 1 FROM keys WHERE expire_ms = 0 AND digest != ? LIMIT 1", (LEFT_OUT,)))
+    def databases_with_lasting_keys(self) -> set[int]:
+        """Those from which a key was carried over that has no time to live."""
+        rows = self._rows("SELECT DISTINCT db FROM keys WHERE expire_ms = 0 AND digest != ?", (LEFT_OUT,))
+        return {db for (db,) in rows}
 
     def look(self, db: int, names: Sequence[bytes]) -> dict[bytes, Seen]:
         """Those of the keys that are known."""

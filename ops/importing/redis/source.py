@@ -127,11 +127,14 @@ class RedisSource:
             )
         return found
 
+    def _asked_for(self, databases: set[int]) -> set[int]:
+        return databases & self._options.databases if self._options.databases else databases
+
     def _pass(self) -> Iterator[ImportKey | LeftOut]:
         self._ledger.begin_pass()
         self._changed = self.done = 0
         databases = self._databases()
-        if not databases and self._ledger.has_lasting_keys():
+        if not databases and self._asked_for(self._ledger.databases_with_lasting_keys()):
             raise SourceError(
                 f"{self._server.label} is empty, and keys have come from it that live for ever: was it restarted"
                 " without its data? Nothing was deleted. If it is right, delete them in slotlog yourself"
@@ -144,7 +147,7 @@ class RedisSource:
                     yield from self._take(db, names)
                     self.done += len(names)
         for db, names in self._ledger.unmet():
-            if not self._options.databases or db in self._options.databases:
+            if self._asked_for({db}):
                 yield from self._take(db, names)
 
     def _take(self, db: int, names: Sequence[bytes]) -> Iterator[ImportKey | LeftOut]:

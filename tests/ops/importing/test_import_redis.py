@@ -159,6 +159,15 @@ def test_databases_beyond_the_log_are_refused(source: Connection, oracle_server:
     assert not data.joinpath("log.sqlite3").exists()
 
 
+def test_database_that_has_always_been_empty_is_no_emptied_source(
+    source: Connection, oracle_server: Oracle, data: Path
+) -> None:
+    """A run for one database has nothing to say of keys that an earlier run has brought from others."""
+    imported(oracle_server, data)
+
+    assert 0 == imported(oracle_server, data, "--db", 7)["events"]
+
+
 def test_emptied_source_deletes_nothing(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
     """A source that came back without its data is an error, and slotlog keeps what it has."""
     imported(oracle_server, data)

@@ -90,11 +90,11 @@ def test_lasting_keys_are_those_that_were_carried_over(ledger: Ledger) -> None:
     ledger.keep(0, b"stream", Seen(LEFT_OUT, 0))
     ledger.given(0, b"dying", TWO)
     ledger.appended(1)
-    assert not ledger.has_lasting_keys()
-    ledger.given(0, b"a", ONE)
+    assert set() == ledger.databases_with_lasting_keys()
+    ledger.given(2, b"a", ONE)
     ledger.appended(1)
 
-    assert ledger.has_lasting_keys()
+    assert {2} == ledger.databases_with_lasting_keys()
 
 
 def test_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
