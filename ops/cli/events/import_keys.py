@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_module
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -126,7 +127,7 @@ def _directory(settings: Settings, source: str) -> Path:
     public = public_part(source)
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", public).strip("-")[-40:]
     what = f"{public}\n{settings.log_url}\n{settings.topic}"
-    return settings.data / "imports" / f"{name}-{blake2b(what.encode(), digest_size=4).hexdigest()}"
+    return settings.data / "imports" / f"{name}-{blake2b(os.fsencode(what), digest_size=4).hexdigest()}"
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,16 @@ def test_second_run_appends_nothing(dump: Path, tmp_path: Path) -> None:
 
     assert (19, 0) == (first["events"], first["earlier_keys"])
     assert (0, 19) == (again["events"], again["earlier_keys"])
+
+
+def test_file_whose_name_is_no_text_is_imported(tmp_path: Path) -> None:
+    """The name of a file is any bytes; its progress has a directory all the same."""
+    content = b"REDIS0011\x00\x01a\x01v\xff"
+    file = tmp_path / os.fsdecode(b"dump \xff\n.rdb")
+    file.write_bytes(content + crc64(content).to_bytes(8, "little"))
+    run("import", file, "--data", tmp_path / "data")
+
+    assert {(0, b"a")} == of_log(tmp_path / "state", "--data", tmp_path / "data").keys()
 
 
 def test_another_file_at_the_same_place_is_imported(tmp_path: Path) -> None:
