@@ -97,10 +97,9 @@ def test_a_small_collection_goes_record_by_record(store: WatchedStore, machine: 
     assert 0 == subkeys(store)
 
 
-@pytest.mark.exact
 def test_a_large_collection_goes_by_range_deletes(store: WatchedStore, machine: Machine) -> None:
     """More elements: one range delete for each of its column families, which then wait for their compaction."""
-    send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(1001)), "SADD s a", "DEL z s")
+    send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(1001)), "RPUSH l a", "DEL z l")
     reclaimer = Reclaimer(machine, store)
 
     kinds = {Kind.DATA, Kind.SCORES, Kind.RANKS} & layout_of().families.keys()
@@ -131,13 +130,12 @@ def test_a_string_in_fragments_counts_its_fragments(store: WatchedStore, machine
     assert 0 == subkeys(store)
 
 
-@pytest.mark.exact
 def test_a_slice_is_bounded(store: WatchedStore, machine: Machine) -> None:
     """It ends with the collection in which it has looked at enough; the next one goes on behind it.
 
     At the end there is one more look at the clock's millisecond, in which something may have died behind the walk.
     """
-    send(machine, *(f"SADD s{n} a b c d e f g h" for n in range(10)), "DEL " + " ".join(f"s{n}" for n in range(10)))
+    send(machine, *(f"RPUSH l{n} a b c d e f g h" for n in range(10)), "DEL " + " ".join(f"l{n}" for n in range(10)))
     slices = reclaim_all(Reclaimer(machine, store), store, 40)
 
     assert [(3, 24), (3, 24), (3, 24), (1, 8), (0, 0)] == [(found.graves, found.records) for found in slices]
@@ -320,7 +318,6 @@ class FailingStore(MemoryStore):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.exact
 def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever write fails, done or not, an audit finds nothing, and a new process ends with the same records."""
     monkeypatch.setattr(reclaim, "POINTS_MAX", 3)
@@ -359,14 +356,14 @@ def test_a_crash_at_any_write_loses_nothing(after: bool, monkeypatch: pytest.Mon
         else:
             break
 
-    assert 4 + (3 if timed else 2) == failed
+    ranges = 1 + timed + (not layout_of().differences)  # a hash without a count goes record by record
+    assert 4 + ranges == failed
     assert [key_of(b"s")] == list(stored(store, Kind.METADATA))
 
 
-@pytest.mark.exact
 def test_a_busy_store_is_tried_again(store: WatchedStore, machine: Machine) -> None:
     """A slice that was refused has not happened; the same reclaimer does it at the next call."""
-    send(machine, "SADD s a", "DEL s")
+    send(machine, "RPUSH l a", "DEL l")
     reclaimer = Reclaimer(machine, store)
     store.failures.append(StoreBusyError("behind"))
     with pytest.raises(StoreBusyError):
