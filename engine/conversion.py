@@ -3,7 +3,7 @@
 It goes through the same batches as a command, so it knows no layout. Each collection keeps its version, each key its
 time of death; one that is due and not removed yet is written, too. What dead collections have left is not, nor a key
 that is empty in a layout without counts: the new state has no graves. Memory holds a few MiB at a time, whatever the
-size of a value.
+size of a collection; of a string all of it, but where both layouts have it in fragments.
 """
 
 from __future__ import annotations
