@@ -92,6 +92,10 @@ class PlainReader:
         """About how many records there are: RocksDB counts one that was written twice as two."""
         return self._families[column_family].property_int_value("rocksdb.estimate-num-keys") or 0
 
+    def sequence_number(self) -> int:
+        """The number of its last write: where it is the same, so are the records."""
+        return self._db.latest_sequence_number()
+
     def close(self) -> None:
         """Close every handle."""
         for family in self._families.values():

@@ -44,7 +44,15 @@ def opened_by_links(database: Path, writer: str) -> Iterator[PlainReader]:
             reader.close()
 
 
-def identity_of(database: Path) -> str:
+def identity_of(database: Path, reader: PlainReader) -> str:
+    """What makes a database the same one, with the same records: its name for RocksDB, and its last write.
+
+    A database that was written to since is another source, as keys in front of the mark may be new.
+    """
+    return f"{_name_of(database)} at {reader.sequence_number()}"
+
+
+def _name_of(database: Path) -> str:
     """By what RocksDB knows the database; written when it was made, and never again.
 
     A checkpoint, such as a backup of Kvrocks, has no such file until it is opened for writing. Until then its list of

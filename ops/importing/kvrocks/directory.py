@@ -41,13 +41,13 @@ class KvrocksDirectory:
 
     Attributes:
         path: the database itself.
-        identity: by which RocksDB knows it; written when it was made, and never again.
+        identity: by which RocksDB knows it, and its last write.
         unknown: column families that Kvrocks 2.10 does not have.
     """
 
     def __init__(self, path: Path, reader: PlainReader) -> None:
         self.path = path
-        self.identity = identity_of(path)
+        self.identity = identity_of(path, reader)
         self.unknown = sorted(set(reader.column_families) - {DEFAULT, *COLUMN_FAMILIES})
         self._reader = reader
 

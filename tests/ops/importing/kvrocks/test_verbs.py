@@ -39,12 +39,26 @@ def test_a_directory_into_the_log(kvrocks: Path, tmp_path: Path) -> None:
 
 
 def test_a_second_run_goes_on(kvrocks: Path, tmp_path: Path) -> None:
-    """The same command again appends nothing but what has come since: here a key at the end."""
+    """The same command again appends nothing."""
     words = ("import", kvrocks, "--layout", "kvrocks", "--data", tmp_path / "data", "--json")
     first = json.loads(succeed(*words))
     second = json.loads(succeed(*words))
 
     assert [(5, 0), (0, 5)] == [(facts["keys"], facts["earlier_keys"]) for facts in (first, second)]
+
+
+def test_a_directory_that_was_written_to_is_another_source(tmp_path: Path) -> None:
+    """A key that is new in front of the last one is never passed over: all is imported, with another progress."""
+    words = ("import", tmp_path / "kvrocks", "--layout", "kvrocks", "--data", tmp_path / "data", "--json")
+    with KvrocksWriter(tmp_path / "kvrocks") as writer:
+        writer.string(b"k", b"v")
+        succeed(*words)
+        writer.string(b"a", b"new")
+        refused, whole = run(*words), json.loads(succeed(*words, "--progress", tmp_path / "second"))
+
+    assert 1 == refused.exit_code
+    assert "name another directory with --progress" in json.loads(refused.stdout)["error"]
+    assert (2, 0) == (whole["keys"], whole["earlier_keys"])
 
 
 def test_a_dry_run_appends_nothing(kvrocks: Path, tmp_path: Path) -> None:
