@@ -124,6 +124,12 @@ class Options:
     layout: str
     namespaces: tuple[str, ...] = ()
 
+    @property
+    def selection(self) -> str:
+        """The words that choose keys, each behind a blank. A mark of another selection has keys in front of it."""
+        words = [*(f"--db {db}" for db in sorted(self.databases)), *(f"--namespace {each}" for each in self.namespaces)]
+        return "".join(f" {word}" for word in words)
+
 
 def public_part(source: str) -> str:
     """How a source is written, without what may be secret in a URL: user, password and options."""

@@ -67,7 +67,7 @@ class KvrocksSource:
             self._has_slot = has_slots(self._directory, options.layout)
             self._stack = opening.pop_all()
         self.label = str(self._directory.path)
-        self.identity = f"kvrocks {self._directory.identity}"
+        self.identity = f"kvrocks {self._directory.identity}{options.selection}"
         self.total = self._directory.estimated_count(METADATA)
         self.done = 0
         self._expired = self._absent = 0

@@ -77,7 +77,7 @@ class Phase1Source:
             self._stack = opening.pop_all()
         self._reader = reader
         self.label = str(database)
-        self.identity = f"{LAYOUT} {identity_of(database, reader)}"
+        self.identity = f"{LAYOUT} {identity_of(database, reader)}{options.selection}"
         self.total = reader.estimated_count(_DATA)
         self.done = 0
         self._expired = 0

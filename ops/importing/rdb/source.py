@@ -81,7 +81,7 @@ class RdbSource:
     @property
     def identity(self) -> str:
         """As `Source.identity`: that of the contents, wherever the file lies."""
-        return f"rdb-{self._checked.checksum:016x}-{self._size}"
+        return f"rdb-{self._checked.checksum:016x}-{self._size}{self._options.selection}"
 
     @property
     def label(self) -> str:

@@ -65,6 +65,17 @@ def test_second_run_appends_nothing(dump: Path, tmp_path: Path) -> None:
     assert (0, 19) == (again["events"], again["earlier_keys"])
 
 
+def test_other_databases_of_a_file_need_another_progress(dump: Path, tmp_path: Path) -> None:
+    """A run for database 3 behind one for database 0 is not told that all is there."""
+    data = tmp_path / "data"
+    first = imported(dump, data, "--db", 0)
+    refused = run("import", dump, "--data", data, "--db", 3)
+    second = imported(dump, data, "--db", 3, "--progress", tmp_path / "second")
+
+    assert (1, 17, 2) == (refused.exit_code, first["keys"], second["keys"])
+    assert "name another directory with --progress" in " ".join(refused.output.split())
+
+
 def test_file_whose_name_is_no_text_is_imported(tmp_path: Path) -> None:
     """The name of a file is any bytes; its progress has a directory all the same."""
     content = b"REDIS0011\x00\x01a\x01v\xff"

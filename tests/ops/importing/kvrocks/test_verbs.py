@@ -93,6 +93,18 @@ def test_a_namespace_becomes_the_database_that_the_user_names(tmp_path: Path) ->
     assert [1, 0] == [run(*words).exit_code, run(*words, "--namespace", "tenant=5").exit_code]
 
 
+def test_another_choice_of_keys_is_another_source(kvrocks: Path, tmp_path: Path) -> None:
+    """A run that asks for more than the one before it is not told that all is there: it needs another progress."""
+    words = ("import", kvrocks, "--layout", "kvrocks", "--data", tmp_path / "data", "--json")
+    first = json.loads(succeed(*words, "--db", 0))
+    refused = [run(*words, *more) for more in (("--db", 3), (), ("--db", 0, "--namespace", "tenant=5"))]
+    second = json.loads(succeed(*words, "--db", 3, "--progress", tmp_path / "second"))
+
+    assert [1, 1, 1] == [result.exit_code for result in refused]
+    assert "--db 0 into" in json.loads(refused[0].stdout)["error"]
+    assert (4, 1) == (first["keys"], second["keys"])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
