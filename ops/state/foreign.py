@@ -27,7 +27,7 @@ def refuse_foreign(path: Path, home: Home) -> None:
         StateMismatchError: it is a state of something else, or no state of slotlog at all.
     """
     there, wanted = stored_families(path), _families_of(home)
-    if there in (frozenset(), wanted) or (there < wanted and _holds_nothing(path)):
+    if there in (frozenset(), wanted) or is_incomplete(path, home):
         return
     if SYSTEM_CF in there:
         with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
@@ -40,8 +40,8 @@ def refuse_foreign(path: Path, home: Home) -> None:
 
 
 def is_incomplete(path: Path, home: Home) -> bool:
-    """Whether a state, which `refuse_foreign` has let pass, has not all column families yet."""
-    return stored_families(path) < _families_of(home)
+    """Whether it is a state that is being made, or whose making was broken off."""
+    return frozenset() < stored_families(path) < _families_of(home) and _holds_nothing(path)
 
 
 def _families_of(home: Home) -> frozenset[str]:
