@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from operator import itemgetter
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from typing import Final
 
@@ -194,11 +195,11 @@ def delete_databases(
 
 def image(keys: Iterable[Key], layout: Layout) -> list[object]:
     """Everything that `write_keys` would write, to be compared with another image."""
-    images: list[object] = [
+    images: list[tuple[object, ...]] = [
         (key.db, key.name, layout.pack_metadata(key), *(dict(subkeys.changed) for subkeys in key.families()))
         if key.version
         else (key.db, key.name, key.type, key.expire_ms, key.value)
         for key in keys
         if key.changed or any(subkeys.changed for subkeys in key.families())
     ]
-    return sorted(images, key=repr)
+    return [*sorted(images, key=itemgetter(0, 1))]  # by name: a value may be long
