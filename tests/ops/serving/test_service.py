@@ -172,7 +172,7 @@ def test_state_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
     partitions = refusal("--data", data, "--log", cluster, "--partitions", 2)
     store = RocksStore(data / "0", column_families())
     changes = Changes()
-    changes.of(SYSTEM_CF)[b"layout"] = b"kvrocks"
+    changes.of(SYSTEM_CF)[b"layout"] = b"another"
     store.write(changes)
     store.close()
     layout = refusal("--data", data, "--log", log)
@@ -180,7 +180,7 @@ def test_state_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
     for said, found, wanted in (
         (topic, "its topic is slotlog", "not other"),
         (partitions, "its topic has 1 partitions", "not 2"),
-        (layout, "its layout is kvrocks", "not neokv"),
+        (layout, "its layout is another", "not neokv"),
     ):
         assert found in said
         assert wanted in said
