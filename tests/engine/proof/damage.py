@@ -85,6 +85,13 @@ _NO_ELEMENTS: Final = (
     else "counts: 3 keys of type hash in stored database 0, counted 4"  # such a record stands for no key
 )
 
+OF_STRING_METADATA: Final = (
+    ["unreadable: *has a metadata record, as no string here has"]
+    if LAYOUT.earlier is not None and LAYOUT.earlier.is_written
+    else []
+)
+"""What else is said of a string's metadata record, on a layout that writes strings elsewhere."""
+
 _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     "an orphan": (
         lambda store: put(store, DATA, (LAYOUT.prefix(DATA, key_of(b"h"), 7) + b"f", b"v")),
@@ -220,7 +227,11 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "a key in no database": (
         _wrong_database,
-        ["place: b's' of database 16: there is no such database", "counts: 1 key of type string in stored database 16"],
+        [
+            "place: b's' of database 16: there is no such database",
+            "counts: 1 key of type string in stored database 16",
+            *OF_STRING_METADATA,
+        ],
     ),
     "a system value": (
         lambda store: put(store, SYSTEM_CF, (b"clock_ms", b"1")),
@@ -293,7 +304,7 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
 }  # fmt: skip
 
 _OF_SLOTS: Final[dict[str, tuple[Plant, list[str]]]] = {
-    "a key in another slot": (_wrong_slot, ["place: b's' of database 7 is in slot *, not *"]),
+    "a key in another slot": (_wrong_slot, ["place: b's' of database 7 is in slot *, not *", *OF_STRING_METADATA]),
 }
 """Of layouts whose keys have their slot."""
 
