@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tarfile
 import venv
 import zipfile
 from collections.abc import Iterable
@@ -47,8 +46,7 @@ def build(place: Path) -> Built:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)
     sdist = _built("build_sdist", checkout, place)
-    with tarfile.open(sdist) as archive:
-        archive.extractall(place / "unpacked", filter="data")
+    shutil.unpack_archive(sdist, place / "unpacked")  # Python 3.11.2, Debian's, has no filter for it yet
     (unpacked,) = (place / "unpacked").iterdir()
     return Built(sdist, _built("build_wheel", unpacked, place))
 
