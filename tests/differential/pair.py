@@ -4,7 +4,7 @@ Where the two cannot be compared byte by byte:
 
     draws, cursors    and what depends on memory: see `tests.differential.loose`
     unordered types   their replies are sorted on both sides
-    relative times    the oracle's clock is the wall's: times to live may differ by SPREAD_S
+    relative times    the oracle's clock is the wall's: times to live, and OBJECT IDLETIME, may differ by SPREAD_S
     DBSIZE            the engine counts keys that are due and not cleaned up yet: they are subtracted
     open replies      a negative offset in LIMIT, and BYLEX over different scores: compared in the small encodings alone
     score -0          the oracle's large sorted sets keep its sign, its small ones and the engine do not
@@ -52,6 +52,7 @@ _TIMES_MS: Final = {
     b"HPTTL": 1,
     b"HEXPIRETIME": 1000,
     b"HPEXPIRETIME": 1,
+    b"OBJECT|IDLETIME": 1000,
 }
 _MOMENTS: Final = frozenset({b"EXPIRETIME", b"PEXPIRETIME", b"HEXPIRETIME", b"HPEXPIRETIME"})
 _WRONG_ARITY: Final = "ERR wrong number of arguments"
