@@ -16,7 +16,7 @@ from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.foreign import is_incomplete, refuse_foreign
+from ops.state.foreign import refuse_foreign
 from slotlog.wording import sized
 
 _PROGRESS_KEYS = 1000
@@ -127,9 +127,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
             + (f", but of {others}: its owner has another --data" if others else "; run `slotlog serve`")
             + " (`slotlog replay` builds it from the log)"
         )
-    home = home_of(settings, partition)
-    refuse_foreign(path, home)
-    if is_incomplete(path, home):
+    if refuse_foreign(path, home_of(settings, partition)):
         raise ConfigError(f"{path} is being made, or its making was broken off: try again, or run `slotlog serve`")
     store = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
     _refuse_unfinished(store)

@@ -17,18 +17,21 @@ _PHASE1: Final = "data"
 """The one column family that Phase 1 of NeoKV wrote."""
 
 
-def refuse_foreign(path: Path, home: Home) -> None:
+def refuse_foreign(path: Path, home: Home) -> bool:
     """Do nothing when `path` has the column families of the state `home`, or no database yet.
 
     An open for writing would make those that are missing, and then the layout that the state has would not know them.
     A state that is being made, or whose making was broken off, has some of them and no record: the next open goes on.
+    Returns whether it is such a one.
 
     Raises:
         StateMismatchError: it is a state of something else, or no state of slotlog at all.
     """
     there, wanted = stored_families(path), _families_of(home)
-    if there in (frozenset(), wanted) or is_incomplete(path, home):
-        return
+    if there in (frozenset(), wanted):
+        return False
+    if there < wanted and _holds_nothing(path):
+        return True
     if SYSTEM_CF in there:
         with suppress(OSError), closing(RocksStore(path, (), read_only=True)) as store:
             open_position(store, home)
@@ -37,11 +40,7 @@ def refuse_foreign(path: Path, home: Home) -> None:
         is_phase1 = others == [_PHASE1]
         hint = f" (Phase 1 of NeoKV: `slotlog import --layout neokv1 {path}` brings its strings into the log)"
         raise StateMismatchError(f"{text} choose another --data{hint if is_phase1 else ''}")
-
-
-def is_incomplete(path: Path, home: Home) -> bool:
-    """Whether it is a state that is being made, or whose making was broken off."""
-    return frozenset() < stored_families(path) < _families_of(home) and _holds_nothing(path)
+    return False
 
 
 def _families_of(home: Home) -> frozenset[str]:

@@ -16,6 +16,8 @@ from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, takes_over
 from engine.layouts.records import column_families
 from engine.store.rocks import RocksStore, stored_families
 from engine.store.store import SHARED_CFS
+from ops.config import ConfigError, load_settings
+from ops.state.directories import reading_store, store_opener
 from ops.state.recorded import recorded_home
 from tests.ops.verbs import run, succeed, write_lines
 
@@ -138,6 +140,26 @@ def test_a_state_whose_making_was_broken_off_is_made_whole(tmp_path: Path) -> No
     assert {"default", "data", "dedup", "local"} == stored_families(path)
     succeed("clean", "--now", "--data", tmp_path / "data")
     assert {"default", *SHARED_CFS, *column_families(LAYOUTS[DEFAULT_LAYOUT])} == stored_families(path)
+
+
+def test_column_families_are_listed_once_an_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an open for writing nor one for reading lists them twice, be the state whole or not made to its end."""
+    listed: list[Path] = []
+
+    def counted(path: Path) -> frozenset[str]:
+        listed.append(path)
+        return stored_families(path)
+
+    monkeypatch.setattr("ops.state.foreign.stored_families", counted)
+    settings = load_settings(data=tmp_path)
+    _database(tmp_path / "0", "data").close()
+    with pytest.raises(ConfigError, match="is being made"), reading_store(settings, 0):
+        pass
+    store_opener(settings, tmp_path)(0).close()
+    with reading_store(settings, 0):
+        pass
+
+    assert [tmp_path / "0"] * 3 == listed
 
 
 def _database(path: Path, *families: str) -> rd.Rdict:
