@@ -41,8 +41,10 @@ def serve(
     import uvloop
 
     from ops.logging import configure_logging
+    from ops.serving.process import tune_collector
     from ops.serving.service import Service
 
+    tune_collector()  # the modules of a service have only now been imported
     if own_of is not None and own is not None:
         raise typer.BadParameter("--own names partitions, --own-of computes them: give only one of the two")
     if own_of is not None:
