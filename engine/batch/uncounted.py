@@ -164,4 +164,5 @@ def is_empty(key: Key) -> bool:
 
 
 def _is_named(key: Key) -> bool:
-    return isinstance(key.data, BlindSubkeys) and key.data.named
+    # A key that has no version has no subkeys either: `write_keys` refuses it.
+    return bool(key.version) and isinstance(key.data, BlindSubkeys) and key.data.named

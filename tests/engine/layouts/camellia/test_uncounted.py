@@ -15,13 +15,27 @@ from engine.errors import CommandError
 from engine.layouts import make_layout
 from engine.layouts.layout import Kind
 from engine.layouts.records import column_families
+from engine.model import HASH, SET, TYPE_NAMES
 from engine.proof.audit import Audit
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.store import Get, Store
 from engine.tables.system import Home
+from slotlog.shared.errors import InvariantError
 from tests.consistency import problems
-from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new_store, open_machine, send, shape
+from tests.engine.harness import (
+    FINGERPRINT,
+    NOW_MS,
+    WatchedStore,
+    apply,
+    event,
+    family,
+    new_store,
+    open_machine,
+    records_of,
+    send,
+    shape,
+)
 from tests.engine.stored import key_of, subkeys_of, written
 
 pytestmark = pytest.mark.layout("camellia-v1")
@@ -190,6 +204,24 @@ def test_an_empty_key_dies_when_its_time_has_come() -> None:
     assert 0 == machine.read(b"DBSIZE", [])
     assert key_of(b"k") not in family(store, "camellia")
     assert {} == family(store, "graveyard")
+
+
+@pytest.mark.parametrize("type_code", [HASH, SET])
+def test_a_collection_that_has_no_version_is_not_written(type_code: int) -> None:
+    """The guards say so as on every layout, and nothing else does first."""
+    store = WatchedStore()
+    machine = open_machine(store)
+    send(machine, "SET k v")
+    before = records_of(store)
+    apply(machine, event(machine.next_offset, "SET other v"))
+    machine._tx.begin(machine.next_offset, NOW_MS, 0)
+    key = machine._tx.find(b"k")
+    assert key is not None
+    key.changed, key.type = True, type_code
+
+    with pytest.raises(InvariantError, match=rf"^a {TYPE_NAMES[type_code]} has no version$"):
+        machine.commit(FINGERPRINT)
+    assert before == records_of(store)
 
 
 def test_a_watch_is_lost_by_a_blind_write() -> None:
