@@ -18,8 +18,8 @@ from engine.batch.keyspace import Keyspace, StoredKey
 from engine.batch.overlay import Overlay
 from engine.batch.transaction import Transaction
 from engine.errors import WRONG_TYPE, CommandError
-from engine.layouts.layout import Difference, Kind, Layout
-from engine.layouts.records import version_records
+from engine.layouts.layout import Difference, Layout
+from engine.layouts.records import is_without_elements
 from engine.model import HASH, SET, UNCOUNTED, UNCOUNTED_FROM
 from engine.store.store import Changes, Store
 
@@ -82,14 +82,10 @@ class UncountedKeyspace(Keyspace):
         return (entry._replace(is_empty=self._is_empty(entry)) for entry in super().scan(start, end))
 
     def _is_empty(self, entry: StoredKey) -> bool:
-        version, key = entry.metadata.version, self._keys.get(entry.name)
-        if entry.metadata.type not in TYPES:
-            return False
-        if key is not None and key.version == version:
-            return not key.has_more_than(0)
-        metadata_key = self._prefix + entry.position
-        records = version_records(self._layout, Kind.DATA, metadata_key, version).scan(self._store)
-        return next(records, None) is None
+        key = self._keys.get(entry.name)
+        if key is not None and key.version == entry.metadata.version:
+            return is_empty(key)
+        return is_without_elements(self._store, self._layout, self._prefix + entry.position, entry.metadata)
 
 
 class UncountedOverlay(Overlay):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Earlier, Kind, Layout
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET, Metadata
 from engine.store.store import Get, Store
 from engine.values.encoding import prefix_end
 
@@ -71,6 +71,13 @@ def slot_records(layout: Layout, db: int, slot: int) -> RecordRange:
 def version_records(layout: Layout, kind: Kind, metadata_key: bytes, version: int) -> RecordRange:
     """The records of a kind of one version of a key."""
     return RecordRange(kind, layout.families[kind], layout.prefix(kind, metadata_key, version))
+
+
+def is_without_elements(store: Store, layout: Layout, metadata_key: bytes, metadata: Metadata) -> bool:
+    """Whether a key has neither a count nor an element, so that no read finds it. Costs a look at the first element."""
+    if metadata.size < UNCOUNTED_FROM:
+        return False
+    return next(version_records(layout, Kind.DATA, metadata_key, metadata.version).scan(store), None) is None
 
 
 def prefixes_of(layout: Layout, metadata_key: bytes, version: int | None) -> dict[Kind, bytes]:

@@ -36,6 +36,7 @@ STATES: Final = (
     "tests/engine/cleaning",
     "tests/differential/test_replies.py",
     "tests/simulation/test_simulation.py::test_seeds_hold",
+    "tests/resp/cluster/test_keys_of_a_slot.py",
 )
 """On each layout that is not much like another one."""
 
@@ -44,8 +45,11 @@ LIKE_ANOTHER: Final = frozenset({"kvrocks-cluster", Hashed.name})
 DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "12", "SLOTLOG_DIFFERENTIAL_DOSE": "500"}
 """Seeds, and commands of each group."""
 
-ALL: Final = ("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning")
-"""The folders whose tests hold on every layout."""
+ALL: Final = (
+    *("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning"),
+    "tests/resp/cluster/test_keys_of_a_slot.py",
+)
+"""The tests that hold on every layout."""
 
 KILLS: Final = ("tests/faults/test_kill_cleaning.py",)
 """What starts services, which know the layouts of the product alone."""

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, CommandError
-from engine.layouts.records import scan_metadata, slot_records
+from engine.layouts.records import is_without_elements, scan_metadata, slot_records
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply
 from resp.cluster.topology import NodeHealth
@@ -237,7 +237,10 @@ def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[byte
         if at == _KEYS_A_STEP:
             return names, key
         _, key_slot, name = layout.parse_metadata_key(key)
-        if key_slot == number and not 0 < layout.parse_metadata(value).expire_ms <= machine.clock_ms:
+        if key_slot != number:
+            continue
+        metadata = layout.parse_metadata(value)
+        if not (0 < metadata.expire_ms <= machine.clock_ms or is_without_elements(store, layout, key, metadata)):
             names.append(name)
     return names, None
 
