@@ -11,6 +11,7 @@ that was left in the middle waits at its gate (ingest/applying/gate.py).
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -245,11 +246,23 @@ class Slices:
             return
         left = self._began + self._seconds - perf_counter()
         if left <= 0:
-            if self.pause(frame):
+            if not _is_collecting() and self.pause(frame):
                 return
             left = _SOON_SECONDS
         self._armed = True
         signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def _is_collecting() -> bool:
+    """Whether the caller runs inside of a garbage collection, in a finalizer or a callback.
+
+    Nothing may be suspended there: no other collection would begin meanwhile, and the interpreter swallows the
+    GreenletExit that ends abandoned work. A long collection makes it likely: its finalizers are the first code that
+    runs after it, and so the first that a signal can meet.
+    """
+    before = gc.get_stats()[0]["collections"]
+    gc.collect(0)  # of the youngest objects, some microseconds; inside of a collection it does nothing
+    return bool(gc.get_stats()[0]["collections"] == before)
 
 
 def _settle(outcome: asyncio.Future[Result], work: Callable[[], Result]) -> None:

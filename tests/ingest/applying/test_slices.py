@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
 from ingest.applying.fiber import AbandonedError
 from ingest.applying.gate import Gate
-from ingest.applying.slices import Slices
+from ingest.applying.slices import SLICE_SECONDS, Slices
 from tests.layouts import home_of
 from tests.resp.harness import FAMILIES, PATIENCE_SECONDS, until
 
@@ -33,6 +34,7 @@ class Stepping(MemoryStore):
         super().__init__(FAMILIES)
         self._slices = slices
         self.pauses = 0
+        self.scanned: Callable[[], None] = lambda: None
 
     def scan(
         self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
@@ -40,6 +42,7 @@ class Stepping(MemoryStore):
         """The records, behind the pauses."""
         while self.pauses > 0 and self._slices.pause(sys._getframe()):
             self.pauses -= 1
+        self.scanned()
         return super().scan(column_family, start, end, reverse=reverse)
 
 
@@ -229,6 +232,36 @@ async def test_a_signal_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> N
         await place.slices.in_fiber(partial(busy, place, 3))
 
     assert 3 == place.slices.suspensions
+
+
+async def test_a_collection_is_not_suspended() -> None:
+    """A slice that ends inside of a garbage collection goes on: what would end the work there would be swallowed."""
+    place = Place()
+    before: list[int] = []
+    after: list[int] = []
+
+    class Finalized:
+        """Takes longer than a slice to go."""
+
+        def __del__(self) -> None:
+            before.append(place.slices.suspensions)
+            ends = perf_counter() + 5 * SLICE_SECONDS
+            while perf_counter() < ends:
+                pass
+            after.append(place.slices.suspensions)
+
+    def collect() -> None:
+        cycle: list[object] = [Finalized()]
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+
+    place.store.scanned = collect
+    with place.slices.timed():
+        await place.slices.in_fiber(partial(busy, place, 2))
+
+    assert before == after
+    assert len(before) > 0
 
 
 async def test_a_fiber_in_a_fiber() -> None:
