@@ -1,11 +1,12 @@
-"""Runs all tests: two sessions of pytest beside each other, then those of states on the other layouts.
+"""Runs all tests: sessions of pytest, several at a time, and those of states on the other layouts.
 
-More than half of the time a session waits: for servers to start and to end, for what a broker notices late, for a
-minute of load. So the folders whose tests do so are one session; all other folders, new ones among them, are the other.
-Each has servers, temporary directories and ports of its own. With arguments it is one session, with those arguments.
+Most of the time a session waits: for servers to start and to end, for what a broker notices late, for a minute of load.
+So twice as many sessions run as the machine has processors, and the next one begins when one has ended. They share one
+Kafka broker, where each test has topics of its own; other servers, temporary directories and ports are each session's.
+A folder that no session names is in `others`, new ones among them. With arguments it is one session, with those.
 
-When one of them has ended, a dose of what is about states runs on each other layout (`tests/layouts/__main__.py`;
-`make nightly` has the full ones).
+`layouts` is a dose of what is about states, on each other layout (`tests/layouts/__main__.py`; `make nightly` has the
+full ones).
 
 All processes of a session share compiled modules, whatever PYTHONDONTWRITEBYTECODE says: hundreds of them import the
 same ones, and to compile those takes a process longer than the rest of its start.
@@ -17,57 +18,102 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic
+from types import MappingProxyType
 from typing import Final
 
+from tests.real.fixtures import RUNNING_BROKER_VARIABLE, session_broker
 from tests.real.process import PORTS_VARIABLE
 
 ROOT: Final = Path(__file__).parents[1]
 PYTEST: Final = (sys.executable, "-m", "pytest")
-WAITING: Final = tuple(
-    f"tests/{name}"
-    for name in (
-        *("applications", "benchmarks", "clients", "dashboards", "deploy", "differential", "docs", "faults"),
-        *("linearizability", "real", "wire"),
-    )
+AT_ONCE: Final = 2 * (os.cpu_count() or 1)
+
+PORTS: Final = range(20_000, 32_000)
+"""What the sessions share out: see `tests.real.process`."""
+
+OTHERS: Final = "others"
+
+FOLDERS: Final = MappingProxyType(
+    {
+        "faults": ("faults",),
+        "ops": ("ops",),
+        "resp": ("resp",),
+        OTHERS: (),  # all that no other one has
+        "oracle": ("differential", "linearizability", "wire"),
+        "installed": ("applications", "deploy", "docs"),
+        "outside": ("benchmarks", "clients", "dashboards", "real"),
+    }
 )
-"""The folders of the one session."""
+"""The folders of each session, those first that take long."""
 
 
 def main() -> int:
     """Run them all; returns the exit code of a session that failed, or 0."""
-    with tempfile.TemporaryFile() as waited, tempfile.TemporaryFile() as again:
-        sessions = [
-            _session("20000-23999", "waiting", WAITING, waited.fileno()),
-            _session("24000-27999", "others", [f"--ignore={folder}" for folder in WAITING], None),
-        ]
+    free: SimpleQueue[range] = SimpleQueue()
+    each = len(PORTS) // AT_ONCE
+    for number in range(AT_ONCE):
+        free.put(PORTS[number * each : (number + 1) * each])
+    speaking = threading.Lock()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        session_broker(Path(directory)) as broker,
+        ThreadPoolExecutor(AT_ONCE) as threads,
+    ):
+        variables = _environment() | {RUNNING_BROKER_VARIABLE: broker}
+        running = [threads.submit(_run, name, words, variables, free, speaking) for name, words in _sessions().items()]
         try:
-            sessions[1].wait()
-            sessions.append(_started([sys.executable, "-m", "tests.layouts"], "28000-31999", again.fileno()))
-            codes = [session.wait() for session in sessions]
-        except KeyboardInterrupt:  # all have heard of it as well, and end in order
-            codes = [session.wait() for session in sessions]
-        for said in (waited, again):  # when the others have had their say, so that lines do not mix
-            said.seek(0)
-            sys.stdout.buffer.write(said.read())
-        sys.stdout.flush()
+            codes = [session.result() for session in running]
+        except KeyboardInterrupt:  # those that run have heard of it as well, and end in order
+            threads.shutdown(cancel_futures=True)
+            return 130
     return next((code for code in codes if code), 0)  # not the larger one: a killed session's is negative
 
 
+def _sessions() -> dict[str, tuple[str, ...]]:
+    """The command of each, by its name."""
+    words = {name: [f"tests/{folder}" for folder in folders] for name, folders in FOLDERS.items()}
+    words[OTHERS] = [f"--ignore={folder}" for folders in words.values() for folder in folders]
+    commands = {name: (*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words[name]) for name in words}
+    return commands | {"layouts": (sys.executable, "-m", "tests.layouts")}
+
+
+def _run(
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    free: SimpleQueue[range],
+    speaking: threading.Lock,
+) -> int:
+    """Run one session, then print what it said, so that the lines of several do not mix; returns its exit code."""
+    began, ports = monotonic(), free.get()
+    with tempfile.TemporaryFile() as output:
+        own = {**variables, PORTS_VARIABLE: f"{ports[0]}-{ports[-1]}"}
+        _say(speaking, f"==> {name} begins\n")
+        code = subprocess.run(command, cwd=ROOT, env=own, stdout=output, stderr=output, check=False).returncode
+        free.put(ports)
+        output.seek(0)
+        _say(speaking, f"==> {name}\n{output.read().decode(errors='replace')}")
+        _say(speaking, f"==> {name}: exit code {code} after {monotonic() - began:.0f} s\n")
+    return code
+
+
+def _say(speaking: threading.Lock, text: str) -> None:
+    with speaking, suppress(BrokenPipeError):  # the reader of the output has gone; the exit code is there
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
 def _environment() -> dict[str, str]:
-    """The variables of a session but for its ports and settings."""
+    """The variables of a session but for its ports."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return variables | {"PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bytecode")}
-
-
-def _session(ports: str, name: str, words: Sequence[str], output: int | None) -> subprocess.Popen[bytes]:
-    return _started([*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words], ports, output)
-
-
-def _started(command: Sequence[str], ports: str, output: int | None) -> subprocess.Popen[bytes]:
-    variables = {**_environment(), PORTS_VARIABLE: ports}
-    return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output)
 
 
 if __name__ == "__main__":
