@@ -150,5 +150,5 @@ def hgetdel(tx: Transaction, args: list[bytes]) -> Reply:
 def _take(tx: Transaction, key: Key, fields: list[bytes]) -> list[Reply]:
     """The values of fields, which are deleted: one that is named twice is not there the second time."""
     values = {field: hash_fields.get(tx, key, field) for field in fields}
-    hash_fields.remove(tx, key, fields)
+    hash_fields.remove(tx, key, [field for field, value in values.items() if value is not None])
     return [values.pop(field, None) for field in fields]
