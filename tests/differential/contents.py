@@ -16,6 +16,7 @@ from engine.values.encoding import parse_score
 from engine.values.rdb.decode import decode
 from tests.differential.payloads import in_order
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
+from tests.layouts.differences import is_counted_without_elements
 from tests.real.oracle import Connection
 
 DATABASES: Final = 3
@@ -56,11 +57,13 @@ def of_engine(store: Store, layout: Layout, now_ms: int) -> Contents:
     return Contents(keys, fields)
 
 
-def due(store: Store, layout: Layout, now_ms: int) -> Counter[int]:
-    """How many keys of each database are due but still have a record."""
+def unfound(store: Store, layout: Layout, now_ms: int) -> Counter[int]:
+    """How many keys of each database DBSIZE counts that no command finds: those that are due, and what is declared."""
     counts: Counter[int] = Counter()
     for record, value in metadata_records(store, layout):
-        if 0 < layout.parse_metadata(value).expire_ms <= now_ms:
+        metadata = layout.parse_metadata(value)
+        is_due = 0 < metadata.expire_ms <= now_ms
+        if is_due or is_counted_without_elements(store, layout, record, metadata):
             counts[layout.parse_metadata_key(record)[0]] += 1
     return counts
 

@@ -17,6 +17,8 @@ from engine.commands.registry import SPECS
 from engine.commands.usage import KEY_WORDS, arguments
 from engine.errors import CommandError
 from engine.layouts.layout import Form, Kind
+from engine.model import SET
+from engine.types import sets
 from engine.values.replies import Reply
 from tests.differential.campaign import first_difference
 from tests.differential.forms import lowered
@@ -27,6 +29,7 @@ from tests.differential.vocabulary import EXACT_UNTIL_MS, kind_of
 from tests.engine.harness import new_store, open_machine, send
 from tests.engine.stored import stored
 from tests.layouts import OF_FIELD_TIMES, holds
+from tests.layouts.differences import is_uncounted
 from tests.real.oracle import Connection
 
 Handler = Callable[[Transaction, list[bytes]], Reply]
@@ -64,10 +67,24 @@ def _keeps_the_time_to_live(handler: Handler) -> Handler:
     return changed
 
 
+def _counts_what_it_is_given(handler: Handler) -> Handler:
+    """The reply of a layout that keeps no count; where the session's layout is one, Redis' reply."""
+
+    def changed(tx: Transaction, args: list[bytes]) -> Reply:
+        key = tx.find_typed(args[0], SET)
+        new = {member for member in args[1:] if not sets.contains(key, member)}
+        handler(tx, args)
+        return len(new) if is_uncounted() else len(args) - 1
+
+    return changed
+
+
 @pytest.mark.parametrize(
     ("group", "name", "bug"),
     [
         ("string", b"STRLEN", _off_by_one),
+        ("set", b"SADD", _counts_what_it_is_given),
+        ("hash", b"HDEL", _off_by_one),
         ("hash", b"HINCRBY", _other_words),
         ("set", b"SADD", _forgets),
         ("string", b"SET", _keeps_the_time_to_live),
@@ -77,7 +94,10 @@ def _keeps_the_time_to_live(handler: Handler) -> Handler:
 def test_planted_differences_are_found(
     group: str, name: bytes, bug: Callable[[Handler], Handler], oracles: Oracles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong reply, error text, content or expiry in one command is found, and shown in at most four steps."""
+    """A wrong reply, error text, content or expiry in one command is found, and shown in at most four steps.
+
+    So is another count than the layout declares, and one that a layout which declares nothing makes differ.
+    """
     spec = SPECS[name]
     monkeypatch.setitem(SPECS, name, dataclasses.replace(spec, handler=bug(spec.handler)))
 

@@ -25,7 +25,6 @@ OCCURRENCES_MIN = 5
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.exact
 def test_replies_and_contents_are_the_oracles(group: str, oracles: Oracles) -> None:
     """Whatever the sequence, the batches, the store and the protocol: same replies, same contents at the end.
 

@@ -19,6 +19,7 @@ from engine.values.replies import NIL_ARRAY
 from tests.differential.strategy import Command, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, NOW_MS
+from tests.layouts.differences import breaks_watches
 from tests.real.oracle import Connection, NullArray, Oracle
 
 SEQUENCES: Final = 60
@@ -144,6 +145,26 @@ def _oracle(steps: list[Step], clients: tuple[Connection, Connection]) -> dict[i
     return nothing
 
 
+def _differing(steps: list[Step], expected: dict[int, bool], actual: dict[int, bool]) -> list[tuple[int, Step]]:
+    """The EXECs with another outcome, up to one that the layout declares: behind it the contents differ, too."""
+    found = []
+    watched: list[set[bytes]] = [set(), set()]
+    broken = [False, False]
+    for place, step in enumerate(steps):
+        if step.name == b"WATCH":
+            watched[step.client].update(step.args)
+        if step.name == b"EXEC" and expected[place] != actual[place]:
+            if actual[place] and broken[step.client]:
+                break
+            found.append((place, step))
+        if step.name in (b"EXEC", b"UNWATCH"):
+            watched[step.client], broken[step.client] = set(), False
+        for name, *args in step.commands or [(step.name, *step.args)]:
+            if breaks_watches(name) and args:
+                broken = [is_broken or args[0] in keys for is_broken, keys in zip(broken, watched, strict=True)]
+    return found
+
+
 @contextmanager
 def _clients(server: Oracle) -> Iterator[tuple[Connection, Connection]]:
     with closing(server.connect()) as first, closing(server.connect()) as second:
@@ -164,8 +185,7 @@ def test_a_watch_is_lost_where_the_oracle_loses_it(seed: int, shape: str, oracle
 
     actual = _engine(_records(steps), random)
 
-    differing = [place for place in expected if expected[place] != actual[place]]
-    assert [] == [(place, expected[place], actual[place]) for place in differing]
+    assert [] == _differing(steps, expected, actual)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +228,7 @@ def test_commands_that_hardly_change_anything(setup: str, command: str, oracle_s
     with _clients(oracle_server) as clients:
         expected = _oracle(steps, clients)
 
-    assert expected == _engine(_records(steps), Random(1))
+    assert [] == _differing(steps, expected, _engine(_records(steps), Random(1)))
 
 
 LAPSE: Final = "the key k dies"

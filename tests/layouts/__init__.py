@@ -28,9 +28,6 @@ OF_FIELD_TIMES: Final = frozenset(
 )
 """The commands for fields with a time to live: with another layout than `neokv` they may be refused."""
 
-OF_COUNTS: Final = frozenset(b"HSET HDEL SADD SREM DBSIZE".split())
-"""The commands whose replies differ where a layout keeps no count of hashes and sets."""
-
 WITH_EARLIER: Final = frozenset({"neokv", "hashed"})
 """The layouts of which `tests.layouts.earlier` makes one with earlier records."""
 

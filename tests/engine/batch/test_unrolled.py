@@ -11,12 +11,13 @@ from engine.apply.machine import Machine
 from engine.batch.transaction import Transaction
 from engine.layouts.layout import Kind
 from engine.layouts.records import records_of
-from engine.model import HASH, NONE
-from engine.store.store import EXPIRY_CF, Changes
+from engine.model import HASH, NONE, SET
+from engine.store.store import EXPIRY_CF, Changes, Store
 from engine.types import hash_fields
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, new_store, open_machine, send
 from tests.engine.stored import written
 from tests.layouts import layout_of
+from tests.layouts.differences import is_uncounted
 
 LAYOUT = layout_of()
 COMMANDS = (
@@ -27,13 +28,18 @@ COMMANDS = (
 KEYS = ("s", "t", "large", "h", "l", "m", "z")
 
 
-def plainly(machine: Machine) -> Changes:
-    """What a batch has to write of its keys, by the definition: kind by kind, and no kind knows of another one."""
+def plainly(machine: Machine, store: Store) -> Changes:
+    """What a batch has to write of its keys, by the definition: kind by kind, and no kind knows of another one.
+
+    Where nobody counts, an element more or less leaves the metadata record as it is stored.
+    """
     changes = Changes()
     for key in machine._tx._touched:
         if key.changed:
             value = None if key.type == NONE else LAYOUT.pack_metadata(key)
-            changes.of(LAYOUT.families[Kind.METADATA])[key.metadata_key] = value
+            uncounted = is_uncounted() and key.type in {HASH, SET}
+            if not (uncounted and value == store.getter(LAYOUT.families[Kind.METADATA])(key.metadata_key)):
+                changes.of(LAYOUT.families[Kind.METADATA])[key.metadata_key] = value
         for subkeys in key.families():
             for subkey, value in subkeys.changed.items():
                 changes.of(subkeys.column_family)[subkeys.prefix + subkey] = value
@@ -49,7 +55,6 @@ def some_records(seed: int, offset: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.exact
 def test_a_batch_writes_what_its_keys_have_changed(seed: int) -> None:
     """The metadata of each changed key and each changed subkey of every kind, and nothing else of the keys."""
     store = new_store()
@@ -59,7 +64,7 @@ def test_a_batch_writes_what_its_keys_have_changed(seed: int) -> None:
         lines = some_records(seed, start)
         apply(machine, *(event(start + n, line, at_ms=NOW_MS + start + n) for n, line in enumerate(lines)))
         buried = machine._tx.batch.copy()  # elements of collections that died in the batch
-        expected = plainly(machine)
+        expected = plainly(machine, store)
         changes = machine._tx.changes()
         for kind in Kind:
             assert {**written(buried, kind), **written(expected, kind)} == written(changes, kind)
