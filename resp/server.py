@@ -142,6 +142,7 @@ class Server(Shared[Session]):
                 self.shortage.look()
                 self.heap.look()
                 self.pause.end_if_due()
+                self.tracking.limit()
                 self.flush()
             except Exception:
                 logger.exception("resp_cron_failed")
@@ -155,10 +156,13 @@ class Server(Shared[Session]):
         if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
             del self._loading[partition]
             self.refresh()
-        if pipeline.machine.has_changed or b"SWAPDB" in applied.commands:
+        is_swap = b"SWAPDB" in applied.commands
+        if pipeline.machine.has_changed or is_swap:
             self.stats.count_changes(applied)
-        if b"SWAPDB" in applied.commands:
+        if is_swap:
             self.blocked.serving.look_again()
+        if self.tracking.any:
+            self.tracking.on_applied(partition, applied)
         if applied.modified:
             self.stats.expired_keys += len(applied.expired)
             if self.notifications.flags:
@@ -171,8 +175,16 @@ class Server(Shared[Session]):
         if self.pipelines:
             self.witness()
             self.refresh()
+            self._follow_condition(partition, condition)
             if condition is Condition.RUNNING:
                 self.blocked.serving.look_again()
+
+    def _follow_condition(self, partition: int, condition: Condition) -> None:
+        """Let those who track know that a partition was closed, or is another one now."""
+        worker = self.pipelines[partition].owned.worker
+        self.tracking.on_condition(partition, is_stopped=condition is Condition.STOPPED)
+        if worker.is_open:
+            self.tracking.follow(partition, worker.machine.next_offset)
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """INFO shows it."""
@@ -190,5 +202,7 @@ class Server(Shared[Session]):
         return self.active_expire and not self.pause.is_on
 
     def swept(self, _partition: int, swept: Swept) -> None:
-        """Handle keys and fields that expired: notify listeners."""
+        """Handle keys and fields that expired: notify listeners, and clients that may have cached them."""
         self.notifications.on_swept(swept)
+        if self.tracking.any:
+            self.tracking.on_swept(swept)

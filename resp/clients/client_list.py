@@ -43,11 +43,15 @@ _TYPES: Final = {
 
 def flags_of(session: Session) -> bytes:
     """What the client does just now, in letters; `N` for nothing special."""
+    tracker = session.tracking
     states = (
         (session.monitoring, b"O"),
         (session.is_subscriber, b"P"),
         (session.transaction is not None, b"x"),
         (is_blocked(session), b"b"),
+        (tracker is not None, b"t"),
+        (tracker is not None and tracker.broken, b"R"),
+        (tracker is not None and tracker.options.bcast, b"B"),
         (session.closing, b"c"),
         (session.no_evict, b"e"),
         (session.no_touch, b"T"),
@@ -114,7 +118,7 @@ def line_of(session: Session) -> bytes:
         (b"events", b"rw" if output_bytes else b"r"),
         (b"cmd", session.last_command.lower() or b"NULL"),
         (b"user", session.user.name),
-        (b"redir", -1),
+        (b"redir", -1 if session.tracking is None else session.tracking.options.redirect),
         (b"resp", session.protocol),
         (b"lib-name", session.lib_name),
         (b"lib-ver", session.lib_ver),

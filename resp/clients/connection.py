@@ -167,6 +167,7 @@ def forget(server: Shared[Session], session: Session) -> None:
     server.forget(session)
     server.pubsub.forget(session)
     server.monitors.forget(session)
+    server.tracking.disable(session)
     server.blocked.forget(session)
     server.pause.forget(session)
     unwatch(session)

@@ -19,7 +19,7 @@ from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
 from resp.clients.long_commands import start
 from resp.clients.multi import aborted, reads_here, show_when_run
-from resp.clients.pending_reply import PendingReply
+from resp.clients.tracked import note_read, pending_read, pending_write
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
@@ -149,6 +149,8 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
 
 def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
     _mute(session)
+    if session.tracking is not None:
+        session.tracking.begin(plan, in_multi=session.transaction is not None)
     if plan is not None and plan.name == b"EXEC":
         error = aborted(session, error)
     elif session.transaction is not None:
@@ -198,6 +200,8 @@ def _begin(session: Session, plan: Plan, command: list[bytes], *, queued: bool) 
     server = session.server
     session.last_command = plan.name
     _mute(session)
+    if session.tracking is not None:
+        session.tracking.begin(plan, in_multi=session.transaction is not None)
     if server.monitors.any and not queued and is_shown(plan) and not is_shown_late(plan):
         server.monitors.feed(session, session.db, command)
 
@@ -242,6 +246,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
 def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
     assert plan.spec is not None
     server = session.server
+    pipeline = None
     began = perf_counter()
     if server.clustered and plan.spec.keyless:
         reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
@@ -250,23 +255,26 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         if (
             session.output.pending_replies and pipeline.answers.pending_events
         ):  # else its writes are in other partitions
-            session.output.pending_replies.append(
-                pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec)
-            )
+            session.output.pending_replies.append(pending := pending_read(session, pipeline, plan, args, command))
             pipeline.submit(pending)
             return
         try:
             reply = pipeline.read(plan.spec, args, session.db, server.wall_ms)
         except DueError:
-            session.output.pending_replies.append(
-                pending := PendingReply(session, plan, plan.name, args, command, spec=plan.spec)
-            )
+            session.output.pending_replies.append(pending := pending_read(session, pipeline, plan, args, command))
             pipeline.submit_after_tick(pending)
             return
+        except CommandError as error:  # Redis tracks the keys of a read that failed, too
+            reply = error
         if reply is None and server.pause.is_on and plan.name == b"RANDOMKEY":
             # As in Redis: no key goes now, so one that is due is there.
             reply = pipeline.read(plan.spec, args, session.db)
+    if session.tracking is None or pipeline is None:
+        _done(session, plan, command, reply, server.slices.own_seconds(began))
+        return
+    read_offset = pipeline.machine.next_offset  # now: a long reply may be suspended while it is encoded
     _done(session, plan, command, reply, server.slices.own_seconds(began))
+    note_read(session, pipeline.partition, plan.spec.keys(args), read_offset)
 
 
 def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
@@ -289,6 +297,6 @@ def submit_write(
     """
     args = command[1:]
     entry = event_entry(pipeline.partition, plan.name, args, keys, db=session.db)
-    pending = PendingReply(session, plan, plan.name, args, command, entry)
+    pending = pending_write(session, plan, args, command, entry)
     session.output.pending_replies.append(pending)
     pipeline.submit(pending)

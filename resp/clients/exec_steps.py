@@ -13,6 +13,8 @@ import structlog
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
 from resp.catalog.multi_queue import Step
+from resp.catalog.plans import CommandKind
+from resp.clients.tracked import note_read
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.groups import BROKEN
 
@@ -48,6 +50,9 @@ def evaluate(
                 replies.add(_outcome(session, pipeline, step, wall_ms, at_ms, replies), write=False)
     finally:
         session.db = db
+    if session.tracking is not None:
+        keys = [key for step in steps if step.plan.kind is CommandKind.READ for key in step.keys]
+        note_read(session, pipeline.partition, keys, pipeline.machine.next_offset)
     return replies.kept
 
 

@@ -22,6 +22,7 @@ from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
 from resp.clients.exec_steps import Run, evaluate
 from resp.clients.pending_reply import PendingReply
+from resp.clients.tracked import note_transaction, note_write
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
@@ -189,7 +190,7 @@ class PendingExec(PendingReply):
         shown: the database, and the command as it was sent, for MONITOR once the outcome is there.
     """
 
-    __slots__ = ("_steps", "_work", "shown")
+    __slots__ = ("_reads", "_steps", "_work", "shown")
 
     def __init__(self, session: Session, plan: Plan, steps: list[Step], entry: Entry, watch_id: bytes | None) -> None:
         args = [step.event for step in steps if step.event is not None]
@@ -197,11 +198,16 @@ class PendingExec(PendingReply):
         self._steps = steps
         self.shown: tuple[int, list[bytes]] | None = None
         self._work: asyncio.Task[None] | None = None
+        self._reads = session.tracking is not None and session.tracking.wants_keys
 
     def answer(self, reply: Reply, seconds: float) -> None:
         """Complete the outcome, unless the transaction did not run."""
         super().answer(reply, seconds)
         has_run = reply is not NIL_ARRAY and not isinstance(reply, CommandError)
+        if self.session.tracking is not None:
+            note_write(self.session, self)
+            if self._reads and has_run and self.entry is not None:
+                note_transaction(self.session, self.entry.partition, self._steps, self.offset)
         if self.shown is not None:
             db, command = self.shown
             self.session.server.monitors.feed_all(self.session, db, self._steps if has_run else [], command)

@@ -70,6 +70,11 @@ class Recipient(Protocol):
         """Whether it listens to anything."""
         ...
 
+    @property
+    def owes_reply(self) -> bool:
+        """Whether messages wait for the reply to the command at hand."""
+        ...
+
     def kill(self) -> None:
         """Close its connection now."""
         ...
@@ -165,7 +170,7 @@ class Output:
         """Send what is there, in order."""
         if self.pending_replies and self.pending_replies[0].data is not None:
             self._take_filled()
-        if self.pushes:
+        if self.pushes and not self._client.owes_reply:
             self.parts += self.pushes
             self.pushes.clear()
         if self.parts:

@@ -73,8 +73,7 @@ class PendingReply(Item):
         server.ready[session] = None
         server.accounting.ended(session, self.plan, self.command, reply, seconds)
 
-    @property
-    def is_wanted(self) -> bool:
+    def begins(self) -> bool:
         """Whether its session is still there to be answered."""
         return not self.session.closing
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from resp.blocking.waiters import Waiter
     from resp.catalog.multi_queue import Queue
     from resp.clients.shared import Shared
+    from resp.messages.tracker import Tracker
 
 logger = structlog.get_logger(__name__)
 
@@ -86,6 +87,7 @@ class Session:
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         task: finds the reply of a command that takes its time.
         waits: a command is under way whose very task it is to wait, such as BLPOP or WAIT.
+        tracking: what its CLIENT TRACKING has asked for; None: it is off.
         served_plan: of the last command that the server ran itself.
         served_command: that command as the client has sent it, while it runs or waits; else empty.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
@@ -127,6 +129,7 @@ class Session:
         self.transacting: Place | None = None
         self.waited_seconds = 0.0
         self.watch_id = b""
+        self.tracking: Tracker | None = None
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
@@ -182,6 +185,17 @@ class Session:
             or self.inbox.is_suspended
         )
 
+    @property
+    def owes_reply(self) -> bool:
+        """Whether the command at hand is at work, or done, and its reply has no place yet: messages wait for it.
+
+        A client that waits, as in BLPOP, owes nothing until it is served.
+        """
+        if self.task is None or self.waits:
+            is_served = self.blocked is not None and self.blocked.done.done()
+            return is_served or self.transacting is not None or self.inbox.is_suspended
+        return True
+
     def refresh(self) -> None:
         """Find out anew whether commands may take the short way; after every change of what that depends on."""
         self.plain = (
@@ -190,6 +204,7 @@ class Session:
             and self.transaction is None
             and self.reply_mode == "on"
             and not self.muted
+            and (self.tracking is None or not self.tracking.looks_at_commands)
             and (self.protocol == 3 or not self.is_subscriber)
             and not self.is_held
             and self.server.evaluate is not None
@@ -220,6 +235,17 @@ class Session:
         """Something that is no reply, such as a message of Pub/Sub; it leaves with the next lot, behind its replies."""
         self.output.pushes.append(self.encode(reply))
         self.server.ready[self] = None
+
+    def tell(self, message: Reply) -> None:
+        """`send` what must not overtake the reply to an earlier read.
+
+        In a cluster a reply may be there, and wait for another partition's.
+        """
+        if self.server.clustered and self.output.pending_replies and not self.owes_reply:
+            self.output.add(self.encode(message))
+            self.server.ready[self] = None
+        else:
+            self.send(message)
 
     def flush(self) -> None:
         """Send what is there, in order; then go on with what waited for it."""

@@ -23,6 +23,7 @@ from resp.host import Host
 from resp.messages.monitor import Monitors
 from resp.messages.notifications import Notifications
 from resp.messages.pubsub import PubSub
+from resp.messages.tracking import CachingClient, Tracking
 from resp.resources.heap import Heap
 from resp.resources.shortage import Shortage
 from resp.settings.config import Config, start_values
@@ -38,7 +39,7 @@ from slotlog.shared.errors import CROSS_SLOT
 from slotlog.shared.slots import partition_of, slot
 
 
-class Refreshable(Protocol):
+class Refreshable(CachingClient, Protocol):
     """A session, for calls to all sessions at once."""
 
     def refresh(self) -> None:
@@ -95,6 +96,7 @@ class Shared(Generic[S]):
         self.monitors, self.slowlog, self.latency = Monitors(), SlowLog(), Latency()
         self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
         self.notifications = Notifications(self.pubsub)
+        self.tracking = Tracking(self.sessions, self.config, self._follow, self.flush)
         self.blocked = Blocked(self)
         self.pause, self.shortage = Pause(self.refresh), Shortage(self.config, self.refresh)
         self.all_partitions = AllPartitions(self.pipelines, self.partitions)
@@ -181,13 +183,20 @@ class Shared(Generic[S]):
 
     def witness(self) -> None:
         """Let the machines say which keys they touch, while anybody needs that."""
-        wanted = bool(self.notifications.flags) or self.blocked.any
+        wanted = bool(self.notifications.flags) or self.blocked.any or self.tracking.any
         for pipeline in self.pipelines.values():
             if pipeline.owned.worker.is_open:
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
 
     # ------------------------------------------------------------------ inside
+
+    def _follow(self) -> None:
+        """The first client begins to track, or the last one has ended it."""
+        self.witness()
+        for partition, pipeline in self.pipelines.items():
+            if pipeline.owned.worker.is_open:
+                self.tracking.follow(partition, pipeline.machine.next_offset)
 
     def _notify(self, events: str) -> None:
         self.notifications.flags = self.notifications.parse(events)

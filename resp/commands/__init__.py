@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from resp.commands import blocking, containers, multi_exec, pubsub
 from resp.commands.cluster import cluster, peers
-from resp.commands.connection import auth, client, connection
+from resp.commands.connection import auth, client, connection, tracking
 from resp.commands.server import (
     acl,
     compat,
@@ -37,6 +37,7 @@ __all__ = [
     "pubsub",
     "slotlog",
     "slowlog",
+    "tracking",
 ]
 
 containers.add_help()

@@ -90,7 +90,7 @@ def _clients(server: Shared[Session]) -> Fields:
     yield "client_recent_max_input_buffer", max((session.query_bytes for session in sessions), default=0)
     yield "client_recent_max_output_buffer", max((session.output_bytes for session in sessions), default=0)
     yield "blocked_clients", sum(map(is_blocked, sessions))
-    yield "tracking_clients", 0
+    yield "tracking_clients", server.tracking.clients
     yield "pubsub_clients", sum(session.is_subscriber for session in sessions)
     yield "watching_clients", sum(session.watched_partition is not None for session in sessions)
     yield "clients_in_timeout_table", sum(map(has_time_limit, sessions))
@@ -225,8 +225,9 @@ def _stats(server: Shared[Session]) -> Fields:
         yield f"active_defrag_{name}", 0
     yield "total_active_defrag_time", 0
     yield "current_active_defrag_time", 0
-    for name in ("keys", "items", "prefixes"):
-        yield f"tracking_total_{name}", 0
+    yield "tracking_total_keys", len(server.tracking.table)
+    yield "tracking_total_items", server.tracking.table.items
+    yield "tracking_total_prefixes", len(server.tracking.broadcast)
     yield "unexpected_error_replies", 0
     yield "total_error_replies", stats.error_replies
     yield "dump_payload_sanitizations", 0

@@ -88,6 +88,7 @@ def _real() -> tuple[Parameter, ...]:
         Parameter("notify-keyspace-events", EVENTS, "", mutable=True),
         Parameter("requirepass", SECRET, "", mutable=True),
         Parameter("acllog-max-len", count, "128", mutable=True),
+        Parameter("tracking-table-max-keys", count, "1000000", mutable=True),
     )
 
 
@@ -165,7 +166,6 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "lua-time-limit": "5000",
     "enable-module-command": "no",
     "enable-protected-configs": "no",
-    "tracking-table-max-keys": "1000000",
     "cluster-require-full-coverage": "no",
     "cluster-allow-reads-when-down": "no",
     "min-replicas-to-write": "0",

@@ -75,7 +75,7 @@ class Answers:
         """The reply of a read that waited; `by_wall`: what is due by the read clock is gone, whatever the command."""
         spec, owned = item.spec, self._owned
         assert spec is not None
-        if not item.is_wanted:
+        if not item.begins():
             return None
         at_ms = max(owned.worker.machine.clock_ms, self._read_clock.now_ms()) if by_wall or spec.by_wall else 0
         try:

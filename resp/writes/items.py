@@ -58,9 +58,8 @@ class Item:
         self.offset = -1
         self.size = ITEM_BYTES + (len(entry.value) if entry is not None else 0)
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether anybody waits for it; of a read that nobody waits for there need be no reply."""
+    def begins(self) -> bool:
+        """Told that the read is about to be evaluated; False: nobody waits for it any more, so it need not be."""
         return True
 
     def answer(self, reply: Reply, seconds: float) -> None:

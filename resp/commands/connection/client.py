@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
-from engine.values.replies import OK, Map, Reply, Set
+from engine.values.replies import OK, Reply
 from resp.clients.client_list import filter_of, line_of
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY, Verbatim
@@ -169,36 +169,6 @@ def client_no_touch(client: OwnClient, args: list[bytes]) -> Reply:
 def client_capa(client: object, args: list[bytes]) -> Reply:
     """Accepted, and without effect: nothing here depends on what a client can do."""
     return OK
-
-
-@_own("CLIENT TRACKING <ON|OFF> [option ...]", since="6.0.0")
-def client_tracking(client: object, args: list[bytes]) -> Reply:
-    """Refused but for OFF: no invalidation messages are sent."""
-    if _is_on(args[0]):
-        raise CommandError("ERR CLIENT TRACKING is not supported: no invalidation messages are sent")
-    if len(args) > 1:
-        raise CommandError(SYNTAX)
-    return OK
-
-
-@_own("CLIENT TRACKINGINFO", since="6.2.0")
-def client_trackinginfo(client: object, args: list[bytes]) -> Reply:
-    """Say that tracking is off."""
-    return Map([(b"flags", Set([b"off"])), (b"redirect", -1), (b"prefixes", [])])
-
-
-@_own("CLIENT GETREDIR", since="6.0.0")
-def client_getredir(client: object, args: list[bytes]) -> Reply:
-    """Say that tracking is off."""
-    return -1
-
-
-@_own("CLIENT CACHING <YES|NO>", since="6.0.0")
-def client_caching(client: object, args: list[bytes]) -> Reply:
-    """Refused, since tracking is off."""
-    raise CommandError(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-    )
 
 
 def _is_on(word: bytes) -> bool:

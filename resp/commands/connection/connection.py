@@ -120,6 +120,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     session.no_evict = session.no_touch = False
     server.pubsub.forget(session)
     server.monitors.forget(session)
+    server.tracking.disable(session)
     session.user = server.acl.default_user
     session.authenticated = session.user.needs_no_password
     session.muted = False

@@ -161,15 +161,6 @@ def test_kill_me() -> None:
     assert clients.say("b", [b"CLIENT", b"KILL", b"127.0.0.1:50001"]) == {"b": b"+OK\r\n<closed>"}
 
 
-def test_tracking_is_refused() -> None:
-    """CLIENT TRACKING ON says plainly that there is none, whatever its options."""
-    clients = OurClients()
-    error = {"a": b"-ERR CLIENT TRACKING is not supported: no invalidation messages are sent\r\n"}
-
-    assert error == clients.say("a", [b"CLIENT", b"TRACKING", b"ON"])
-    assert error == clients.say("a", [b"CLIENT", b"TRACKING", b"on", b"BCAST"])
-
-
 def test_pause_and_unpause() -> None:
     """While writes are paused CLIENT is answered; what was sent meanwhile is answered in order when it goes on."""
     clients = OurClients()
