@@ -88,8 +88,8 @@ _NAMES: Final = (
     *(b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT"),
     *(b"HSETEX", b"HSETEX", b"HPEXPIREAT", b"SETBIT", b"PFADD", b"GEOADD"),
 )
-_HELD: Final = tuple(name for name in _NAMES if holds(Form.FIELD_TIMES) or name not in OF_FIELD_TIMES)
-"""Those of them that the layout can hold the effects of."""
+_HELD: Final = tuple(name if holds(Form.FIELD_TIMES) or name not in OF_FIELD_TIMES else b"PEXPIREAT" for name in _NAMES)
+"""What is drawn from: where no field can have a time to live, its key gets one, so that as much becomes due."""
 
 
 class Command(NamedTuple):
