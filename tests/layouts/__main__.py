@@ -5,7 +5,8 @@
 
 What is small on one layout is much on all. The contract, the recorded logs and conversions hold for each. Random
 commands, crashes, the audit and cleaning have their dose on each layout that has code of its own: `kvrocks-cluster` is
-`kvrocks` with a slot in front, and `hashed` stood for the others before they were there. Services are killed on one.
+`kvrocks` with a slot in front, and `hashed` stood for the others before they were there. Services are killed while they
+clean on one layout, and while they apply on another one that writes in its own way.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ STATES: Final = (
 
 LIKE_ANOTHER: Final = frozenset({"kvrocks-cluster", Hashed.name})
 
-DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "12", "SLOTLOG_DIFFERENTIAL_DOSE": "500"}
-"""Seeds, and commands of each group."""
+DOSE: Final = {"SLOTLOG_SIMULATION_SEEDS": "12", "SLOTLOG_DIFFERENTIAL_DOSE": "500", "SLOTLOG_KILLS": "3"}
+"""Seeds, commands of each group, kills."""
+
+NIGHTLY: Final = {"SLOTLOG_KILLS": "20"}
+"""Kills on each layout; of all else as much as on the default one."""
 
 ALL: Final = (
     *("tests/engine", "tests/golden", "tests/differential", "tests/simulation", "tests/ingest/cleaning"),
@@ -51,23 +55,26 @@ ALL: Final = (
 )
 """The tests that hold on every layout."""
 
-KILLS: Final = ("tests/faults/test_kill_cleaning.py",)
+CLEANING_KILLED: Final = "tests/faults/test_kill_cleaning.py"
+APPLYING_KILLED: Final = "tests/faults/test_kill.py::test_kills_lose_nothing_and_repeat_nothing[embedded]"
+KILLS: Final = (CLEANING_KILLED, APPLYING_KILLED)
 """What starts services, which know the layouts of the product alone."""
 
-KILLED: Final = "kvrocks"
-"""The layout on which services are killed in `make test`, too."""
+KILLED: Final = {"kvrocks": (CLEANING_KILLED,), "camellia-v1": (APPLYING_KILLED,)}
+"""What of it is in `make test`, too."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one session after the other; returns the exit code of the first that failed, or 0."""
+    """Run one session after the other, all of them; returns the exit code of the first that failed, or 0."""
     everything = "--all" in words
-    code = 0
+    failed = 0
     for name in LAYOUTS:
         if name != DEFAULT_LAYOUT:
             sys.stdout.write(f"==> --layout {name}\n")
             sys.stdout.flush()
-            code = code or _session(name, _tests_of(name, everything=everything), everything=everything)
-    return code
+            code = _session(name, _tests_of(name, everything=everything), everything=everything)
+            failed = failed or code
+    return failed
 
 
 def _tests_of(name: str, *, everything: bool) -> tuple[str, ...]:
@@ -75,12 +82,12 @@ def _tests_of(name: str, *, everything: bool) -> tuple[str, ...]:
         return ALL if name == Hashed.name else (*ALL, *KILLS)
     if name in LIKE_ANOTHER:
         return BYTES
-    return (*BYTES, *STATES, *(KILLS if name == KILLED else ()))
+    return (*BYTES, *STATES, *KILLED.get(name, ()))
 
 
 def _session(name: str, tests: Sequence[str], *, everything: bool) -> int:
     command = [sys.executable, "-m", "pytest", "-o", "cache_dir=.cache/pytest-layouts", "--layout", name, *tests]
-    settings = {} if everything else DOSE
+    settings = NIGHTLY if everything else DOSE
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **settings, VARIABLE: name}, check=False).returncode
 
 
