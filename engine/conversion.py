@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from engine.batch import fragments, rank_counts
-from engine.batch.families import Families
+from engine.batch.indexed import make_families, make_transaction
 from engine.batch.key import Key
-from engine.batch.uncounted import is_empty, make_transaction
+from engine.batch.uncounted import is_empty
 from engine.errors import CommandError, CorruptionError
 from engine.layouts import make_layout
 from engine.layouts.layout import Form, Layout
@@ -50,7 +50,7 @@ def convert(
         CorruptionError: stored bytes are damaged, or the source has other keys than it counts.
     """
     keys = _Keys(target, home, position)
-    families = Families(source, layout)
+    families = make_families(source, layout)
     done, empty = 0, Counter[tuple[int, int]]()
     for done, (metadata_key, value) in enumerate(metadata_records(source, layout), 1):
         db, _, name = layout.parse_metadata_key(metadata_key)

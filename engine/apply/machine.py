@@ -19,8 +19,8 @@ from engine import errors
 from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed
+from engine.batch.indexed import make_transaction
 from engine.batch.transaction import Transaction
-from engine.batch.uncounted import make_transaction
 from engine.commands.registry import Spec, find
 from engine.errors import DueError, PartitionStoppedError
 from engine.limits import OVERLAY_BYTES_MAX

@@ -28,12 +28,12 @@ class Families:
         self._prefix = layout.prefix
         self.stamps_fields = layout.stamps_fields
         self._rank_holders = RankHolders()
-        bound = {kind: _bound(store, layout.families[kind]) for kind in SUBKEY_KINDS if kind in layout.families}
-        self._data, self._scores = bound[_DATA], bound[_SCORES]
+        kinds = {kind: bound(store, layout.families[kind]) for kind in SUBKEY_KINDS if kind in layout.families}
+        self._data, self._scores = kinds[_DATA], kinds[_SCORES]
         if Form.RANK_COUNTS in layout.forms:
-            self._ranks = bound[_RANKS]
+            self._ranks = kinds[_RANKS]
         if Form.FIELD_TIMES in layout.forms:
-            self._times = bound[_TIMES]
+            self._times = kinds[_TIMES]
 
     def load(self, key: Key, stored: bytes) -> None:
         """Give `key` what its metadata record says, and bind its subkeys."""
@@ -78,7 +78,8 @@ class Families:
             self.bind_times(key, Times(times.timed, times.own_expire_ms, times.soonest_ms), fresh=True)
 
 
-def _bound(store: Store, column_family: str) -> tuple[str, Get, Scan]:
+def bound(store: Store, column_family: str) -> tuple[str, Get, Scan]:
+    """A column family, its point reads and its scans, as `Subkeys` takes them."""
     return column_family, store.getter(column_family), partial(_scan, store, column_family)
 
 

@@ -71,7 +71,7 @@ class Keyspace:
             yield StoredKey(position, parse_key(prefix + position)[2], parse(value))
 
     def record_bytes(self, key: Key) -> int:
-        """The size of the metadata record of `key`: both its key and its value."""
+        """The size of what is stored of `key` beside its subkeys: its metadata record, both key and value."""
         return len(key.metadata_key) + len(self._layout.pack_metadata(key))
 
     def entry(self, position: bytes) -> StoredKey:

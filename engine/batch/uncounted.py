@@ -10,7 +10,7 @@ which is written when the key is made and when its time to live changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import ClassVar, Final
 
 from engine.batch.families import Families
 from engine.batch.key import Key, Subkeys
@@ -18,19 +18,13 @@ from engine.batch.keyspace import Keyspace, StoredKey
 from engine.batch.overlay import Overlay
 from engine.batch.transaction import Transaction
 from engine.errors import WRONG_TYPE, CommandError
-from engine.layouts.layout import Difference, Layout
+from engine.layouts.layout import Layout
 from engine.layouts.records import is_without_elements
 from engine.model import HASH, SET, UNCOUNTED, UNCOUNTED_FROM
 from engine.store.store import Changes, Store
 
 TYPES: Final = frozenset({HASH, SET})
 """The types of keys that have no count."""
-
-
-def make_transaction(store: Store, layout: Layout, partition: int, **position: Any) -> Transaction:
-    """The transaction of a partition whose keys have this layout; `position` as `Transaction` takes it."""
-    kind = UncountedTransaction if Difference.UNCOUNTED in layout.differences else Transaction
-    return kind(store, layout, partition, **position)
 
 
 class BlindSubkeys(Subkeys):
@@ -94,11 +88,12 @@ class UncountedOverlay(Overlay):
     __slots__ = ()
 
     families_of = UncountedFamilies
+    keyspace_of: ClassVar[type[UncountedKeyspace]] = UncountedKeyspace
 
     def keyspace(self, db: int) -> Keyspace:
         """All keys of a stored database, due and empty ones included."""
         keys, flushed = self.databases.get(db, {}), db in self._flushed
-        return UncountedKeyspace(self._store, self._layout, db, self.touched, flushed=flushed, keys=keys)
+        return self.keyspace_of(self._store, self._layout, db, self.touched, flushed=flushed, keys=keys)
 
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed: no metadata record that the store has already."""

@@ -45,22 +45,22 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
             try:
                 metadata[key.metadata_key] = None if type_code == NONE else pack_metadata(key)
             except StructError as error:  # a number below 0, found for nothing
-                raise _broken(key, last_version) from error
+                raise broken(key, last_version) from error
             if key.indexed_expire_ms != place:
                 if key.expire_ms > 0 and not place:
-                    raise _broken(key, last_version)
+                    raise broken(key, last_version)
                 move_entry(expiry, key.metadata_key, key.indexed_expire_ms, place)
             if version:
                 if not key.size or (type_code == LIST and key.tail - key.head != key.size):
-                    raise _broken(key, last_version)
+                    raise broken(key, last_version)
             elif type_code > STRING or (place and not type_code):
-                raise _broken(key, last_version)
+                raise broken(key, last_version)
         elif key.indexed_expire_ms != place:
             raise InvariantError(f"a key is to die at {place} and is listed at {key.indexed_expire_ms}, unchanged")
         if version:
             subkeys = key.data  # written out, as most keys of a batch have changed one subkey: a call costs 0.1 us
             if subkeys.fresh and version > last_version:  # of others it was asked when they were
-                raise _broken(key, last_version)
+                raise broken(key, last_version)
             prefix = subkeys.prefix
             for subkey, value in subkeys.changed.items():
                 data[prefix + subkey] = value
@@ -76,8 +76,8 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
                 key.times.subkeys.add_to(changes.of(key.times.subkeys.column_family))
 
 
-def _broken(key: Key, last_version: int) -> InvariantError:
-    """What cannot be of a key that has changed."""
+def broken(key: Key, last_version: int) -> InvariantError:
+    """What to raise for a key that has changed and cannot be as it is."""
     name = TYPE_NAMES[key.type]
     if key.expire_ms < 0 or (key.type == NONE and (key.expire_ms or key.version)):
         return InvariantError(f"a {name} of version {key.version} is to die at {key.expire_ms}")
@@ -157,7 +157,7 @@ def bury_subkeys(key: Key, now_ms: int, last_version: int, changes: Changes) -> 
         InvariantError: its version was never taken, or its size cannot be: the grave would be that of another one.
     """
     if key.version > last_version or key.size < 0:
-        raise _broken(key, last_version)
+        raise broken(key, last_version)
     for subkeys in key.families():
         subkeys.add_to(changes.of(subkeys.column_family))
     if key.size:

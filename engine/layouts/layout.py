@@ -9,6 +9,8 @@ with bytes of their own. A key has one metadata record. What else it has belongs
     RANKS      counts of members, of a sorted set that has that form
     TIMES      when fields die, of a hash that has that form
     EARLIER    a string as an earlier version of the layout wrote it: stands for its metadata record
+    MEMBERS    member -> score of a sorted set, where DATA has none: in an index
+    COUNTS     how many members it has then, in one record with an empty subkey
 
 What every layout keeps to, whatever its bytes are:
 
@@ -21,6 +23,9 @@ An earlier record is read where a key has no metadata record. Whatever changes t
 record and deletes the earlier one, in one batch. In a layout that writes strings in the earlier form itself
 (`Earlier.is_written`) it is the other way round. The counts of keys and the expiry index have such a key as any other
 one. Earlier records may lie among those of another kind; `Earlier.owner` tells them apart.
+
+A layout whose sorted sets are in an index has the kinds MEMBERS and COUNTS, and says in the metadata of a sorted
+set nothing of its size. MEMBERS and SCORES are then in one column family, in which the index is.
 
 Who walks over records uses `engine.layouts.records`.
 """
@@ -43,6 +48,8 @@ class Kind(IntEnum):
     RANKS = 3
     TIMES = 4
     EARLIER = 5
+    MEMBERS = 6
+    COUNTS = 7
 
 
 class Form(Enum):

@@ -21,7 +21,7 @@ KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
     HASH: (Kind.DATA, Kind.TIMES),
     LIST: (Kind.DATA,),
     SET: (Kind.DATA,),
-    ZSET: (Kind.DATA, Kind.SCORES, Kind.RANKS),
+    ZSET: (Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.MEMBERS, Kind.COUNTS),
 }
 """Of which kinds a key may have records beside its metadata, by its type: in one form of it or another."""
 
@@ -56,6 +56,16 @@ def column_families(layout: Layout | type[Layout]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(layout.families.values()))
 
 
+def has_index(layout: Layout | type[Layout]) -> bool:
+    """Whether sorted sets are in an index: with records of the kind MEMBERS."""
+    return Kind.MEMBERS in layout.families
+
+
+def element_kind(layout: Layout, type_code: int) -> Kind:
+    """The kind of the records that have the elements of a type, in the order of their subkeys."""
+    return Kind.MEMBERS if type_code == ZSET and has_index(layout) else Kind.DATA
+
+
 def all_records(layout: Layout, kind: Kind, db: int | None = None) -> RecordRange:
     """All records of a kind, of one database given by its stored number, or of all."""
     return RecordRange(kind, layout.families[kind], layout.kind_prefix(kind, db))
@@ -74,8 +84,11 @@ def version_records(layout: Layout, kind: Kind, metadata_key: bytes, version: in
 
 
 def is_without_elements(store: Store, layout: Layout, metadata_key: bytes, metadata: Metadata) -> bool:
-    """Whether a key has neither a count nor an element, so that no read finds it. Costs a look at the first element."""
-    if metadata.size < UNCOUNTED_FROM:
+    """Whether a key has neither a count nor an element, so that no read finds it. Costs a look at the first element.
+
+    A sorted set has both, wherever its count is.
+    """
+    if metadata.size < UNCOUNTED_FROM or metadata.type == ZSET:
         return False
     return next(version_records(layout, Kind.DATA, metadata_key, metadata.version).scan(store), None) is None
 
@@ -87,8 +100,10 @@ def prefixes_of(layout: Layout, metadata_key: bytes, version: int | None) -> dic
 
 def records_of(layout: Layout, metadata_key: bytes, version: int, type_code: int | None = None) -> list[RecordRange]:
     """Where one version of a key of this type, or of any, may have records beside its metadata."""
-    kinds = SUBKEY_KINDS if type_code is None else KINDS[type_code]
-    return [version_records(layout, kind, metadata_key, version) for kind in kinds if kind in layout.families]
+    kinds = [kind for kind in (SUBKEY_KINDS if type_code is None else KINDS[type_code]) if kind in layout.families]
+    if type_code == ZSET and has_index(layout):
+        kinds.remove(Kind.DATA)
+    return [version_records(layout, kind, metadata_key, version) for kind in kinds]
 
 
 def metadata_records(store: Store, layout: Layout, db: int | None = None) -> Iterator[tuple[bytes, bytes]]:

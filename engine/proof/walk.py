@@ -14,7 +14,7 @@ from engine.batch import fragments
 from engine.batch.field_stamps import bare
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind, Layout
-from engine.layouts.records import RecordRange, column_families, metadata_records, version_records
+from engine.layouts.records import RecordRange, column_families, element_kind, metadata_records, version_records
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET, Metadata
 from engine.store.store import LOCAL_CF, SHARED_CFS, Store
 from engine.tables.system import UNSWAPPED, read_stored_dbs
@@ -118,7 +118,7 @@ def _content(store: Store, layout: Layout, metadata_key: bytes, metadata: Metada
     if metadata.type == STRING and not metadata.version:
         yield metadata.value
         return
-    data = version_records(layout, Kind.DATA, metadata_key, metadata.version)
+    data = version_records(layout, element_kind(layout, metadata.type), metadata_key, metadata.version)
     prefix, skip = data.prefix, len(data.prefix)
     if metadata.type == STRING:
         records = ((record[skip:], value) for record, value in data.scan(store))

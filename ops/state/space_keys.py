@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from engine.layouts.layout import Kind, Layout
-from engine.layouts.records import RecordRange, metadata_records, records_of, version_records
+from engine.layouts.records import RecordRange, element_kind, metadata_records, records_of, version_records
 from engine.limits import FRAGMENT_BYTES
 from engine.model import STRING, TYPE_NAMES, UNCOUNTED_FROM, Metadata
 from engine.store.store import Store
@@ -210,7 +210,8 @@ class KeyWalk:
         for record, value in metadata_records(self._store, self._layout):
             metadata = parse(value)
             if metadata.size >= UNCOUNTED_FROM:
-                of_data = version_records(self._layout, Kind.DATA, record, metadata.version)
+                kind = element_kind(self._layout, metadata.type)
+                of_data = version_records(self._layout, kind, record, metadata.version)
                 metadata = metadata._replace(size=sum(1 for _ in of_data.scan(self._store)))
             record_bytes = len(record) + len(value)
             if metadata.expire_ms or (metadata.times is not None and metadata.times.soonest_ms):
@@ -250,6 +251,8 @@ class KeyWalk:
             Kind.SCORES: metadata.size,
             Kind.RANKS: 0,  # some per mille of the rest: those behind the bound may be left out
             Kind.TIMES: 0 if metadata.times is None else 2 * metadata.times.timed,
+            Kind.MEMBERS: metadata.size,
+            Kind.COUNTS: 1,
         }
         for of_kind in records_of(self._layout, found.record, metadata.version, metadata.type):
             yield of_kind, expected[of_kind.kind]

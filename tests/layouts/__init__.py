@@ -11,7 +11,8 @@ import os
 from typing import Final
 
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout, records
-from engine.layouts.layout import Form, Layout
+from engine.layouts.layout import Form, Kind, Layout
+from engine.model import ZSET
 from engine.tables.system import Home
 from tests.layouts.hashed import Hashed
 
@@ -55,6 +56,11 @@ def folder_of(name: str) -> str:
 def holds(form: Form) -> bool:
     """Whether the layout has a place for this form of our own."""
     return form in LAYOUTS[_chosen].forms
+
+
+def member_kind() -> Kind:
+    """The kind of the records that have the members of sorted sets and their scores."""
+    return records.element_kind(layout_of(), ZSET)
 
 
 def layout_of(partition: int = 0, partitions: int = 1) -> Layout:

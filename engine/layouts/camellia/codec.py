@@ -6,7 +6,7 @@
     hash, set, zset   version 0, extra = [count:4]
     list     version 0, extra = [count:4][head:8][tail:8]
 
-    hash, set   version 1, no extra: the layout camellia-v1 keeps no count of them
+    hash, set, zset   version 1, no extra: the layout camellia-v1 keeps no count of them
 
 `key_type` is string 1, hash 2, zset 3, list 4, set 5. `expire_ms` is -1 for never. Example: the hash of version 1 with
 two fields that never expires is 00 02 0000000000000001 ffffffffffffffff 00000002.
@@ -31,7 +31,7 @@ _TYPES: Final = {key_type: type_code for type_code, key_type in _KEY_TYPES.items
 
 _COUNTED: Final = 0  # the encode versions
 _UNCOUNTED: Final = 1
-_UNCOUNTED_TYPES: Final = frozenset({HASH, SET})
+_UNCOUNTED_TYPES: Final = frozenset({HASH, SET, ZSET})
 _NO_FORM: Final = "the camellia layouts hold no form of our own"
 _NEVER: Final = 2**64 - 1  # -1 as 64 bits
 _EXPIRE_MS_MAX: Final = 2**63 - 1
@@ -60,11 +60,11 @@ def pack_metadata(metadata: Any) -> bytes:
 
 
 def pack_without_count(metadata: Any) -> bytes:
-    """As `pack_metadata`, but that hashes and sets have no count."""
+    """As `pack_metadata`, but that hashes, sets and sorted sets have no count."""
     m = metadata
     if m.type not in _UNCOUNTED_TYPES:
         return pack_metadata(m)
-    if m.times is not None:
+    if m.ranked or m.times is not None:
         raise InvariantError(_NO_FORM)
     return _HEAD.pack(_UNCOUNTED, _KEY_TYPES[m.type], m.version, m.expire_ms or _NEVER)
 

@@ -4,6 +4,7 @@
     metadata      m# place [key]
     subkey        s# place [key_len:4][key][key_version:8][subkey]
     score key     k# place [key_len:4][key][key_version:8][score:8][member]
+    count         n# place [key_len:4][key][key_version:8]
 
 The namespace `ns` has no length. So that no key of one database can be taken for that of another, all namespaces have
 the same length: that of `default`, which is database 0; database n is `ns` and n in five digits.
@@ -20,6 +21,7 @@ from engine.values.encoding import U32, U64, pack_u64, parse_u64
 METADATA: Final = b"m#"
 SUBKEY: Final = b"s#"
 SCORE: Final = b"k#"
+COUNT: Final = b"n#"
 
 TAG_BYTES: Final = 2
 NAMESPACE_BYTES: Final = 7

@@ -1,8 +1,11 @@
 """The `camellia` layouts (seed 002): every kind of record in one column family, keys by the MD5 of their names.
 
-    CF camellia   k#…   -> empty             a score record
+    CF camellia   k#…   -> empty             a score record, in camellia-v0
                   m#…   -> metadata value    (codec.py)
                   s#…   -> subkey value
+    CF index      k#…   -> empty             a score record, in camellia-v1
+                  n#…   -> [count:8]         the members of a sorted set
+                  s#…   -> [score:8]         a member of it
 
 What follows these two bytes, keys.py says. Among the metadata, keys lie by database, MD5 and name; elsewhere the length
 of the name stands between the two last ones.
@@ -19,7 +22,15 @@ from engine.values.encoding import pack_u64, prefix_end
 from slotlog.shared.slots import slot as slot_of
 from slotlog.shared.slots import slot_range
 
-_TAGS: Final = {Kind.METADATA: keys.METADATA, Kind.DATA: keys.SUBKEY, Kind.SCORES: keys.SCORE}
+_TAGS: Final = {
+    Kind.METADATA: keys.METADATA,
+    Kind.DATA: keys.SUBKEY,
+    Kind.SCORES: keys.SCORE,
+    Kind.MEMBERS: keys.SUBKEY,
+    Kind.COUNTS: keys.COUNT,
+}
+_STORED: Final = "camellia"
+_INDEX: Final = "index"
 _HASHES: Final = 1 << 64
 
 
@@ -29,7 +40,7 @@ class CamelliaV0:
     name: ClassVar[str] = "camellia-v0"
     forms: ClassVar[frozenset[Form]] = frozenset()
     differences: ClassVar[frozenset[Difference]] = frozenset()
-    families: ClassVar[Mapping[Kind, str]] = dict.fromkeys(_TAGS, "camellia")
+    families: ClassVar[Mapping[Kind, str]] = dict.fromkeys((Kind.METADATA, Kind.DATA, Kind.SCORES), _STORED)
     is_in_one_order: ClassVar[bool] = False
     is_absent: ClassVar[IsAbsent | None] = None
     stamps_fields: ClassVar[bool] = False
@@ -82,10 +93,20 @@ class CamelliaV0:
 
 
 class CamelliaV1(CamelliaV0):
-    """Hashes and sets without a count in their metadata, so that they are written without a read."""
+    """Collections without a count in their metadata: hashes and sets are written without a read.
+
+    Sorted sets are in an index: in a column family beside that of all other records.
+    """
 
     name: ClassVar[str] = "camellia-v1"
     differences: ClassVar[frozenset[Difference]] = frozenset({Difference.UNCOUNTED})
+    families: ClassVar[Mapping[Kind, str]] = {
+        Kind.METADATA: _STORED,
+        Kind.DATA: _STORED,
+        Kind.SCORES: _INDEX,
+        Kind.MEMBERS: _INDEX,
+        Kind.COUNTS: _INDEX,
+    }
 
     pack_metadata = staticmethod(codec.pack_without_count)
     parse_metadata = staticmethod(codec.parse_without_count)

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.batch.fragments import is_fragmented
 from engine.layouts.layout import Kind
-from engine.layouts.records import version_records
+from engine.layouts.records import has_index, version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET
 from engine.proof.audit.field_times import check_times
@@ -31,7 +31,8 @@ class Contents:
         self._state = state
         self._data, self._scores = RecordCursor(state, Kind.DATA), RecordCursor(state, Kind.SCORES)
         self._ranks, self._times = RecordCursor(state, Kind.RANKS), RecordCursor(state, Kind.TIMES)
-        every = (self._data, self._scores, self._ranks, self._times)
+        self._members, self._counts = RecordCursor(state, Kind.MEMBERS), RecordCursor(state, Kind.COUNTS)
+        every = (self._data, self._scores, self._ranks, self._times, self._members, self._counts)
         self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
         self._checks: dict[int, Callable[[Live], Violations]] = {
             STRING: self._string,
@@ -114,10 +115,11 @@ class Contents:
 
     def _zset(self, live: Live) -> Violations:
         members, scores = Tally(), Tally()
-        for member, score in self._data.under(live.prefixes[Kind.DATA]):
+        elements = self._members if has_index(self._state.layout) else self._data
+        for member, score in elements.under(live.prefixes[elements.kind]):
             members.add(score + member)
             if not _is_score(score):
-                yield self._unreadable(self._data, live, member, f"the score {shown(score)}")
+                yield self._unreadable(elements, live, member, f"the score {shown(score)}")
         ranks = Ranks(self._state, self._ranks, live)
         yield from ranks.begin()
         for score_key, value in self._scores.under(live.prefixes[Kind.SCORES]):
@@ -129,19 +131,23 @@ class Contents:
         yield from ranks.end()
         if not members.agrees(scores):
             yield from self._differences(live)
-        yield from self._sized(live, members.count)
+        if elements is self._members:
+            yield from self._counted(live, members.count)
+        else:
+            yield from self._sized(live, members.count)
 
     def _differences(self, live: Live) -> Violations:
         """Which members and score records are without the other one. A look-up for each of both: for damage alone."""
         store, layout = self._state.store, self._state.layout
         owner = live.metadata_key, live.metadata.version
-        members, scores = (version_records(layout, kind, *owner) for kind in (Kind.DATA, Kind.SCORES))
+        elements = self._members if has_index(layout) else self._data
+        members, scores = (version_records(layout, kind, *owner) for kind in (elements.kind, Kind.SCORES))
         get_member, get_score = store.getter(members.column_family), store.getter(scores.column_family)
         for record, score in members.scan(store):
             member = record[len(members.prefix) :]
             if get_score(scores.prefix + score + member) is None:
                 text = f"has no score record for its member {shown(member)}"
-                yield self._wrong("scores", self._data, live, text, member)
+                yield self._wrong("scores", elements, live, text, member)
         for record, _ in scores.scan(store):
             score_key = record[len(scores.prefix) :]
             score, member = score_key[:_SCORE_BYTES], score_key[_SCORE_BYTES:]
@@ -155,6 +161,14 @@ class Contents:
         if live.metadata.size < UNCOUNTED_FROM and (count != live.metadata.size or not count):
             text = f"has {several(count, 'element')}, by its metadata {live.metadata.size}"
             yield self._wrong("size", self._data, live, text)
+
+    def _counted(self, live: Live, members: int) -> Violations:
+        """The record that says how many members a sorted set in an index has."""
+        counts = [value for subkey, value in self._counts.under(live.prefixes[Kind.COUNTS]) if not subkey]
+        said = parse_u64(counts[0]) if counts and len(counts[0]) == U64.size else None
+        if said != members or not members:
+            text = f"has {several(members, 'member')}, by the index {'unknown' if said is None else said}"
+            yield self._wrong("size", self._counts, live, text)
 
     def _hole(self, live: Live, first: int, end: int) -> Violation:
         at = str(first) if end - first == 1 else f"{first} … {end - 1}"

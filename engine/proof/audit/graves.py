@@ -71,6 +71,8 @@ class Graves:
             Kind.SCORES: grave.size if grave.type == ZSET else 0,
             Kind.RANKS: None if grave.type == ZSET else 0,
             Kind.TIMES: 2 * grave.size if grave.type == HASH else 0,
+            Kind.MEMBERS: grave.size if grave.type == ZSET else 0,
+            Kind.COUNTS: 1 if grave.type == ZSET else 0,
         }
         for cursor in cursors:
             prefix, most = prefixes[cursor.kind], bounds[cursor.kind]

@@ -15,7 +15,7 @@ from engine.values.encoding import pack_u64
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, family, new_store, open_machine, records_of, send
 from tests.engine.stored import key_of, prefix_of, stored
-from tests.layouts import layout_of
+from tests.layouts import layout_of, member_kind
 from tests.layouts.differences import count_of
 
 LAYOUT = layout_of()
@@ -129,7 +129,7 @@ def test_a_sorted_set_is_buried_with_its_index(store: MemoryStore, machine: Mach
     send(machine, "ZADD z 1 a 2 b", "DEL z")
 
     assert [(ZSET, 2)] == [(grave.type, grave.size) for grave in graves(store)]
-    assert (2, 2) == (len(stored(store, Kind.DATA)), len(stored(store, Kind.SCORES)))
+    assert (2, 2) == (len(stored(store, member_kind())), len(stored(store, Kind.SCORES)))
     assert [] == problems(store)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Difference, Form, Kind
-from engine.layouts.records import all_records
+from engine.layouts.records import all_records, has_index
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED, ZSET, Metadata
 from engine.types.scans import cursor_at
 from slotlog.shared.limits import SLOTS
@@ -47,7 +47,8 @@ def test_a_metadata_key_says_whose_it_is(db: int) -> None:
 )
 def test_metadata_is_what_was_packed(metadata: Metadata) -> None:
     """Every field of it comes back, but for a count that the layout does not keep."""
-    if Difference.UNCOUNTED in LAYOUT.differences and metadata.type in {HASH, SET}:
+    uncounted = {HASH, SET} if Difference.UNCOUNTED in LAYOUT.differences else set()
+    if metadata.type in uncounted | ({ZSET} if has_index(LAYOUT) else set()):
         metadata = metadata._replace(size=UNCOUNTED)
 
     assert metadata == LAYOUT.parse_metadata(LAYOUT.pack_metadata(metadata))
@@ -147,9 +148,10 @@ def test_a_slot_is_a_range_or_none() -> None:
 
 
 def test_kinds_follow_from_forms() -> None:
-    """A layout has rank counts and times of fields where it holds these forms, and all other kinds anyway."""
+    """A layout has rank counts and times of fields where it holds these forms; two kinds come with an index."""
     kinds = {Kind.METADATA, Kind.DATA, Kind.SCORES}
     kinds |= {Kind.RANKS} if holds(Form.RANK_COUNTS) else set()
     kinds |= {Kind.TIMES} if holds(Form.FIELD_TIMES) else set()
+    kinds |= {Kind.MEMBERS, Kind.COUNTS} if has_index(LAYOUT) else set()
 
     assert kinds == LAYOUT.families.keys() - {Kind.EARLIER}

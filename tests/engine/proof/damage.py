@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.layouts.layout import Form
+from engine.layouts.layout import Form, Kind
 from engine.limits import DEDUP_WINDOW_MS
 from engine.model import SET, Metadata
 from engine.store.memory import MemoryStore
@@ -18,6 +18,7 @@ from tests.engine.harness import NOW_MS, family
 from tests.engine.proof.damage_of_forms import OF_FORMS, Plant, expiry_of, move
 from tests.engine.proof.lived import (
     DATA,
+    ELEMENTS,
     LAYOUT,
     METADATA,
     RANKS,
@@ -76,7 +77,8 @@ def _emptied(store: MemoryStore) -> None:
 
 _CF: Final = LAYOUT.families
 _RANKED: Final = [f"orphans: * in {_CF[RANKS]}"] if RANKS in _CF else []
-_ORPHANS: Final = [f"orphans: 2000 records in {_CF[kind]}" for kind in (DATA, SCORES)] + _RANKED
+_COUNTED: Final = [f"orphans: 1 record in {_CF[Kind.COUNTS]}"] if Kind.COUNTS in _CF else []
+_ORPHANS: Final = [f"orphans: 2000 records in {_CF[kind]}" for kind in (ELEMENTS, SCORES)] + _RANKED + _COUNTED
 _GRAVES: Final = 5 if Form.FRAGMENTS in LAYOUT.forms else 4
 """How many the state has: one of them is of a string in fragments."""
 _NO_ELEMENTS: Final = (
@@ -162,11 +164,11 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
         ["scores: b'z' of database 7 has a score record of b'b' that no member has"],
     ),
     "another score": (
-        lambda store: put(store, DATA, (prefix_of(store, b"z") + b"b", pack_score(3))),
+        lambda store: put(store, ELEMENTS, (prefix_of(store, b"z", ELEMENTS) + b"b", pack_score(3))),
         ["scores: b'z' * has no score record for its member b'b'", "scores: b'z' * has a score record of b'b' that"],
     ),
     "a negative zero": (
-        lambda store: put(store, DATA, (prefix_of(store, b"z") + b"a", b"\x7f" + b"\xff" * 7)),
+        lambda store: put(store, ELEMENTS, (prefix_of(store, b"z", ELEMENTS) + b"a", b"\x7f" + b"\xff" * 7)),
         ["unreadable: * has the score b'*' in *", "scores: * has no score record", "scores: * that no"],
     ),
     "scores of a set": (

@@ -11,10 +11,11 @@ from engine.store.store import GRAVEYARD_CF, Store
 from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, apply, event, family, new_store, open_machine, send
 from tests.engine.stored import put, stored
-from tests.layouts import layout_of
+from tests.layouts import layout_of, member_kind
 
 LAYOUT: Final = layout_of()
-METADATA, DATA, SCORES, RANKS, TIMES, _ = Kind
+METADATA, DATA, SCORES, RANKS, TIMES, *_ = Kind
+ELEMENTS: Final = member_kind()
 MEMBERS: Final = 2000
 SESSIONS: Final = (b"session of ann..", b"session of bob..")
 WATCH_MS: Final = NOW_MS + 100

@@ -14,10 +14,11 @@ async def test_a_key_without_elements_is_in_no_slot(tmp_path: Path) -> None:
     made = [f"HSET {{k}}{name} f v g w" for name in ("emptied", "kept")] + [
         f"SADD {{k}}{name} m" for name in ("s", "t")
     ]
+    made.append("ZADD {k}z 1 m")
     emptied = ["HDEL {k}emptied f g", "HDEL {k}kept g", "SREM {k}s m"]
     asked = [f"CLUSTER GETKEYSINSLOT {number} 9", f"CLUSTER COUNTKEYSINSLOT {number}", "EXISTS {k}emptied {k}s"]
     async with serving(tmp_path, partitions=2) as live:
         replies = await pipeline(await live.client(), *made, *emptied, *asked)
 
     names, count, existing = replies[-3:]
-    assert ([b"{k}kept", b"{k}t"], 2, 0) == (sorted(names), count, existing)
+    assert ([b"{k}kept", b"{k}t", b"{k}z"], 3, 0) == (sorted(names), count, existing)
