@@ -111,6 +111,10 @@ class Settings(BaseSettings):
         default="", description="instead of own: INDEX/COUNT, the share of process INDEX (from 0) of COUNT"
     )
     layout: str = Field(default=DEFAULT_LAYOUT, description="layout of the records on disk")
+    index: SecretStr = Field(
+        default=SecretStr(""),
+        description="Redis server that has the sorted sets of the layout camellia-v1; empty: the state has them",
+    )
     http: str = Field(
         default="127.0.0.1:8640", description="address of the status page, /metrics, /livez and /readyz; empty: none"
     )

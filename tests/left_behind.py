@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
+from engine.layouts.index import BATCH
 from engine.proof.audit import Audit
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
-from engine.store.store import Store
+from engine.store.store import LOCAL_CF, Store
 from engine.tables.system import is_replaying, read_home
 from tests.layouts import column_families
 
@@ -76,7 +77,12 @@ def _of_path(path: Path) -> list[str]:
 
 
 def _of(store: Store) -> Iterator[str]:
-    """The violations of one state. A store to which no machine has written is none, nor is an unfinished replay."""
+    """The violations of one state. A store to which no machine has written is none, nor is an unfinished replay.
+
+    One whose sorted sets are in an index outside of it cannot be audited without: the test does that itself.
+    """
+    if store.getter(LOCAL_CF)(BATCH) is not None:
+        return
     try:
         home = read_home(store)
     except (CorruptionError, StateMismatchError) as error:

@@ -25,11 +25,11 @@ from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from engine.layouts.records import column_families
 from engine.proof.digest import digest
 from engine.proof.walk import live_keys
-from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from ingest.applying.worker import BATCH_RECORDS_MAX
 from ops.config import Settings
 from ops.state.directories import home_of, store_opener
+from ops.state.indexed_state import StateStore
 
 _LAST: Final = b"\xff" * 64
 """Behind every key."""
@@ -136,7 +136,7 @@ def _read(machine: Machine, commands: list[Command]) -> Seconds:
     return watch.read()
 
 
-def _compact(store: RocksStore) -> None:
+def _compact(store: StateStore) -> None:
     store.flush_all()
     for family in store.disk_bytes():
         store.compact(family, b"", _LAST)

@@ -173,7 +173,7 @@ class Machine:
             self.rollback()
             if is_damage(error):  # no fault of the record: skipping it would lose an event
                 raise damaged(error) from error
-            if error is self._tx.staging.failure:
+            if error is self._tx.staging.failure or isinstance(error, errors.IndexUnavailableError):
                 raise
             raise PartitionStoppedError(offset, name, error) from error
         applied.records = taken

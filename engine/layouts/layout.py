@@ -11,6 +11,7 @@ with bytes of their own. A key has one metadata record. What else it has belongs
     EARLIER    a string as an earlier version of the layout wrote it: stands for its metadata record
     MEMBERS    member -> score of a sorted set, where DATA has none: in an index
     COUNTS     how many members it has then, in one record with an empty subkey
+    NAMES      hash -> long member of a sorted set, where the index is outside of the store and has the hash
 
 What every layout keeps to, whatever its bytes are:
 
@@ -24,7 +25,7 @@ record and deletes the earlier one, in one batch. In a layout that writes string
 (`Earlier.is_written`) it is the other way round. The counts of keys and the expiry index have such a key as any other
 one. Earlier records may lie among those of another kind; `Earlier.owner` tells them apart.
 
-A layout whose sorted sets are in an index has the kinds MEMBERS and COUNTS, and says in the metadata of a sorted
+A layout whose sorted sets are in an index has the kinds MEMBERS, COUNTS and NAMES, and says in the metadata of a sorted
 set nothing of its size. MEMBERS and SCORES are then in one column family, in which the index is.
 
 Who walks over records uses `engine.layouts.records`.
@@ -50,6 +51,7 @@ class Kind(IntEnum):
     EARLIER = 5
     MEMBERS = 6
     COUNTS = 7
+    NAMES = 8
 
 
 class Form(Enum):
@@ -190,6 +192,23 @@ class Layout(Protocol):
 
     def cursor_start(self, db: int, slot: int) -> bytes:
         """At or below every metadata key of `db` with this `cursor_slot` or a later one, and above all earlier ones."""
+        ...
+
+
+@runtime_checkable
+class Indexing(Layout, Protocol):
+    """A layout whose sorted sets are in an index, which may be outside of the store (`engine/layouts/indexed.py`)."""
+
+    def index_name(self, metadata_key: bytes, version: int, /) -> bytes:
+        """The name under which an index has a version of a sorted set: no other version of any key has it."""
+        ...
+
+    def index_item(self, member: bytes, /) -> bytes:
+        """What an index has for a member: the member itself or, where that is long, a hash."""
+        ...
+
+    def index_member(self, item: bytes, /) -> bytes | None:
+        """The member that an item is; None when it is the hash of a long one, or nothing of the two."""
         ...
 
 

@@ -21,7 +21,7 @@ KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
     HASH: (Kind.DATA, Kind.TIMES),
     LIST: (Kind.DATA,),
     SET: (Kind.DATA,),
-    ZSET: (Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.MEMBERS, Kind.COUNTS),
+    ZSET: (Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.MEMBERS, Kind.COUNTS, Kind.NAMES),
 }
 """Of which kinds a key may have records beside its metadata, by its type: in one form of it or another."""
 

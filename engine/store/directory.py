@@ -35,8 +35,8 @@ def prepare_directory(path: Path, *, read_only: bool) -> None:
 
 def same_database(path: Path) -> Callable[[], bool]:
     """Return a check, for later, that the database in this directory is still the same one."""
-    identity = _identity(path)
-    return lambda: _identity(path) == identity
+    same = identity(path)
+    return lambda: identity(path) == same
 
 
 def created_s(path: Path) -> float | None:
@@ -54,7 +54,11 @@ def _make(path: Path) -> None:
         raise type(error)(f"{path} cannot be opened: {error.strerror}") from error
 
 
-def _identity(path: Path) -> bytes:
+def identity(path: Path) -> bytes:
+    """Tell the database in a directory from all others, by what RocksDB wrote when it was made.
+
+    Empty where it is gone.
+    """
     try:
         return (path / _IDENTITY).read_bytes()
     except OSError:  # gone, with or without the rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import CorruptionError
+from engine.errors import CorruptionError, IndexUnavailableError
 from engine.store.store import Get, is_damage
 
 MEND: Final = "rebuild it with `slotlog replay`"
@@ -46,10 +46,14 @@ def open_error(path: str, error: Exception) -> Exception:
 
 
 def is_store_failure(error: Exception) -> bool:
-    """Whether an exception out of a read is the store's: damage, or a file that cannot be read now."""
-    return is_damage(error) or (type(error) is Exception and str(error).startswith(_SIGN_OF_A_FILE))
+    """Whether an exception out of a read is the store's: damage, or a file or index that cannot be read now."""
+    if is_damage(error) or isinstance(error, IndexUnavailableError):
+        return True
+    return type(error) is Exception and str(error).startswith(_SIGN_OF_A_FILE)
 
 
 def read_failure(error: Exception) -> str:
     """Why a partition cannot go on whose store raised `error` at a read."""
+    if isinstance(error, IndexUnavailableError):
+        return str(error)
     return str(damaged(error)) if is_damage(error) else f"the state cannot be read: {error}"

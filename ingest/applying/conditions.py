@@ -2,8 +2,8 @@
 
 waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open,
 and where it is disk space, the cleaner goes on (ingest/cleaning/cleaner.py)
-stopped   a record or the store cannot be applied (a bug, damage, another log); the store is closed, so that an
-operator can work on it: `slotlog skip`, `slotlog replay`
+stopped   a record or the store cannot be applied (a bug, damage, another log, an index that is away); the store is
+closed, so that an operator can work on it: `slotlog skip`, `slotlog replay`
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from engine.errors import IndexUnavailableError
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogUnavailableError
@@ -132,6 +133,10 @@ class Conditions:
         except LogUnavailableError as error:
             self.set_aside(partition, owned.condition, str(error))
             return isinstance(error, LogDamagedError)
+        except IndexUnavailableError as error:  # no state to mend: it is tried as often as a log that is away
+            owned.retry_seconds = min(owned.retry_seconds, _RETRY_SECONDS_MAX[Condition.WAITING])
+            self.set_aside(partition, Condition.STOPPED, str(error))
+            return True
         except Exception as error:  # noqa: BLE001 - it stays stopped, with the newest reason
             self.set_aside(partition, Condition.STOPPED, shown_error(error))
             return True

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from engine.errors import CorruptionError, PartitionStoppedError, StoreBusyError
+from engine.errors import CorruptionError, IndexUnavailableError, PartitionStoppedError, StoreBusyError
 from ingest.applying.conditions import Conditions, Guard
 from ingest.applying.local_appends import apply_fetched
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
@@ -225,6 +225,8 @@ class Consumer:
         except (LogUnavailableError, StoreBusyError, RecordHeldError) as error:
             owned.holds_record = isinstance(error, RecordHeldError)
             self.conditions.set_aside(partition, Condition.WAITING, str(error))
+        except IndexUnavailableError as error:  # the store may have a batch that its machine does not know of
+            self.conditions.set_aside(partition, Condition.STOPPED, str(error))
         except CorruptionError as error:
             if owned.worker.is_open:
                 owned.note_damage()

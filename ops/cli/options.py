@@ -50,6 +50,15 @@ NewLayout = Annotated[
         show_default="the state's",
     ),
 ]
+Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="URL",
+        help="Redis server that is to have the sorted sets, for camellia-v1: redis://HOST:PORT/DB.",
+        show_default="in the state",
+    ),
+]
 StateTopic = Annotated[
     str | None, typer.Option("--topic", help="Name of the log.", metavar="NAME", show_default="the state's")
 ]

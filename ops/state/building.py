@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from engine.layouts import LAYOUTS
 from engine.store.store import Changes, MaintainedStore
 from engine.tables.system import replaying_changes
 from ops.config import ConfigError, Settings
 
 
-def settings_of_new(settings: Settings, to: Path, layout: str | None) -> Settings:
+def settings_of_new(settings: Settings, to: Path, layout: str | None, index: str | None = None) -> Settings:
     """The settings of the state that is built in `to`: those of its source, in another layout if one is named.
+
+    Its sorted sets are in the index `index`, or in itself where none is named: the source keeps its own.
 
     Raises:
         ConfigError: `to` is not empty, or there is no such layout.
@@ -25,7 +29,8 @@ def settings_of_new(settings: Settings, to: Path, layout: str | None) -> Setting
         raise ConfigError(f"--layout: there is no such layout; there are {', '.join(LAYOUTS)}")
     if to.exists() and any(to.iterdir()):
         raise ConfigError(f"{to} is not empty; what is built needs a directory of its own")
-    return settings.model_copy(update={"data": to, "layout": layout or settings.layout})
+    changed = {"data": to, "layout": layout or settings.layout, "index": SecretStr(index or "")}
+    return settings.model_copy(update=changed)
 
 
 def begin_building(store: MaintainedStore, prepared: Iterable[Changes] = ()) -> None:

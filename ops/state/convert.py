@@ -42,7 +42,7 @@ class Converted:
 
 
 def convert(
-    settings: Settings, partitions: list[int], to: Path, layout: str, jobs: int | None = None
+    settings: Settings, partitions: list[int], to: Path, layout: str, jobs: int | None = None, index: str | None = None
 ) -> list[Converted]:
     """Write the state of `partitions` into `to` in another layout, with progress.
 
@@ -54,13 +54,14 @@ def convert(
         to: a directory that is empty or not there.
         layout: of the new state.
         jobs: how many processes at a time; None: one for each processor.
+        index: of the new state; None: it has its sorted sets in itself.
 
     Raises:
         ConfigError: `to` is not empty, there is no such layout, or it has no form for a value; that key is named.
         CorruptionError: the source is damaged, or the new state has another digest.
         StateMismatchError, OSError: a state cannot be opened or written.
     """
-    target = settings_of_new(settings, to, layout)
+    target = settings_of_new(settings, to, layout, index)
     total = 0
     for partition in partitions:
         with reading(settings, partition) as (_, machine):

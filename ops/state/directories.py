@@ -17,6 +17,7 @@ from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.foreign import refuse_foreign
+from ops.state.indexed_state import StateStore, with_index
 from slotlog.wording import sized
 
 _PROGRESS_KEYS = 1000
@@ -55,7 +56,7 @@ def shared_memory(settings: Settings) -> SharedMemory:
 
 def store_opener(
     settings: Settings, data: Path, memory: SharedMemory | None = None, *, replaying: bool = False
-) -> Callable[[int], RocksStore]:
+) -> Callable[[int], StateStore]:
     """A function that opens the store of a partition; all of them share one cache and memtable budget.
 
     Args:
@@ -68,13 +69,13 @@ def store_opener(
     families = column_families(LAYOUTS[settings.layout])
     memory = memory or shared_memory(settings)
 
-    def open_store(partition: int) -> RocksStore:
+    def open_store(partition: int) -> StateStore:
         path = partition_path(data, partition)
         refuse_foreign(path, home_of(settings, partition))
         store = RocksStore(path, families, memory, wal=not replaying)
         if not replaying:
             _refuse_unfinished(store)
-        return store
+        return with_index(store, settings, partition)
 
     return open_store
 
@@ -112,7 +113,7 @@ def reading(settings: Settings, partition: int) -> Iterator[tuple[Store, Machine
 
 
 @contextmanager
-def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
+def reading_store(settings: Settings, partition: int) -> Iterator[StateStore]:
     """The store of one partition as of now, read-only, also while a service runs on it.
 
     Raises:
@@ -129,8 +130,9 @@ def reading_store(settings: Settings, partition: int) -> Iterator[RocksStore]:
         )
     if refuse_foreign(path, home_of(settings, partition)):
         raise ConfigError(f"{path} is being made, or its making was broken off: try again, or run `slotlog serve`")
-    store = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
-    _refuse_unfinished(store)
+    within = RocksStore(path, column_families(LAYOUTS[settings.layout]), shared_memory(settings), read_only=True)
+    _refuse_unfinished(within)
+    store = with_index(within, settings, partition, read_only=True)
     try:
         yield store
     finally:

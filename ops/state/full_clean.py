@@ -10,7 +10,6 @@ from engine.apply.machine import Machine
 from engine.cleaning.all import Gone, clean_all
 from engine.cleaning.reclaim import Reclaimer
 from engine.errors import StoreBusyError
-from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.expiry_index import due_entries
 from engine.tables.graveyard import parse_grave
@@ -18,6 +17,7 @@ from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.directories import home_of, partition_path, store_opener
+from ops.state.indexed_state import StateStore
 
 _BUSY_SECONDS: Final = 0.1
 _LAST_KEY: Final = b"\xff" * 64
@@ -92,7 +92,7 @@ def _sum(one: Gone, other: Gone) -> Gone:
     return Gone._make(map(sum, zip(one, other, strict=True)))
 
 
-def _compact(machine: Machine, store: RocksStore) -> None:
+def _compact(machine: Machine, store: StateStore) -> None:
     """Give back the room of all that was deleted, now or before; what was noted for that is done with it."""
     store.flush_all()
     done = 0
@@ -112,5 +112,5 @@ def _compact(machine: Machine, store: RocksStore) -> None:
             reclaimer.compacted(deleted)
 
 
-def _bytes_of(store: RocksStore) -> int:
+def _bytes_of(store: StateStore) -> int:
     return sum(store.disk_bytes().values())

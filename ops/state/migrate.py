@@ -13,11 +13,11 @@ from engine.errors import StoreBusyError
 from engine.layouts import LAYOUTS, takes_over
 from engine.layouts.records import earlier_keys
 from engine.model import STRING
-from engine.store.rocks import RocksStore
 from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.directories import home_of, partition_path, reading, store_opener
+from ops.state.indexed_state import StateStore
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def _of_target(settings: Settings) -> Settings:
     return settings.model_copy(update={"layout": target})
 
 
-def _migrate(machine: Machine, store: RocksStore) -> int:
+def _migrate(machine: Machine, store: StateStore) -> int:
     """Move everything and take the mark away. Waits when RocksDB is behind with its compactions."""
     migration, moved = Migration(machine, store), 0
     at_most = sum(count for (_, type_code), count in machine.position.counts.items() if type_code == STRING)

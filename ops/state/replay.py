@@ -91,6 +91,7 @@ async def replay(
     skips: Sequence[tuple[int, int, int]] = (),
     *,
     layout: str | None = None,
+    index: str | None = None,
     records_max: int = 1000,
     tell: Tell | None = None,
 ) -> list[Replayed]:
@@ -103,6 +104,7 @@ async def replay(
         until: where to end.
         skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
         layout: of what is built; None: that of the live state.
+        index: of what is built; None: it has its sorted sets in itself.
         records_max: size of a batch; the result is the same with any.
         tell: told how far it is.
 
@@ -110,7 +112,7 @@ async def replay(
         ConfigError: `to` is not empty, there is no such layout, the log no longer begins at 0, or `until` or `skips`
             lie beyond its end.
     """
-    target = settings_of_new(settings, to, layout)
+    target = settings_of_new(settings, to, layout, index)
     live = {partition: _look_at(settings, partition) for partition in settings.owned}
     log = open_log(
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from engine.layouts.layout import Kind, Layout
 from engine.model import ZSET
-from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.adoption import open_layout
 from engine.tables.expiry_index import due_entries
@@ -17,6 +16,7 @@ from engine.values.encoding import parse_u64
 from ops.config import Settings
 from ops.progress import Advance, progress
 from ops.state.directories import home_of, reading_store
+from ops.state.indexed_state import StateStore
 from ops.state.space_keys import KeySizes, KeyWalk, SpaceOptions, total_of
 
 _PROGRESS_RECORDS: Final = 1000
@@ -121,7 +121,7 @@ def sum_of(spaces: list[Space], top: int) -> Space:
     )
 
 
-def _measured(store: RocksStore, settings: Settings, partition: int, options: SpaceOptions, job: str) -> Space:
+def _measured(store: StateStore, settings: Settings, partition: int, options: SpaceOptions, job: str) -> Space:
     home = home_of(settings, partition)
     position, layout = open_position(store, home), open_layout(store, home)
     families = _families(store)
@@ -143,7 +143,7 @@ def _measured(store: RocksStore, settings: Settings, partition: int, options: Sp
     )
 
 
-def _families(store: RocksStore) -> dict[str, Family]:
+def _families(store: StateStore) -> dict[str, Family]:
     return {
         name: Family(each["total-sst-files-size"], each["estimate-live-data-size"], each["estimate-num-keys"])
         for name, each in store.properties().items()

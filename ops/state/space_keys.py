@@ -253,6 +253,7 @@ class KeyWalk:
             Kind.TIMES: 0 if metadata.times is None else 2 * metadata.times.timed,
             Kind.MEMBERS: metadata.size,
             Kind.COUNTS: 1,
+            Kind.NAMES: 0,  # of long members alone, and only where the index is outside of the store
         }
         for of_kind in records_of(self._layout, found.record, metadata.version, metadata.type):
             yield of_kind, expected[of_kind.kind]

@@ -5,6 +5,10 @@
     subkey        s# place [key_len:4][key][key_version:8][subkey]
     score key     k# place [key_len:4][key][key_version:8][score:8][member]
     count         n# place [key_len:4][key][key_version:8]
+    long member   i# place [key_len:4][key][key_version:8][item]
+    sorted set    c# [ns][key][key_version:8], the name in an index outside of the store
+
+An item is 00 [member], or 01 [md5(member):16] of a member of 15 bytes or more.
 
 The namespace `ns` has no length. So that no key of one database can be taken for that of another, all namespaces have
 the same length: that of `default`, which is database 0; database n is `ns` and n in five digits.
@@ -22,6 +26,13 @@ METADATA: Final = b"m#"
 SUBKEY: Final = b"s#"
 SCORE: Final = b"k#"
 COUNT: Final = b"n#"
+NAME: Final = b"i#"
+INDEX: Final = b"c#"
+
+SHORT: Final = b"\0"
+LONG: Final = b"\1"
+MEMBER_BYTES: Final = 15
+"""A member of so many bytes or more stands in the index with its MD5."""
 
 TAG_BYTES: Final = 2
 NAMESPACE_BYTES: Final = 7
@@ -79,6 +90,18 @@ def prefix_of(tag: bytes, metadata_key: bytes, version: int | None) -> bytes:
     name = metadata_key[_KEY_AT:]
     prefix = tag + metadata_key[_PLACE] + U32.pack(len(name)) + name
     return prefix if version is None else prefix + pack_u64(version)
+
+
+def index_name(metadata_key: bytes, version: int) -> bytes:
+    """`c# [ns][key][key_version]`."""
+    return INDEX + metadata_key[TAG_BYTES:_DIGEST_AT] + metadata_key[_KEY_AT:] + pack_u64(version)
+
+
+def index_item(member: bytes) -> bytes:
+    """`00 [member]`, or `01 [md5(member)]` of one of 15 bytes or more."""
+    if len(member) < MEMBER_BYTES:
+        return SHORT + member
+    return LONG + md5(member, usedforsecurity=False).digest()
 
 
 def owner(record: bytes) -> tuple[bytes, int]:

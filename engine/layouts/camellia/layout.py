@@ -28,6 +28,7 @@ _TAGS: Final = {
     Kind.SCORES: keys.SCORE,
     Kind.MEMBERS: keys.SUBKEY,
     Kind.COUNTS: keys.COUNT,
+    Kind.NAMES: keys.NAME,
 }
 _STORED: Final = "camellia"
 _INDEX: Final = "index"
@@ -106,7 +107,20 @@ class CamelliaV1(CamelliaV0):
         Kind.SCORES: _INDEX,
         Kind.MEMBERS: _INDEX,
         Kind.COUNTS: _INDEX,
+        Kind.NAMES: _STORED,
     }
 
     pack_metadata = staticmethod(codec.pack_without_count)
     parse_metadata = staticmethod(codec.parse_without_count)
+
+    def index_name(self, metadata_key: bytes, version: int) -> bytes:
+        """`c# [ns][key][key_version]`."""
+        return keys.index_name(metadata_key, version)
+
+    def index_item(self, member: bytes) -> bytes:
+        """`00 [member]`, or `01 [md5(member)]` of one of 15 bytes or more."""
+        return keys.index_item(member)
+
+    def index_member(self, item: bytes) -> bytes | None:
+        """What follows the first byte, where that is 00."""
+        return item[1:] if item.startswith(keys.SHORT) else None

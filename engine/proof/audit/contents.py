@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.batch.fragments import is_fragmented
-from engine.layouts.layout import Kind
+from engine.layouts.layout import Indexing, Kind
 from engine.layouts.records import has_index, version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET
@@ -32,7 +32,8 @@ class Contents:
         self._data, self._scores = RecordCursor(state, Kind.DATA), RecordCursor(state, Kind.SCORES)
         self._ranks, self._times = RecordCursor(state, Kind.RANKS), RecordCursor(state, Kind.TIMES)
         self._members, self._counts = RecordCursor(state, Kind.MEMBERS), RecordCursor(state, Kind.COUNTS)
-        every = (self._data, self._scores, self._ranks, self._times, self._members, self._counts)
+        self._names = RecordCursor(state, Kind.NAMES)
+        every = (self._data, self._scores, self._ranks, self._times, self._members, self._counts, self._names)
         self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
         self._checks: dict[int, Callable[[Live], Violations]] = {
             STRING: self._string,
@@ -132,6 +133,7 @@ class Contents:
         if not members.agrees(scores):
             yield from self._differences(live)
         if elements is self._members:
+            yield from self._named(live)
             yield from self._counted(live, members.count)
         else:
             yield from self._sized(live, members.count)
@@ -161,6 +163,13 @@ class Contents:
         if live.metadata.size < UNCOUNTED_FROM and (count != live.metadata.size or not count):
             text = f"has {several(count, 'element')}, by its metadata {live.metadata.size}"
             yield self._wrong("size", self._data, live, text)
+
+    def _named(self, live: Live) -> Violations:
+        """The long members of a sorted set in an index outside of the store, each under what the index has for it."""
+        layout = self._state.layout
+        for item, member in self._names.under(live.prefixes[Kind.NAMES]):
+            if not isinstance(layout, Indexing) or layout.index_item(member) != item:
+                yield self._unreadable(self._names, live, item, f"the member {shown(member)} under another one's hash")
 
     def _counted(self, live: Live, members: int) -> Violations:
         """The record that says how many members a sorted set in an index has."""

@@ -73,6 +73,7 @@ class Graves:
             Kind.TIMES: 2 * grave.size if grave.type == HASH else 0,
             Kind.MEMBERS: grave.size if grave.type == ZSET else 0,
             Kind.COUNTS: 1 if grave.type == ZSET else 0,
+            Kind.NAMES: grave.size if grave.type == ZSET else 0,
         }
         for cursor in cursors:
             prefix, most = prefixes[cursor.kind], bounds[cursor.kind]

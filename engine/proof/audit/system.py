@@ -9,6 +9,7 @@ from typing import Final
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
 from engine.layouts import takes_over
+from engine.layouts.index import BATCH, parse_batch
 from engine.layouts.records import column_families, metadata_records
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
 from engine.model import STRING, ZSET
@@ -161,6 +162,8 @@ def check_local(state: State) -> Violations:
                 is_good = parse_note(name, value).column_family in (*SHARED_CFS, *column_families(state.layout))
             except CorruptionError:
                 is_good = False
+        elif name == BATCH:
+            is_good = _is_batch(value)
         elif name == EXPIRY_CURSOR:
             is_good = len(value) >= U64.size
         else:
@@ -168,6 +171,14 @@ def check_local(state: State) -> Violations:
         if not is_good:
             text = f"the node-local record {shown(name)} with {shown(value)} is none that there is"
             yield Violation("unreadable", LOCAL_CF, name, text)
+
+
+def _is_batch(content: bytes) -> bool:
+    try:
+        parse_batch(content)
+    except CorruptionError:
+        return False
+    return True
 
 
 # -------------------------------------------------------------------------------------------------- idempotency keys

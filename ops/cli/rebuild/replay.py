@@ -14,6 +14,7 @@ import typer
 from engine.proof.digest import Digest
 from ops.cli.options import (
     Data,
+    Index,
     Json,
     LogUrl,
     NewLayout,
@@ -55,6 +56,7 @@ def replay(
     partitions: StatePartitions = None,
     own: Annotated[str | None, typer.Option(help="Partitions to rebuild, such as 0-3.", show_default="all")] = None,
     layout: NewLayout = None,
+    index: Index = None,
     metrics_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the progress to this file, for node_exporter's textfile collector."),
@@ -80,7 +82,7 @@ def replay(
     configure_logging(settings.log_level)
     tell = ReplayFile(metrics_file).note if metrics_file is not None else None
     skips = [parse_skip(text) for text in skip or []]
-    results = asyncio.run(run(settings, to, parse_until(until), skips, layout=layout, tell=tell))
+    results = asyncio.run(run(settings, to, parse_until(until), skips, layout=layout, index=index, tell=tell))
     if json:
         _print_json(results)
     else:

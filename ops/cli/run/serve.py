@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.options import Data, Json, Layout, LogUrl, Partitions, Topic, reports_errors
+from ops.cli.options import Data, Index, Json, Layout, LogUrl, Partitions, Topic, reports_errors
 from ops.config import load_settings
 
 
@@ -18,6 +18,7 @@ def serve(
     topic: Topic = None,
     partitions: Partitions = None,
     layout: Layout = None,
+    index: Index = None,
     own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
     own_of: Annotated[
         str | None, typer.Option(metavar="I/N", help="Instead of --own: the share of process I (from 0) of N.")
@@ -55,6 +56,7 @@ def serve(
         topic=topic,
         partitions=partitions,
         layout=layout,
+        index=index,
         own=own,
         own_of=own_of,
         http=http,

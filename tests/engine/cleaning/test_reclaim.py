@@ -102,7 +102,7 @@ def test_a_large_collection_goes_by_range_deletes(store: WatchedStore, machine: 
     send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(1001)), "RPUSH l a", "DEL z l")
     reclaimer = Reclaimer(machine, store)
 
-    kinds = {member_kind(), Kind.SCORES, Kind.RANKS, Kind.COUNTS} & layout_of().families.keys()
+    kinds = {member_kind(), Kind.SCORES, Kind.RANKS, Kind.COUNTS, Kind.NAMES} & layout_of().families.keys()
     assert (2, 1002, len(kinds), False) == reclaimer.reclaim(1000)
     assert 0 == subkeys(store)
     assert kinds == {kind for kind in Kind for deleted in reclaimer.ranges() if is_of(kind, *deleted[:2])}
