@@ -322,11 +322,10 @@ async def test_ranges_are_compacted(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "0", FAMILIES)
     async with running(tmp_path, CleaningSettings(interval_s=0.02), store) as one:
         for start in range(0, 5000, 1000):
-            fields = " ".join(f"f{n} {'x' * 100}" for n in range(start, start + 1000))
-            await one.apply(f"HSET h {fields}")
+            await one.apply("RPUSH l " + " ".join(f"{n}{'x' * 100}" for n in range(start, start + 1000)))
         store.flush_all()
         full = sum(store.disk_bytes().values())
-        await one.apply("DEL h")
+        await one.apply("DEL l")
         task = asyncio.create_task(one.cleaner.run())
         await until(lambda: one.heard.total("ranges"))
         job = one.cleaner.job(0)
