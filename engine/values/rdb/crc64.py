@@ -2,8 +2,10 @@
 
 Source: crc64.c of Valkey and Redis. Example: crc64(b"123456789") = 0xe9c6d914c4b8d9ca.
 
-Byte by byte it takes CPython 0.1 us a byte, 0.8 s for a record of 8 MiB. So long data is folded first. Read as a
-polynomial over GF(2), data may lose any multiple of the CRC's own polynomial, and this one has eight terms only:
+Byte by byte it takes CPython 0.1 us a byte. The checksum is linear: that of 64 bytes is the XOR of what each byte, at
+its place, comes to. With a table for each place that takes 0.04 us a byte, still 0.3 s for a record of 8 MiB. So long
+data is folded first. Read as a polynomial over GF(2), data may lose any multiple of the CRC's own polynomial, and this
+one has eight terms only:
 
     x**8204 + x**2765 + x**2552 + x**1683 + x**1494 + x**1381 + x**1290 + 1
 
@@ -14,6 +16,8 @@ byte. The multiple was found by a search among sums of powers of x; a test divid
 
 from __future__ import annotations
 
+from functools import cache, reduce
+from operator import getitem, xor
 from typing import Final
 
 TERMS: Final = (8204, 2765, 2552, 1683, 1494, 1381, 1290, 0)
@@ -23,6 +27,8 @@ POLYNOMIAL: Final = 0x95AC9329AC4BC9B5
 """Bits 63 … 0 are the coefficients of x**0 … x**63; that of x**64 is 1."""
 
 _FOLDED_BYTES_MIN: Final = 4096
+_PLACES: Final = 64  # that have a table: all of them take 0.7 MB
+_STATE_BYTES: Final = 8
 _CHUNK_BYTES: Final = 1 << 18  # what stays in a processor's cache: 8 MiB at once take three times as long
 
 
@@ -41,7 +47,7 @@ def crc64(data: bytes, crc: int = 0) -> int:
         chunk = data[start : start + _CHUNK_BYTES]
         if len(chunk) >= _FOLDED_BYTES_MIN:
             chunk, crc = _fold(chunk, crc), 0
-        crc = crc64_bytewise(chunk, crc)
+        crc = _by_places(chunk, crc)
     return crc
 
 
@@ -51,6 +57,28 @@ def crc64_bytewise(data: bytes, crc: int) -> int:
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc
+
+
+def _by_places(data: bytes, crc: int) -> int:
+    tables = _tables()
+    for start in range(0, len(data), _PLACES):
+        piece = data[start : start + _PLACES]
+        if len(piece) < _STATE_BYTES:
+            return crc64_bytewise(piece, crc)
+        if crc:
+            state = int.from_bytes(piece[:_STATE_BYTES], "little") ^ crc
+            piece = state.to_bytes(_STATE_BYTES, "little") + piece[_STATE_BYTES:]
+        crc = reduce(xor, map(getitem, tables[_PLACES - len(piece) :], piece))
+    return crc
+
+
+@cache
+def _tables() -> tuple[tuple[int, ...], ...]:
+    """For each place, the one with most bytes behind it first: what each byte there comes to. Made in 3 ms."""
+    tables = [_TABLE]
+    for _ in range(_PLACES - 1):
+        tables.append(tuple(_TABLE[crc & 0xFF] ^ crc >> 8 for crc in tables[-1]))
+    return tuple(reversed(tables))
 
 
 def _fold(data: bytes, crc: int) -> bytes:

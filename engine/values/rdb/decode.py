@@ -6,6 +6,7 @@ What follows the value is ignored, as in Redis. `engine.values.rdb.parts` has th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from engine.model import HASH, LIST, STRING
@@ -34,14 +35,17 @@ def decode(payload: bytes) -> Content:
     return _whole(parts(reader.byte(), version, reader))
 
 
-def _whole(parts: Iterable[Content]) -> Content:
+def _whole(parts: Iterator[Content]) -> Content:
     """The content of which these are the parts, no member or field of it twice."""
-    content = joined(_bounded(parts))
-    if content is None:
+    first, second = next(parts, None), next(parts, None)
+    if first is None:
         raise FormatError("none")
+    content = first
+    if second is not None:
+        content = joined(_bounded(chain((first, second), parts))) or first
     if content.type not in (LIST, STRING):
         different = content.texts[::2] if content.type == HASH else content.texts
-        if len(dict.fromkeys(different)) != len(different):
+        if len(set(different)) != len(different):
             raise FormatError("one twice")
     return content
 

@@ -48,29 +48,40 @@ def listpack(data: bytes) -> list[bytes]:
     elements: list[bytes] = []
     at = _LISTPACK_HEADER
     while at < end:
-        element, size = _listpack_element(data, at)
-        _append(elements, element)
-        backwards = backlen(size)
+        first = data[at]
+        if first < 0x80:  # this and the next one are most elements of most listpacks
+            element, size = b"%d" % first, 1
+        elif first < 0xC0:
+            size = 1 + (first & 0x3F)
+            element = data[at + 1 : at + size]
+        else:
+            element, size = _long_element(data, at)
         at += size
-        if at + len(backwards) > end or data[at : at + len(backwards)] != backwards:
-            raise FormatError("listpack: element")
-        at += len(backwards)
+        if size < _BACKLEN_BOUNDS[0]:
+            if at >= end or data[at] != size:
+                raise FormatError("listpack: element")
+            at += 1
+        else:
+            backwards = backlen(size)
+            at += len(backwards)
+            if at > end or data[at - len(backwards) : at] != backwards:
+                raise FormatError("listpack: element")
+        _append(elements, element)
     if count not in (_COUNT_UNKNOWN, len(elements)):
         raise FormatError("listpack: count")
     return elements
 
 
-def _listpack_element(data: bytes, at: int) -> tuple[bytes, int]:
-    """The element at `at`, cut off where the data ends, and its size in bytes."""
+def _long_element(data: bytes, at: int) -> tuple[bytes, int]:
+    """The element at `at` that is neither 0 to 127 nor a string of at most 63 bytes, and its size in bytes.
+
+    It is cut off where the data ends.
+    """
     first = data[at]
-    if first < 0x80:
-        return b"%d" % first, 1
-    if first < 0xC0:
-        start, size = at + 1, first & 0x3F
-    elif first < 0xE0:
+    if first < 0xE0:
         value = (first & 0x1F) << 8 | data[at + 1]
         return b"%d" % (value - (1 << 13) if value >= 1 << 12 else value), 2
-    elif first < 0xF0:
+    if first < 0xF0:
         start, size = at + 2, (first & 0x0F) << 8 | data[at + 1]
     elif first == 0xF0:
         start, size = at + 5, _u32(data, at + 1)

@@ -23,7 +23,7 @@ milliseconds since the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import unpack
 from typing import Final
 
@@ -50,7 +50,7 @@ REDIS_EXPIRE_MS_MAX: Final = (1 << 48) - 2
 
 _NEVER: Final = -1
 
-Load = Callable[[Reader], Iterator[Content]]
+Load = Callable[[Reader], Iterable[Content]]
 
 
 def is_known(version: int) -> bool:
@@ -83,8 +83,8 @@ def _pieces(count: int) -> Iterator[range]:
         yield range(min(_ELEMENTS, count - start))
 
 
-def _string(reader: Reader) -> Iterator[Content]:
-    yield Content(STRING, [reader.string()])
+def _string(reader: Reader) -> Iterable[Content]:
+    return (Content(STRING, [reader.string()]),)
 
 
 def _list(reader: Reader) -> Iterator[Content]:
@@ -189,15 +189,15 @@ def _node(reader: Reader) -> bytes:
 def _packed(of: Callable[[list[bytes]], Content], parse: Callable[[bytes], list[bytes]]) -> Load:
     """What is one string, which `parse` takes apart."""
 
-    def load(reader: Reader) -> Iterator[Content]:
-        yield of(parse(reader.string()))
+    def load(reader: Reader) -> Iterable[Content]:
+        return (of(parse(reader.string())),)
 
     return load
 
 
-def _redis_listpack_with_earliest(reader: Reader) -> Iterator[Content]:
+def _redis_listpack_with_earliest(reader: Reader) -> Iterable[Content]:
     reader.take(8)  # the times in the listpack are whole ones
-    yield _of_triples(listpack(reader.string()))
+    return (_of_triples(listpack(reader.string())),)
 
 
 # ---------------------------------------------------------------------------------------------------------- validated

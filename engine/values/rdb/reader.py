@@ -105,6 +105,14 @@ class PayloadReader(Reader):
         self._at = start + count
         return self._data[start : self._at]
 
+    def byte(self) -> int:
+        """As `Reader.byte`."""
+        at = self._at
+        if at == len(self._data):
+            raise FormatError("cut off")
+        self._at = at + 1
+        return self._data[at]
+
     def count(self, least_bytes: int, strings: int = 1) -> int:
         """As `Reader.count`.
 

@@ -14,15 +14,17 @@ def test_the_check_value_is_redis() -> None:
     assert 0xE9C6D914C4B8D9CA == crc64(b"123456789")
 
 
-@pytest.mark.parametrize("length", [0, 1, 4095, 4096, 4097, 10_001, (1 << 18) - 1, 1 << 18, (1 << 18) + 5000])
-def test_folding_changes_nothing(length: int) -> None:
-    """Long data has the checksum that it has byte by byte, whatever its length has to do with the chunks."""
+@pytest.mark.parametrize(
+    "length", [0, 1, 7, 8, 9, 63, 64, 65, 71, 72, 4095, 4096, 4097, 10_001, (1 << 18) - 1, 1 << 18, (1 << 18) + 5000]
+)
+def test_tables_and_folding_change_nothing(length: int) -> None:
+    """Data has the checksum that it has byte by byte, whatever its length has to do with places and chunks."""
     data = Random(length).randbytes(length)
 
     assert crc64_bytewise(data, 0) == crc64(data)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5000, 300_000])
+@pytest.mark.parametrize("cut", [0, 1, 5000, 300_000, 599_930, 599_992, 599_997])
 def test_a_checksum_goes_on_from_another(cut: int) -> None:
     """The checksum of a beginning, continued with the rest, is that of the whole."""
     data = Random(cut).randbytes(600_000)
