@@ -2,8 +2,8 @@
 
 Both read the same valkey-server over a Unix socket with the same client library, some hundred keys at a time, in turn,
 and the import appends to an embedded log. `per_second` is the first pass, which brings every key; `again_per_second` a
-second pass, which finds no difference: so long is the time between the writers' end and the switch, at most. Six keys
-of ten are strings of 100 bytes, the others hashes, lists, sets and sorted sets of ten elements.
+second pass, which finds no difference, as the last one of an import. Six keys of ten are strings of 100 bytes, the
+others hashes, lists, sets and sorted sets of ten elements.
 """
 
 from __future__ import annotations

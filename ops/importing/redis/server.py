@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.retry import Retry
 
 from ops.importing.source import SourceError, public_part
+from slotlog.shared.errors import InvariantError
 
 PASSWORD_VARIABLE: Final = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, that of redis-cli
 _CONNECT_SECONDS: Final = 10.0
 _REPLY_SECONDS: Final = 120.0
 _SCAN_COUNT: Final = 500
 _KEYSPACE: Final = re.compile(rb"^db([0-9]+):keys=([0-9]+)", re.MULTILINE)
+
+
+Words: TypeAlias = tuple[str | bytes | int, ...]
+"""A command."""
+
+_packed: Final[Callable[[Words], bytes]] = cast("Any", pack_command)  # its stub takes commands of one word alone
 
 
 class WrongTypeError(SourceError):
@@ -61,6 +69,7 @@ class Server:
         self._url = url
         self._password = os.environ.get(PASSWORD_VARIABLE) or None
         self._connections: dict[int, Any] = {}
+        self._awaiting = False
         try:
             self._refuse_cluster()
             self.exact_times = self._knows("PEXPIRETIME", "k")
@@ -90,12 +99,21 @@ class Server:
         """About how many bytes of the server's memory each key takes; 0 for one that is gone."""
         return [size or 0 for size in self.ask(db, [("MEMORY", "USAGE", name) for name in names])]
 
-    def dumps(self, db: int, names: Sequence[bytes]) -> tuple[int, list[Dumped]]:
-        """The server's time in ms, and all of these keys as they were at that time."""
+    def begin_dumps(self, db: int, names: Sequence[bytes]) -> Callable[[], tuple[int, list[Dumped]]]:
+        """Ask for keys, and do not wait: the server may make the answer while the caller does something else.
+
+        Returns:
+            Waits for the answer: the server's time in ms, and all of these keys as they were at that time. It has to be
+            called before anything else is asked.
+        """
         life = "PEXPIRETIME" if self.exact_times else "PTTL"
         words = [words for name in names for words in (("DUMP", name), (life, name))]
-        replies = self.ask(db, [("MULTI",), ("TIME",), *words, ("EXEC",)])[-1]
-        (seconds, microseconds), *replies = replies
+        commands = [("MULTI",), ("TIME",), *words, ("EXEC",)]
+        self._send(db, commands)
+        return lambda: self._dumped(self._receive(db, len(commands))[-1])
+
+    def _dumped(self, answer: list[Any]) -> tuple[int, list[Dumped]]:
+        (seconds, microseconds), *replies = answer
         now_ms = int(seconds) * 1000 + int(microseconds) // 1000
         start_ms = 0 if self.exact_times else now_ms
         pairs = zip(replies[::2], replies[1::2], strict=True)
@@ -113,15 +131,34 @@ class Server:
         start_ms = 0 if self.exact_times else int(seconds) * 1000 + int(microseconds) // 1000
         return int(start_ms + life_ms) if life_ms >= 0 else 0
 
-    def ask(self, db: int, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+    def ask(self, db: int, commands: Sequence[Words]) -> list[Any]:
         """The replies to commands that go out together; an error among those of an EXEC is raised as well."""
+        self._send(db, commands)
+        return self._receive(db, len(commands))
+
+    def _send(self, db: int, commands: Sequence[Words]) -> None:
+        if self._awaiting:
+            raise InvariantError("an import asks a server while the answer before is not read yet")
         with self.errors():
             connection = self._connections.get(db) or self._connect(db)
-            connection.send_packed_command(connection.pack_commands(commands))
-            replies = [connection.read_response(disable_decoding=True) for _ in commands]
-            for reply in replies[-1] if isinstance(replies[-1], list) else ():
-                if isinstance(reply, RedisError):
-                    raise reply
+            connection.send_packed_command([b"".join(map(_packed, commands))])
+        self._awaiting = True
+
+    def _receive(self, db: int, count: int) -> list[Any]:
+        connection = self._connections[db]
+        replies: list[Any] = []
+        failure: Exception | None = None
+        with self.errors():
+            for _ in range(count):
+                try:
+                    replies.append(connection.read_response(disable_decoding=True))
+                except ResponseError as error:  # the replies behind it are read, or the next command would get them
+                    failure = failure or error
+            self._awaiting = False
+            last = replies[-1] if replies and isinstance(replies[-1], list) else ()
+            failure = failure or next((reply for reply in last if isinstance(reply, RedisError)), None)
+            if failure is not None:
+                raise failure
         return replies
 
     def close(self) -> None:

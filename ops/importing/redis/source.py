@@ -1,13 +1,14 @@
 """Gives the keys of a running server, pass by pass, until a pass finds no difference any more.
 
 A pass walks all keys with SCAN and takes each with DUMP and its time to live in one transaction. What differs from what
-the ledger remembers is given away; so is the deletion of what is gone. What SCAN does not give is asked for by name,
-so a key that is created, changed, renamed or deleted meanwhile is found by this pass or the next one.
+the ledger remembers is given away, as plain commands; so is the deletion of what is gone. What SCAN does not give is
+asked for by name, so a key that is created, changed, renamed or deleted meanwhile is found by this pass or the next
+one. A pass without a difference is the last: the log has what the server had when that pass began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Final
@@ -17,6 +18,7 @@ import structlog
 from engine.model import TYPE_NAMES
 from engine.values.rdb.decode import decode
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
+from ops.importing.key_events import events_of, too_large
 from ops.importing.progress_file import make_private
 from ops.importing.redis.ledger import LEFT_OUT, TORN, Ledger, Seen
 from ops.importing.redis.pieces import Reading
@@ -140,51 +142,79 @@ class RedisSource:
                 " without its data? Nothing was deleted. If it is right, delete them in slotlog yourself"
             )
         for db in sorted(databases):
-            cursor = -1
-            while cursor:
-                cursor, names = self._server.scan(db, max(cursor, 0))
-                if names:
-                    yield from self._take(db, names)
-                    self.done += len(names)
-        for db, names in self._ledger.unmet():
-            if self._asked_for({db}):
-                yield from self._take(db, names)
+            yield from self._take(self._scanned(db))
+        yield from self._take((db, names) for db, names in self._ledger.unmet() if self._asked_for({db}))
 
-    def _take(self, db: int, names: Sequence[bytes]) -> Iterator[ImportKey | LeftOut]:
-        """What is to be done about some keys."""
+    def _scanned(self, db: int) -> Iterator[tuple[int, list[bytes]]]:
+        cursor = -1
+        while cursor:
+            cursor, names = self._server.scan(db, max(cursor, 0))
+            if names:
+                yield db, names
+                self.done += len(names)
+
+    def _take(self, asked: Iterable[tuple[int, Sequence[bytes]]]) -> Iterator[ImportKey | LeftOut]:
+        """What is to be done about some keys. The server dumps some while those before them are looked at."""
+        waiting: tuple[int, list[bytes], int, list[Dumped]] | None = None
+        for db, small, large in self._groups(asked):
+            answer = self._server.begin_dumps(db, small)
+            unread: list[tuple[int, bytes]] = []
+            if waiting is not None:
+                yield from self._take_small(*waiting, unread)
+            waiting = db, small, *answer()
+            yield from self._take_large_ones([*unread, *((db, name) for name in large)])
+        if waiting is not None:
+            unread = []
+            yield from self._take_small(*waiting, unread)
+            yield from self._take_large_ones(unread)
+
+    def _groups(self, asked: Iterable[tuple[int, Sequence[bytes]]]) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
+        """Database, keys that are small enough to be asked for at once, and large ones."""
+        for db, names in asked:
+            small: list[bytes] = []
+            large: list[bytes] = []
+            together = 0
+            for name, size in zip(names, self._server.sizes(db, names), strict=True):
+                if size > LARGE_BYTES:
+                    large.append(name)
+                    continue
+                if together + size > _TOGETHER_BYTES:
+                    yield db, small, large
+                    small, large, together = [], [], 0
+                small.append(name)
+                together += size
+            yield db, small, large
+
+    def _take_small(
+        self, db: int, names: list[bytes], now_ms: int, dumps: list[Dumped], unread: list[tuple[int, bytes]]
+    ) -> Iterator[ImportKey | LeftOut]:
+        """Keys with what DUMP gave of them. What cannot be decoded goes to `unread`."""
         known = self._ledger.look(db, names)
-        small: list[bytes] = []
-        together = 0
-        for name, size in zip(names, self._server.sizes(db, names), strict=True):
-            if size > LARGE_BYTES:
-                yield from self._take_large(db, name, known.get(name))
-                continue
-            if together + size > _TOGETHER_BYTES:
-                yield from self._take_small(db, small, known)
-                small, together = [], 0
-            small.append(name)
-            together += size
-        if small:
-            yield from self._take_small(db, small, known)
-
-    def _take_small(self, db: int, names: list[bytes], known: dict[bytes, Seen]) -> Iterator[ImportKey | LeftOut]:
-        now_ms, dumps = self._server.dumps(db, names)
         same, expired = [], []
-        for name, dumped in zip(names, dumps, strict=True):
+        for name, (payload, expire_ms) in zip(names, dumps, strict=True):
             before = known.get(name)
-            if dumped.payload is None:
+            if payload is None:
                 if before is None:
                     continue
                 if before.digest == LEFT_OUT or 0 < before.expire_ms <= now_ms:  # it dies at that time there as well
                     expired.append(name)
                 else:
-                    yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: None))
+                    yield self._deletion(db, name)
                 continue
-            seen = Seen(blake2b(dumped.payload, digest_size=_DIGEST_BYTES).digest(), dumped.expire_ms)
+            seen = Seen(blake2b(payload, digest_size=_DIGEST_BYTES).digest(), expire_ms)
             if before is not None and self._is_same(before, seen):
                 same.append(name)
+                continue
+            try:
+                content = decode(payload)
+            except (UnsupportedError, VersionError, FormatError, TooLargeError):
+                unread.append((db, name))  # such as one of a newer server: plain commands can read it
+                continue
+            if reason := too_large(name, content):
+                yield from self._leave_out(db, LeftOut(db, name, "too large", reason), before)
             else:
-                yield from self._carry(db, name, dumped, seen, before)
+                events = self._events(events_of(name, expire_ms, [content]), db, name, seen)
+                yield ImportKey(db, name, TYPE_NAMES[content.type], events)
         self._ledger.met(db, same)
         self._ledger.forget(db, expired)
 
@@ -193,21 +223,9 @@ class RedisSource:
             return False
         return abs(before.expire_ms - seen.expire_ms) <= (0 if self._server.exact_times else _SLACK_MS)
 
-    def _carry(
-        self, db: int, name: bytes, dumped: Dumped, seen: Seen, before: Seen | None
-    ) -> Iterator[ImportKey | LeftOut]:
-        """One key as RESTORE, where the engine can read what DUMP gave; else in pieces."""
-        payload = dumped.payload
-        assert payload is not None, "the caller has seen to that"
-        try:
-            content = decode(payload)
-        except UnsupportedError:
-            yield from self._leave_out_type(db, name, self._server.type(db, name), before)
-        except (VersionError, FormatError, TooLargeError):  # such as one of a newer server: plain commands can read it
-            yield from self._take_large(db, name, before)
-        else:
-            restore = (b"RESTORE", [name, b"%d" % seen.expire_ms, payload, b"REPLACE", b"ABSTTL"])
-            yield ImportKey(db, name, TYPE_NAMES[content.type], self._events([restore], db, name, lambda: seen))
+    def _take_large_ones(self, names: Iterable[tuple[int, bytes]]) -> Iterator[ImportKey | LeftOut]:
+        for db, name in names:
+            yield from self._take_large(db, name, self._ledger.look(db, [name]).get(name))
 
     def _take_large(self, db: int, name: bytes, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
         """One key that is read in pieces: once to see whether it differs, and then once more."""
@@ -215,10 +233,11 @@ class RedisSource:
         try:
             if reading.kind == "none":
                 if before is not None:
-                    yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: None))
+                    yield self._deletion(db, name)
                 return
             if reading.kind not in TYPE_NAMES.values():
-                yield from self._leave_out_type(db, name, reading.kind, before)
+                left_out = LeftOut(db, name, reading.kind, f"slotlog has no type {reading.kind}")
+                yield from self._leave_out(db, left_out, before)
                 return
             digest, reason = reading.survey()
             seen = Seen(digest, reading.expire_ms)
@@ -227,21 +246,24 @@ class RedisSource:
             elif before is not None and self._is_same(before, seen):
                 self._ledger.met(db, [name])
             else:
-                events = self._events(reading.events(), db, name, lambda: seen if reading.unchanged else Seen(TORN, 0))
-                yield ImportKey(db, name, reading.kind, events)
+                yield ImportKey(db, name, reading.kind, self._pieces(reading, db, name, seen))
         finally:
             reading.end()
 
-    def _events(
-        self, events: Iterable[Command], db: int, name: bytes, seen: Callable[[], Seen | None]
-    ) -> Iterator[Command]:
-        """The events of a key, which is noted as given away once they were taken; `seen` is asked then."""
+    def _events(self, events: Iterable[Command], db: int, name: bytes, seen: Seen | None) -> Iterator[Command]:
+        """The events of a key, which is noted as given away once they were taken."""
         yield from events
         self._changed += 1
-        self._ledger.given(db, name, seen())
+        self._ledger.given(db, name, seen)
 
-    def _leave_out_type(self, db: int, name: bytes, kind: str, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
-        return self._leave_out(db, LeftOut(db, name, kind, f"slotlog has no type {kind}"), before)
+    def _pieces(self, reading: Reading, db: int, name: bytes, seen: Seen) -> Iterator[Command]:
+        """As `_events`, of a key that is read meanwhile."""
+        yield from reading.events()
+        self._changed += 1
+        self._ledger.given(db, name, seen if reading.unchanged else Seen(TORN, 0))
+
+    def _deletion(self, db: int, name: bytes, seen: Seen | None = None) -> ImportKey:
+        return ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, seen))
 
     def _leave_out(self, db: int, left_out: LeftOut, before: Seen | None) -> Iterator[ImportKey | LeftOut]:
         """What cannot be held. It is told once in each run; what an earlier pass has brought of that name goes."""
@@ -249,6 +271,6 @@ class RedisSource:
         if before is None or before == kept:
             self._ledger.keep(db, name, kept)
         else:
-            yield ImportKey(db, name, DELETED, self._events([(b"DEL", [name])], db, name, lambda: kept))
+            yield self._deletion(db, name, kept)
         if before != kept or not self._passes:
             yield left_out
