@@ -9,17 +9,6 @@ from time import monotonic
 from typing import Final
 
 import structlog
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 _LINE_SECONDS: Final = 5.0
 
@@ -49,6 +38,19 @@ def progress(job: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 @contextmanager
 def _bar(job: str, total: int | None, unit: str) -> Iterator[Advance]:
+    # Here, because a process without a terminal, as every service is, would only take longer to start.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     counts: tuple[ProgressColumn, ...] = (
         (DownloadColumn(binary_units=True), TransferSpeedColumn())
         if unit == "bytes"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from ops.cli.app import app, main
+from ops.cli.imports import import_structlog
+
+import_structlog()
+
+from ops.cli.app import app, main  # noqa: E402 - the modules that it imports would import structlog
 
 __all__ = ["app", "main"]
