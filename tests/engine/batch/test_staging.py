@@ -350,10 +350,10 @@ def test_a_transaction_of_many_copies_is_bounded() -> None:
     "form", ["RENAME za d", "ZUNIONSTORE d 2 za zb", "SUNIONSTORE d sa sb", "SINTERSTORE sa sa sb"]
 )
 def test_memory_is_bounded(tmp_path: Path, form: str) -> None:
-    """A form on sorted sets or sets of 300,000 members takes less than the memory of 40,000 of them."""
+    """A form on sorted sets or sets of 100,000 members takes less than the memory of 40,000 of them."""
     store = RocksStore(tmp_path / "0", FAMILIES)
     machine = Machine(store, HOME)
-    send(machine, *filling(300_000, "z" if "za" in form else "s"))
+    send(machine, *filling(100_000, "z" if "za" in form else "s"))
 
     tracemalloc.start()
     machine.apply([event(machine.next_offset, form)], machine.next_offset)
