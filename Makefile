@@ -16,6 +16,7 @@ KAFKA := .cache/kafka/.installed
 CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed)
 LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
+TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS)
 UV := .cache/uv/bin/uv
 
 say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
@@ -58,7 +59,7 @@ demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
 	@.venv/bin/slotlog demo --keep
 
 .PHONY: test
-test: $(VENV) $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
+test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real oracle (PYTEST_ARGS='-k name')
 	$(call need,redis-benchmark --version,redis-cli and redis-benchmark,redis-tools)
 	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,prometheus-redis-exporter --version,the exporter of Redis metrics,prometheus-redis-exporter)
@@ -113,6 +114,9 @@ clients: $(CLIENTS) ## Get the Redis clients of other languages that the tests r
 
 .PHONY: histories
 histories: $(LINEARIZABILITY) ## Build the checker of histories that the tests use
+
+.PHONY: tools
+tools: $(TOOLS) ## Get or build all that the tests run beside slotlog
 
 .PHONY: docs
 docs: $(VENV) ## Write what comes from the code anew: the tables in docs/, the dashboards
