@@ -19,6 +19,8 @@ VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[3] / "vectors
     "neokv1"
 ]
 FORM = Phase1()
+TAGS = {"string": "53", "hash": "48", "list": "4c", "set": "45", "zset": "5a"}
+"""What stands behind the name, by type: S, H, L, E, Z."""
 
 _each = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["key"][:40] or "empty")
 
@@ -31,6 +33,7 @@ def test_keys_and_values(vector: dict[str, Any]) -> None:
     keys = {type_name: bytes.fromhex(text) for type_name, text in vector["keys"].items()}
     metadata = Metadata(STRING, vector["expire_ms"], value=bytes.fromhex(vector["payload"]))
 
+    assert vector["keys"] == {type_name: key.hex() + tag for type_name, tag in TAGS.items()}
     assert keys["string"] == FORM.key(key)
     assert {"string": key} == {each: owner for each in keys if (owner := FORM.owner(keys[each]))}
     assert {key} == {FORM.beside(record) for record in keys.values()}
