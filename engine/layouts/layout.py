@@ -151,7 +151,10 @@ class Layout(Protocol):
         ...
 
     def pack_metadata(self, metadata: Any) -> bytes:
-        """The metadata value of anything with the attributes of `Metadata`."""
+        """The metadata value of anything with the attributes of `Metadata`.
+
+        Attributes that no key of its type has may say anything. A string in one piece has type, `expire_ms`, `value`.
+        """
         ...
 
     def parse_metadata(self, value: bytes) -> Metadata:
