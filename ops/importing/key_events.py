@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
+from engine.limits import STRING_BYTES_MAX
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.walk import LiveKey
 from engine.values.encoding import parse_score
@@ -70,13 +71,14 @@ def events_of(name: bytes, expire_ms: int, contents: Iterable[Content]) -> Itera
         yield b"EXEC", _commands(name, first.type, expire_ms, piece)
 
 
-def too_large(name: bytes, content: Content) -> str:
-    """Why an event cannot hold an element of `content`; empty when all fit."""
+def too_large(name: bytes, content: Content, string_bytes: int = 0) -> str:
+    """Why events cannot bring `content`; empty when they can. So many bytes of its string came in parts before it."""
     room = RECORD_BYTES_MAX - _FRAME_BYTES - _NAMES_MAX * len(name)
     if room < _FRAME_BYTES:
         return f"a name of {sized(len(name))}: an event takes at most {sized(RECORD_BYTES_MAX)}"
     if content.type == STRING:  # which comes in pieces
-        return ""
+        size = string_bytes + len(content.texts[0])
+        return "" if size <= STRING_BYTES_MAX else f"a string of more than {sized(STRING_BYTES_MAX)}"
     longest = max(len(text) for text in content.texts)
     if 3 * longest + len(name) + _TIME_BYTES + _ELEMENT_BYTES <= room:  # a field with a time to live, and its value
         return ""

@@ -62,12 +62,13 @@ class Reading:
 
     def _digest(self) -> tuple[bytes, str]:
         code = _CODES[self.kind]
-        running, total = blake2b(digest_size=_DIGEST_BYTES), 0
+        running, total, string_bytes = blake2b(digest_size=_DIGEST_BYTES), 0, 0
         for content in self._contents():
-            if reason := too_large(self._name, content):
+            if reason := too_large(self._name, content, string_bytes):
                 return b"", reason
             if code == STRING:
                 running.update(content.texts[0])
+                string_bytes += len(content.texts[0])
             for element in _elements(content) if code != STRING else ():
                 if code == LIST:
                     running.update(element)

@@ -154,3 +154,11 @@ def test_what_passes_fits_into_an_event(kind: str, name_bytes: int) -> None:
     assert low > RECORD_BYTES_MAX - 5 * name_bytes - 8192
     for event_name, arguments in events_of(name, FAR_MS, iter([content])):
         assert prepare(1, event_name, arguments)
+
+
+def test_string_that_no_key_can_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that came in earlier parts count; one byte less passes."""
+    monkeypatch.setattr(key_events, "STRING_BYTES_MAX", 10)
+    part = Content(STRING, [b"12345"])
+
+    assert ["", "a string of more than 10 bytes"] == [too_large(b"k", part, before) for before in (5, 6)]

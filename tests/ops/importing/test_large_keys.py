@@ -190,3 +190,18 @@ def test_torn_key_is_brought_again(
     imported(oracle_server, data)
 
     assert [] == differing(of_server(source, (0, 3)), of_log(tmp_path / "state", "--data", data))
+
+
+@pytest.mark.usefixtures("all_large")
+def test_string_longer_than_a_key_may_be_is_left_out(
+    oracle: Connection, oracle_server: Oracle, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server with a raised `proto-max-bulk-len` may have one: it is named, though each of its pieces would fit."""
+    monkeypatch.setattr("ops.importing.key_events.STRING_BYTES_MAX", 2_500_000)
+    oracle.call("SET", "short", "x" * 2_500_000)
+    oracle.call("SET", "long", "x" * 2_500_001)
+    result = run("import", f"unix://{oracle_server.path}", "--data", data)
+
+    assert 1 == result.exit_code
+    assert "1 key in " in result.stdout
+    assert 'left out: db 0: too large "long": a string of more than 2.4 MiB' in result.stderr
