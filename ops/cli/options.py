@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
@@ -173,8 +174,13 @@ def _flushed(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         sys.stdout.flush()
 
 
+_ROOM = ": make room, and run the same command again"
+
+
 def _text(error: BaseException) -> str:
     """What to say of an error; the operating system's own without its number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{os.fspath(error.filename)}: {error.strerror}"
+        return f"{os.fspath(error.filename)}: {error.strerror}{_ROOM if error.errno == ENOSPC else ''}"
+    if isinstance(error, OSError) and error.errno == ENOSPC:
+        return f"{error.strerror}{_ROOM}"
     return str(error)

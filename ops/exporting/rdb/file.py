@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -13,6 +14,7 @@ from engine.values.rdb.content import Content
 from engine.values.rdb.crc64 import crc64
 from engine.values.rdb.encode import pack_length, pack_string
 from engine.values.rdb.parts import REDIS_EXPIRE_MS_MAX
+from ops.config import ConfigError
 from ops.exporting.exporter import NotExported, Tell
 from ops.exporting.rdb.values import REDIS_TIMES_VERSION, TIMED_KINDS, VALKEY_TIMES_VERSION, value
 from ops.importing.key_events import contents_of
@@ -34,20 +36,46 @@ _MODE: Final = 0o600
 
 def export(to: Path, keys: Iterable[LiveKey], time_ms: int, tell: Tell, *, version: int) -> None:
     """Write the keys to a file for its owner alone, `to`; for the rest see `ops.exporting.exporter.Export`."""
-    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
+    partial = to.with_name(f".{to.name}.partial")
+    with _claimed(partial) as file:
+        try:
             _write(_Summed(file), keys, time_ms, version, tell, to.parent)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(to)
-    finally:
-        partial.unlink(missing_ok=True)
+            partial.replace(to)
+        except BaseException:
+            partial.unlink()
+            raise
     directory = os.open(to.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _claimed(partial: Path) -> BinaryIO:
+    """The file, empty and locked; one that a killed export has left is used again.
+
+    Raises:
+        ConfigError: another export writes it.
+    """
+    while True:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+        file = os.fdopen(descriptor, "wb")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise ConfigError(f"another export writes {partial}: let it end, or name another file") from None
+        try:
+            still_there = os.path.samestat(partial.lstat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            still_there = False
+        if still_there:
+            os.fchmod(descriptor, _MODE)
+            os.ftruncate(descriptor, 0)
+            return file
+        file.close()  # since it was opened, its export has ended
 
 
 def _write(file: _Summed, keys: Iterable[LiveKey], time_ms: int, version: int, tell: Tell, directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -233,8 +234,26 @@ def test_export_that_fails_leaves_the_old_file(state: Path, tmp_path: Path, monk
     monkeypatch.undo()
 
     assert 1 == result.exit_code
-    assert "No space left on device" in result.output
+    assert "No space left on device: make room, and run the same command again" in result.output
     assert before == sorted(tmp_path.iterdir())
     assert "precious" == (tmp_path / "there").read_text()
     succeed("export", "--data", state, "--to", tmp_path / "there", "--force")
     assert (tmp_path / "there").read_bytes().startswith(b"REDIS0010")
+
+
+def test_what_a_killed_export_left_is_written_anew(state: Path, tmp_path: Path) -> None:
+    """Its partial file does not block the next export, and is gone afterwards; one that is being written does."""
+    partial = tmp_path / ".x.rdb.partial"
+    partial.write_bytes(b"REDIS0010" + b"rest of an export that was killed" * 100)
+    partial.chmod(0o644)
+    with partial.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused = run("export", "--data", state, "--to", tmp_path / "x.rdb")
+    said = succeed("export", "--data", state, "--to", tmp_path / "x.rdb")
+
+    assert 1 == refused.exit_code
+    assert f"another export writes {partial}: let it end, or name another file" in refused.stderr
+    assert "4 keys" in said
+    assert 0o600 == (tmp_path / "x.rdb").stat().st_mode & 0o777
+    assert (tmp_path / "x.rdb").stat().st_size < 200
+    assert not partial.exists()
