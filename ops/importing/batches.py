@@ -23,12 +23,14 @@ class Batch:
         types: of the keys whose last record is among them, without those that were left out after all.
         mark: of the last of these keys.
         left_out: what was met meanwhile.
+        left_out_before_mark: so many of these were met before the key of the mark was dealt with.
     """
 
     entries: list[Entry] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
     mark: str | None = None
     left_out: list[LeftOut] = field(default_factory=list)
+    left_out_before_mark: int = 0
     _value_bytes: int = 0
 
     def takes(self, entries: list[Entry]) -> bool:
@@ -96,7 +98,9 @@ class _Maker:
             self.batch.left_out.append(LeftOut(key.db, key.name, key.type, str(error)))
         else:
             self.batch.types.append(key.type)
-        self.batch.mark = key.mark
+        if key.mark is not None:
+            self.batch.mark = key.mark
+            self.batch.left_out_before_mark = len(self.batch.left_out)
 
     def _add(self, key: ImportKey, command: Command) -> Iterator[Batch]:
         entries = self._entries(key, command)

@@ -1,8 +1,9 @@
 """Keeps how far an import is, so that a second run goes on there.
 
-The file is DIR/progress.json: {"source", "log", "topic", "mark", "keys", "offsets": {partition: last offset}}. It is
-written after the appends that it tells of. When it is lost, or older than the log, keys come into the log once more:
-the first event of each replaces what is there, so the state is the same.
+The file is DIR/progress.json: {"source", "log", "topic", "mark", "keys", "offsets": {partition: last offset},
+"left_out_bytes"}. It is written after the appends that it tells of. When it is lost, or older than the log, keys come
+into the log once more: the first event of each replaces what is there, so the state is the same. `left_out_bytes` is
+how much of DIR/left-out.jsonl was left out before the mark.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ops.config import ConfigError
+from ops.importing.left_out_file import LeftOutFile
+from ops.importing.source import LeftOut
 from slotlog.log import Log, RecordPosition
 
 _WRITE_SECONDS: Final = 1.0
@@ -39,10 +42,12 @@ class ProgressFile:
         self._offsets: dict[int, int] = {}
         self.mark: str | None = None
         self.keys = 0
+        self._left_out_bytes = 0
         self._written = 0.0
         self._lock = _locked(directory)
         try:
             self._load()
+            self._left_out = LeftOutFile(directory, self._left_out_bytes)
         except BaseException:
             os.close(self._lock)
             raise
@@ -53,17 +58,35 @@ class ProgressFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._offsets:
+        if self._offsets or self._left_out_bytes:
             self._write()
+        self._left_out.close()
         os.close(self._lock)
 
-    def note(self, positions: Iterable[RecordPosition], keys: int, mark: str | None) -> None:
-        """So many more keys are in the log, up to `mark`, and these are the records of the last append."""
+    def left_out(self) -> Iterator[LeftOut]:
+        """What earlier runs have left out, and this one will not meet. To be asked before anything is noted.
+
+        Raises:
+            ConfigError: the file of it is damaged.
+        """
+        return self._left_out.earlier()
+
+    def note(self, positions: Iterable[RecordPosition], keys: int) -> None:
+        """So many more keys are in the log, and these are the records of the last append."""
         for partition, offset, _ in positions:
             self._offsets[partition] = offset
         self.keys += keys
+
+    def note_left_out(self, left_out: Sequence[LeftOut], mark: str | None, before_mark: int) -> None:
+        """All keys up to `mark` are dealt with, and these were left out, so many of them before it.
+
+        Without a mark, the last one stands.
+        """
+        self._left_out.add(left_out[:before_mark])
         if mark is not None:
             self.mark = mark
+            self._left_out_bytes = self._left_out.size
+        self._left_out.add(left_out[before_mark:])
         if monotonic() - self._written >= _WRITE_SECONDS:
             self._write()
 
@@ -85,6 +108,7 @@ class ProgressFile:
             kept: dict[str, Any] = json.loads(self._path.read_bytes())
             of = {name: kept[name] for name in self._of}
             self.mark, self.keys = kept["mark"], int(kept["keys"])
+            self._left_out_bytes = int(kept.get("left_out_bytes", 0))
             self._offsets = {int(partition): int(offset) for partition, offset in kept["offsets"].items()}
         except FileNotFoundError:
             return
@@ -99,7 +123,9 @@ class ProgressFile:
             )
 
     def _write(self) -> None:
-        text = json.dumps({**self._of, "mark": self.mark, "keys": self.keys, "offsets": self._offsets})
+        self._left_out.flush()
+        kept = {"mark": self.mark, "keys": self.keys, "offsets": self._offsets, "left_out_bytes": self._left_out_bytes}
+        text = json.dumps({**self._of, **kept})
         new = self._path.with_suffix(".new")
         new.write_text(text + "\n")
         new.replace(self._path)

@@ -51,6 +51,8 @@ async def run(settings: Settings, source: Source, progress: ProgressFile, advanc
         ConfigError, LogMismatchError, LogUnavailableError, ValueError: the log cannot be opened; nothing was appended.
     """
     imported.earlier_keys = progress.keys
+    for each in progress.left_out():
+        imported.note_left_out([each])
     async with opened_target(settings) as target:
         await progress.check(target.log)
         with ThreadPoolExecutor(1) as thread:
@@ -71,7 +73,8 @@ async def _append_all(steps: _Steps, target: Target, progress: ProgressFile, imp
     while batch is not None:
         steps.begin()  # the next one is read while this one is written
         if batch.entries:
-            progress.note(await target.append(batch.entries), len(batch.types), batch.mark)
+            progress.note(await target.append(batch.entries), len(batch.types))
+        progress.note_left_out(batch.left_out, batch.mark, batch.left_out_before_mark)
         steps.appended += len(batch.types)
         imported.note(batch.types, len(batch.entries))
         imported.note_left_out(batch.left_out)

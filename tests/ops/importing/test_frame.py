@@ -71,9 +71,9 @@ def settings(tmp_path: Path) -> Settings:
     return load_settings(data=tmp_path / "data")
 
 
-def one_run(settings: Settings, source: Any) -> Imported:
+def one_run(settings: Settings, source: Any, listing: Callable[[LeftOut], None] | None = None) -> Imported:
     """A run of an import, whatever it comes to."""
-    imported = Imported()
+    imported = Imported(listing=listing)
     with ProgressFile(settings.data / "imports" / "one", source.identity, settings.log_url, settings.topic) as progress:
         try:
             asyncio.run(run(settings, source, progress, lambda _: None, imported))
@@ -124,6 +124,39 @@ def test_second_run_goes_on_behind_the_first(settings: Settings) -> None:
     assert ("", 800, 1700) == (second.failure, second.events, second.earlier_keys)
     assert [b"%d" % number for number in range(2500)] == names(settings)
     assert 0 == one_run(settings, Numbers(2500)).events
+
+
+class Holed(Numbers):
+    """Every third key is left out."""
+
+    def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut]:
+        """Those behind `mark`."""
+        for each in super().keys(mark):
+            is_hole = isinstance(each, ImportKey) and int(each.name) % 3 == 2
+            yield LeftOut(0, each.name, "stream", "slotlog has no streams") if is_hole else each
+
+
+def test_second_run_tells_what_the_first_left_out(settings: Settings) -> None:
+    """Each thing that was left out is told once, by however many runs: also what came behind the last key."""
+    listed: list[LeftOut] = []
+    one_run(settings, Holed(2500, fails_at=1700))  # 1697 is left out; 1698 and 1699 are the last keys
+    one_run(settings, Holed(2500, fails_at=2400))  # 2399 is left out behind the last key, and met again
+    third = one_run(settings, Holed(2500), listed.append)
+    fourth = one_run(settings, Holed(2500))
+
+    assert [b"%d" % number for number in range(2, 2500, 3)] == [each.name for each in listed]
+    assert {"stream": 833} == third.left_out == fourth.left_out
+    assert [b"%d" % number for number in range(2, 60, 3)] == [each.name for each in fourth.first_left_out]
+
+
+def test_left_out_file_that_is_damaged_is_said(settings: Settings) -> None:
+    """What nobody can read is no list of what was left out."""
+    one_run(settings, Holed(10))
+    (file,) = settings.data.glob("imports/*/left-out.jsonl")
+    file.write_bytes(b"x" * file.stat().st_size)
+
+    with pytest.raises(ConfigError, match=r"left-out.jsonl is not what an import writes: remove"):
+        one_run(settings, Holed(10))
 
 
 def failing(at: int, error: Exception, *, appends: bool) -> Callable[..., Any]:
@@ -205,7 +238,8 @@ def test_another_log_is_refused(settings: Settings) -> None:
 def test_progress_of_another_import_is_refused(tmp_path: Path) -> None:
     """A directory of another source, one that another import uses, and a damaged one are errors that say what to do."""
     with ProgressFile(tmp_path, "one", "log", "topic") as progress:
-        progress.note([RecordPosition(0, 5, 0)], 6, "mark")
+        progress.note([RecordPosition(0, 5, 0)], 6)
+        progress.note_left_out([], "mark", 0)
         with pytest.raises(ConfigError, match="another import uses"):
             ProgressFile(tmp_path, "one", "log", "topic")
     with ProgressFile(tmp_path, "one", "log", "topic") as again:
