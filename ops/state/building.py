@@ -23,14 +23,22 @@ def settings_of_new(settings: Settings, to: Path, layout: str | None, index: str
     Its sorted sets are in the index `index`, or in itself where none is named: the source keeps its own.
 
     Raises:
-        ConfigError: `to` is not empty, or there is no such layout.
+        ConfigError: there is no such layout.
     """
     if layout is not None and layout not in LAYOUTS:
         raise ConfigError(f"--layout: there is no such layout; there are {', '.join(LAYOUTS)}")
-    if to.exists() and any(to.iterdir()):
-        raise ConfigError(f"{to} is not empty; what is built needs a directory of its own")
     changed = {"data": to, "layout": layout or settings.layout, "index": SecretStr(index or "")}
     return settings.model_copy(update=changed)
+
+
+def refuse_used(to: Path) -> None:
+    """Refuse a directory that has anything in it.
+
+    Raises:
+        ConfigError: it has.
+    """
+    if to.exists() and any(to.iterdir()):
+        raise ConfigError(f"{to} is not empty; what is built needs a directory of its own")
 
 
 def begin_building(store: MaintainedStore, prepared: Iterable[Changes] = ()) -> None:

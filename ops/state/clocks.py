@@ -25,6 +25,7 @@ from ingest.applying.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
 from slotlog.clock import WALL
 
+KEPT_FILE: Final = "clock.json"
 _LOOK_SECONDS: Final = 1.0
 _KEEP_SECONDS: Final = 60.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -43,7 +44,7 @@ class ClockGuard:
 
     def __init__(self, settings: Settings) -> None:
         bound_clock(settings)
-        self._kept = settings.data / "clock.json"
+        self._kept = settings.data / KEPT_FILE
         self._agreed = agreement(settings.data)
         self._keep_at = 0.0
         self._trouble = ""

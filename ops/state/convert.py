@@ -22,7 +22,8 @@ from engine.store.store import Changes, Store
 from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.progress import Advance, progress
-from ops.state.building import begin_building, finish_building, settings_of_new
+from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
+from ops.state.conversion_mark import clear_unfinished, marked
 from ops.state.directories import home_of, prepare_data, reading, store_opener
 
 _SHOWN_SECONDS: Final = 0.5
@@ -51,7 +52,7 @@ def convert(
     Args:
         settings: of the source, which may be that of a running service: it is read as it is at the start.
         partitions: those that are there.
-        to: a directory that is empty or not there.
+        to: a directory that is empty, or not there, or that a conversion has left which was broken off.
         layout: of the new state.
         jobs: how many processes at a time; None: one for each processor.
         index: of the new state; None: it has its sorted sets in itself.
@@ -66,16 +67,19 @@ def convert(
     for partition in partitions:
         with reading(settings, partition) as (_, machine):
             total += sum(machine.position.counts.values())
+    clear_unfinished(to)
+    refuse_used(to)
     prepare_data(target)
-    for partition in partitions:
-        store = store_opener(target, to, replaying=True)(partition)
-        begin_building(store)
-        store.close()
-    jobs = min(len(partitions), jobs or os.cpu_count() or 1)
-    with progress(f"convert to {layout}", _ROUNDS * total, "keys read") as advance:
-        if jobs == 1:
-            return _one_by_one(settings, target, partitions, advance)
-        return _in_processes(_shared(settings, jobs), _shared(target, jobs), partitions, jobs, advance)
+    with marked(to):
+        for partition in partitions:
+            store = store_opener(target, to, replaying=True)(partition)
+            begin_building(store)
+            store.close()
+        jobs = min(len(partitions), jobs or os.cpu_count() or 1)
+        with progress(f"convert to {layout}", _ROUNDS * total, "keys read") as advance:
+            if jobs == 1:
+                return _one_by_one(settings, target, partitions, advance)
+            return _in_processes(_shared(settings, jobs), _shared(target, jobs), partitions, jobs, advance)
 
 
 def _one_by_one(settings: Settings, target: Settings, partitions: list[int], advance: Advance) -> list[Converted]:

@@ -95,8 +95,8 @@ def _refuse_unfinished(store: RocksStore) -> None:
     if is_replaying(store):
         store.close()
         raise ConfigError(
-            f"{store.path} holds an unfinished replay or conversion; remove it and run `slotlog replay` or"
-            " `slotlog convert` again"
+            f"{store.path} holds an unfinished replay or conversion; remove it and run `slotlog replay`, or run"
+            " `slotlog convert` again, which removes it"
         )
 
 

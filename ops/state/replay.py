@@ -18,7 +18,7 @@ from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.building import begin_building, finish_building, settings_of_new
+from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
 from ops.state.clocks import decided
 from ops.state.directories import (
     cached_keys_max,
@@ -113,6 +113,7 @@ async def replay(
             lie beyond its end.
     """
     target = settings_of_new(settings, to, layout, index)
+    refuse_used(to)
     live = {partition: _look_at(settings, partition) for partition in settings.owned}
     log = open_log(
         settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False

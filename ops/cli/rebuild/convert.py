@@ -39,7 +39,8 @@ def convert(
 
     The new state has the same position and the same digest, and can go on from there. A service may run on the old
     state meanwhile. The two are compared at the end. If the command is killed before that, the new directory holds no
-    state: remove it. Elements of deleted collections are not copied. The embedded log stays where it is.
+    state, and the same command begins anew. Elements of deleted collections are not copied. The embedded log stays
+    where it is.
 
     Example: slotlog convert --data .data --layout kvrocks --to converted
     """

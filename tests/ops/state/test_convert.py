@@ -107,7 +107,7 @@ def test_a_part_of_a_topic_is_converted(tmp_path: Path) -> None:
 
 
 def test_a_conversion_that_is_killed_is_no_state(tmp_path: Path) -> None:
-    """Its processes end with it, whoever reads the directory refuses it, and so does the next conversion."""
+    """Its processes end with it, whoever reads the directory refuses it, and the next conversion begins anew."""
     events = [{"cmd": "SET", "args": [f"key-{number}", number]} for number in range(KILLED_KEYS)]
     data, to = state_of(tmp_path, events, 2), tmp_path / "new"
     words = ["convert", "--data", str(data), "--to", str(to), "--layout", DEFAULT_LAYOUT, "--jobs", "2"]
@@ -128,7 +128,41 @@ def test_a_conversion_that_is_killed_is_no_state(tmp_path: Path) -> None:
     ):
         assert 1 == refused.exit_code
         assert "holds an unfinished replay or conversion; remove it and run" in refused.stderr
-    assert f"{to} is not empty; what is built needs a directory of its own" in run(*words).stderr
+    again = run(*words)
+    assert 0 == again.exit_code
+    assert "conversion_begun_anew" in again.stderr
+    assert json.loads(succeed("digest", "--data", data, "--json"))["digest"] in again.stdout
+    assert ["0", "1"] == sorted(path.name for path in to.iterdir())
+
+
+_HOLDS = "import fcntl, sys; fcntl.{how}(file := open(sys.argv[1], 'r+'), fcntl.LOCK_EX); print(); sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    ("how", "file", "said"),
+    [
+        ("flock", "CONVERTING", "another conversion writes {to}: let it end, or name another directory"),
+        ("lockf", "0/LOCK", "{to}/0 is in use: end what runs on it, or name another directory"),
+    ],
+)
+def test_what_is_in_use_is_not_removed(how: str, file: str, said: str, data: Path, tmp_path: Path) -> None:
+    """A conversion that still runs, or a service on what one has left, keeps its directory."""
+    to = tmp_path / "new"
+    (to / "0").mkdir(parents=True)
+    for name in ("CONVERTING", "0/LOCK", "0/CURRENT"):
+        (to / name).touch()
+    words = ("convert", "--data", data, "--to", to, "--layout", DEFAULT_LAYOUT)
+    holding = [sys.executable, "-c", _HOLDS.format(how=how), str(to / file)]
+    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        refused = run(*words)
+        assert (to / "0" / "CURRENT").exists()
+        holder.communicate()
+
+    assert 1 == refused.exit_code
+    assert said.format(to=to) in refused.stderr
+    assert "equal" in succeed(*words)
 
 
 def test_another_digest_is_no_state(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
