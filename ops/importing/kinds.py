@@ -80,5 +80,12 @@ def open_source(source: str, options: Options) -> Source:
     for kind in KINDS:
         if kind.matches(source, options.layout):
             return kind.open(source, options)
+    if options.layout and "://" in source:
+        raise SourceError(f"--layout is for directories: leave it out to import from {public_part(source)}")
+    if options.layout:
+        raise SourceError(
+            f"--layout {options.layout} is none of an import; it is kvrocks, kvrocks-cluster or neokv1, by what wrote"
+            " the directory. A state of slotlog is none: its log has the events"
+        )
     forms = "; ".join(kind.form for kind in KINDS)
     raise SourceError(f"{public_part(source)} is no source of an import. A source is {forms}")

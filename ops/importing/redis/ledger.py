@@ -1,6 +1,8 @@
 """Remembers on disk what each key of a server was when it was carried over.
 
 A SQLite file with a row for each key: 16 bytes of a hash of its value, when it dies, and the last pass that met it.
+It also has the run id of the server that the last pass has read.
+
 A row is written after its key is in the log. Until then it is kept in memory, as many as wait for one or two appends.
 """
 
@@ -15,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from ops.importing.source import SourceError
 
+_RUN_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS server (run_id TEXT NOT NULL)"
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS keys (
     db INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, expire_ms INTEGER NOT NULL, pass INTEGER NOT NULL,
@@ -72,6 +75,7 @@ class Ledger:
                 self._file.execute("PRAGMA journal_mode = WAL")
                 self._file.execute("PRAGMA synchronous = NORMAL")
                 self._file.execute(_SCHEMA)
+                self._file.execute(_RUN_SCHEMA)
                 (newest,) = self._file.execute("SELECT max(pass) FROM keys").fetchone()
             except sqlite3.Error:
                 self._file.close()
@@ -82,10 +86,20 @@ class Ledger:
         """What is met from now on was met in a new pass."""
         self.number += 1
 
-    def databases_with_lasting_keys(self) -> set[int]:
-        """Those from which a key was carried over that has no time to live."""
-        rows = self._rows("SELECT DISTINCT db FROM keys WHERE expire_ms = 0 AND digest != ?", (LEFT_OUT,))
-        return {db for (db,) in rows}
+    @property
+    def run_id(self) -> str:
+        """Of the server as the last pass has met it; empty before the first."""
+        rows = self._rows("SELECT run_id FROM server", ())
+        return str(rows[0][0]) if rows else ""
+
+    def met_server(self, run_id: str) -> None:
+        """The pass that begins reads the server of this run id."""
+        self._write(("DELETE FROM server", [()]), ("INSERT INTO server VALUES (?)", [(run_id,)]))
+
+    def lasting_keys(self) -> dict[int, int]:
+        """By database, how many keys were carried over that have no time to live; only databases with any."""
+        counts = "SELECT db, count(*) FROM keys WHERE expire_ms = 0 AND digest != ? GROUP BY db"
+        return dict(self._rows(counts, (LEFT_OUT,)))
 
     def look(self, db: int, names: Sequence[bytes]) -> dict[bytes, Seen]:
         """Those of the keys that are known."""
@@ -169,7 +183,8 @@ class Ledger:
         try:
             yield
         except sqlite3.OperationalError as error:  # of the disk, or of rights
-            raise SourceError(f"{where} cannot be used: {error}") from error
+            room = ": make room" if error.sqlite_errorcode == sqlite3.SQLITE_FULL else ""
+            raise SourceError(f"{where} cannot be used: {error}{room}") from error
         except sqlite3.DatabaseError as error:
             raise SourceError(f"{where} is damaged ({error}): remove its directory to import from the start") from error
 

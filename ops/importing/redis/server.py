@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, BusyLoadingError, NoPermissionError, RedisError, ResponseError
 from redis.retry import Retry
 
 from ops.importing.source import SourceError, public_part
@@ -22,6 +22,14 @@ PASSWORD_VARIABLE: Final = "REDISCLI_AUTH"  # noqa: S105 - the name of a variabl
 _CONNECT_SECONDS: Final = 10.0
 _REPLY_SECONDS: Final = 120.0
 _SCAN_COUNT: Final = 500
+_ADVICE: Final = {
+    "CERTIFICATE_VERIFY_FAILED": "; name the file of the authority that signed its certificate: ?ssl_ca_certs=FILE"
+    " behind the port",
+    "WRONG_VERSION_NUMBER": "; it does not speak TLS at this port: write redis:// in place of rediss://",
+    "Connection refused": "; is it running, and is this its port?",
+    "Connection closed by server": "; if it speaks TLS at this port, write rediss:// in place of redis://",
+}
+_RUN_ID: Final = re.compile(rb"^run_id:([0-9a-f]+)", re.MULTILINE)
 _KEYSPACE: Final = re.compile(rb"^db([0-9]+):keys=([0-9]+)", re.MULTILINE)
 
 
@@ -72,6 +80,7 @@ class Server:
         self._awaiting = False
         try:
             self._refuse_cluster()
+            self._refuse_replica_alone()
             self.exact_times = self._knows("PEXPIRETIME", "k")
             self.field_times = self._knows("HPEXPIRETIME", "k", "FIELDS", "1", "f")
         except BaseException:
@@ -82,6 +91,11 @@ class Server:
         """How many keys each database has that has any."""
         found = self.ask(0, [("INFO", "keyspace")])[0]
         return {int(db): int(keys) for db, keys in _KEYSPACE.findall(found)}
+
+    def run_id(self) -> str:
+        """Another one after each start of the server; empty where it does not say."""
+        found = _RUN_ID.search(self.ask(0, [("INFO", "server")])[0])
+        return found[1].decode() if found else ""
 
     def libraries(self) -> list[bytes]:
         """The names of the libraries of functions."""
@@ -183,11 +197,16 @@ class Server:
                 f"{self.label} gives this user too few rights ({error}): it needs INFO, SCAN, DUMP, PEXPIRETIME, MEMORY"
                 " USAGE and reads of all keys"
             ) from error
+        except BusyLoadingError as error:
+            raise SourceError(
+                f"{self.label} is loading its data: wait until redis-cli PING answers PONG, and run the same command"
+                " again"
+            ) from error
         except RedisError as error:
             if str(error).startswith("WRONGTYPE"):
                 raise WrongTypeError(f"{self.label}: {error}") from error
             what = "refuses a command" if isinstance(error, ResponseError) else "does not answer"
-            raise SourceError(f"{self.label} {what}: {error}") from error
+            raise SourceError(f"{self.label} {what}: {error}{_advice(error)}") from error
 
     def _connect(self, db: int) -> Any:
         """A new connection; what redis-py says of its own types is too little to check them."""
@@ -227,6 +246,22 @@ class Server:
                 f"{self.label} is a node of a Redis Cluster, which is not supported: save an RDB file on each master"
                 " (redis-cli --rdb FILE), and import each of them"
             )
+
+    def _refuse_replica_alone(self) -> None:
+        """A replica that has not got all keys yet, or misses what its primary was told since."""
+        said = self.ask(0, [("INFO", "replication")])[0]
+        if b"role:slave" in said and b"master_link_status:up" not in said:
+            raise SourceError(
+                f"{self.label} is a replica without a link to its primary (master_link_status in INFO): keys may be"
+                " missing. Wait until the link is up, or import from the primary. If that is gone for good, make this"
+                " one a primary with REPLICAOF NO ONE"
+            )
+
+
+def _advice(error: RedisError) -> str:
+    """What to do about a connection that fails; empty where nobody knows."""
+    said = str(error)
+    return next((advice for text, advice in _ADVICE.items() if text in said), "")
 
 
 def _has_password(url: str) -> bool:

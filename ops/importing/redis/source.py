@@ -8,7 +8,7 @@ one. A pass without a difference is the last: the log has what the server had wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Final
@@ -25,6 +25,7 @@ from ops.importing.redis.pieces import Reading
 from ops.importing.redis.server import Dumped, Server
 from ops.importing.source import DELETED, Command, ImportKey, LeftOut, Options, SourceError
 from slotlog.shared.limits import DATABASES
+from slotlog.wording import counted
 
 LARGE_BYTES: Final = 1024 * 1024
 """A key that takes more of the server's memory than this is read in pieces, and no DUMP is asked for."""
@@ -32,6 +33,9 @@ LARGE_BYTES: Final = 1024 * 1024
 _TOGETHER_BYTES: Final = 4 * LARGE_BYTES  # of the keys that are asked for at once
 _DIGEST_BYTES: Final = 16
 _SLACK_MS: Final = 1000  # by which a time that was reckoned from PTTL may differ
+
+_KEPT_LEAST: Final = 0.9
+"""What part of the keys a server has to have after a restart. It may lose the last seconds, not more."""
 
 logger = structlog.get_logger(__name__)
 
@@ -136,14 +140,31 @@ class RedisSource:
         self._ledger.begin_pass()
         self._changed = self.done = 0
         databases = self._databases()
-        if not databases and self._asked_for(self._ledger.databases_with_lasting_keys()):
-            raise SourceError(
-                f"{self._server.label} is empty, and keys have come from it that live for ever: was it restarted"
-                " without its data? Nothing was deleted. If it is right, delete them in slotlog yourself"
-            )
+        self._refuse_lost_data(databases)
         for db in sorted(databases):
             yield from self._take(self._scanned(db))
         yield from self._take((db, names) for db, names in self._ledger.unmet() if self._asked_for({db}))
+
+    def _refuse_lost_data(self, databases: Mapping[int, int]) -> None:
+        """A server that came back without its data, or with a part of it, is no reason to delete the rest.
+
+        Raises:
+            SourceError: it is empty, or has started anew and has far fewer keys than have come from it.
+        """
+        run_id = self._server.run_id()
+        is_another = bool(self._ledger.run_id) and run_id != self._ledger.run_id
+        if is_another or not databases:
+            known = self._ledger.lasting_keys()
+            asked = self._asked_for(set(known))
+            before, now = sum(known[db] for db in asked), sum(databases.values())
+            if before and (not now or (is_another and now < _KEPT_LEAST * before)):
+                raise SourceError(
+                    f"{self._server.label} has {counted(now, 'key')}, and {before} that live for ever have come from"
+                    " it: was it restarted without its data? Nothing was deleted. Give it its data back. If it is right"
+                    f" as it is, remove {self._options.progress} to import from the start: slotlog keeps those that are"
+                    " gone there"
+                )
+        self._ledger.met_server(run_id)
 
     def _scanned(self, db: int) -> Iterator[tuple[int, list[bytes]]]:
         cursor = -1

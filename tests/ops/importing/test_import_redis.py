@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,30 @@ def test_emptied_source_deletes_nothing(source: Connection, oracle_server: Oracl
     assert before == of_log(tmp_path / "state", "--data", data)
 
 
+def test_source_that_came_back_with_few_keys_deletes_nothing(data: Path, tmp_path: Path) -> None:
+    """A server that was started without its file, and written to since, is refused; with another progress it is not."""
+    with server() as source:
+        for start, count in ((0, 100), (100, 80)):
+            connection = source.connect()
+            connection.pipeline(("SET", f"key:{number}", "v") for number in range(start, start + count))
+            connection.close()
+            result = run("import", url(source), "--data", data)
+            source.kill()
+            source.start()
+        (directory,) = (data / "imports").iterdir()
+        shutil.rmtree(directory)
+        connection = source.connect()
+        connection.call("SET", "key:180", "v")
+        connection.close()
+        again = imported(source, data)
+
+    assert 1 == result.exit_code
+    assert "has 80 keys, and 100 that live for ever have come from it: was it restarted" in result.stderr
+    assert f"remove {directory} to import from the start" in result.stderr
+    assert {"string": 1} == again["types"]
+    assert 101 == len(of_log(tmp_path / "state", "--data", data))
+
+
 @pytest.mark.parametrize(
     ("address", "password", "said"),
     [
@@ -250,6 +275,7 @@ def test_tls_needs_the_right_authority(data: Path, tmp_path: Path) -> None:
     assert f"{address}: 1 key in 1 event\n" in said
     assert f"slotlog: {address} does not answer: " in refused.stderr
     assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
+    assert "name the file of the authority that signed its certificate: ?ssl_ca_certs=FILE" in refused.stderr
 
 
 @pytest.mark.parametrize("large_bytes", [0, 1 << 20])
@@ -292,6 +318,23 @@ def test_rights_of_the_page_suffice(
 def test_source_that_is_none_is_said(address: str, said: str, data: Path) -> None:
     """An address where nobody answers, or which is none, is one clear line without what may be a password."""
     result = run("import", address, "--data", data)
+
+    assert (1, "", 1) == (result.exit_code, result.stdout, result.stderr.count("\n"))
+    assert said in result.stderr
+    assert "canary" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "layout", "said"),
+    [
+        ("redis://me:canary@127.0.0.1:1", "kvrocks", "leave it out to import from redis://127.0.0.1:1"),
+        (".", "kvrok", "--layout kvrok is none of an import; it is kvrocks, kvrocks-cluster or neokv1"),
+        (".", "neokv", "A state of slotlog is none: its log has the events"),
+    ],
+)
+def test_layout_that_no_source_has_is_said(source: str, layout: str, said: str, data: Path) -> None:
+    """A layout that does not exist, or suits no source, is told apart from a source that does not."""
+    result = run("import", source, "--layout", layout, "--data", data)
 
     assert (1, "", 1) == (result.exit_code, result.stdout, result.stderr.count("\n"))
     assert said in result.stderr

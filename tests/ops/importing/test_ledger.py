@@ -90,11 +90,12 @@ def test_lasting_keys_are_those_that_were_carried_over(ledger: Ledger) -> None:
     ledger.keep(0, b"stream", Seen(LEFT_OUT, 0))
     ledger.given(0, b"dying", TWO)
     ledger.appended(1)
-    assert set() == ledger.databases_with_lasting_keys()
-    ledger.given(2, b"a", ONE)
-    ledger.appended(1)
+    assert {} == ledger.lasting_keys()
+    for name in (b"a", b"b"):
+        ledger.given(2, name, ONE)
+    ledger.appended(2)
 
-    assert {2} == ledger.databases_with_lasting_keys()
+    assert {2: 2} == ledger.lasting_keys()
 
 
 def test_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_full_disk_is_said_and_keeps_what_was_written(ledger: Ledger, tmp_path: 
     ledger._file.execute(f"PRAGMA max_page_count = {pages}")
     for name in (b"a", b"x" * 9000):
         ledger.given(0, name, ONE)
-    with pytest.raises(SourceError, match=r"keys.sqlite3 cannot be used: database or disk is full"):
+    with pytest.raises(SourceError, match=r"keys.sqlite3 cannot be used: database or disk is full: make room"):
         ledger.appended(2)
     ledger.appended(0)
     ledger.close()
