@@ -12,11 +12,14 @@ from tests.tidy.determinism import SHARED, violations
 from tests.tidy.source import EVERYTHING, ROOT, imported_names, modules
 
 # The files that open RocksDB, and the one that looks at its directory: I/O by their nature, and they decide nothing.
+# The Lua state is made in one file, whose program lies beside it.
 # The registry of layouts finds modules, once, in an order that does not depend on the disk; a state names its layout.
 STORES = {"engine.store.rocks", "engine.store.plain"}
+LUA = {"engine.scripts.runtime"}
 ALLOWED = {
     **dict.fromkeys(STORES, ("imports rocksdict", "imports pathlib")),
     "engine.store.directory": ("imports pathlib",),
+    **dict.fromkeys(LUA, ("imports lupa", "imports pkgutil")),
     "engine.layouts": ("imports importlib", "imports pkgutil"),
 }
 
@@ -57,6 +60,13 @@ def test_two_files_open_rocksdb() -> None:
     }
 
     assert STORES == importers
+
+
+def test_one_file_makes_a_lua_state() -> None:
+    """Only one file of engine/scripts, which keeps scripts in their sandbox, imports lupa."""
+    importers = {module.name for module in modules(*EVERYTHING) if "lupa" in imported_names(module.tree)}
+
+    assert LUA == importers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Runs the Lua scripts of EVAL and FCALL, the same at every replay."""
