@@ -3,7 +3,8 @@
     int -> integer      bytes -> bulk string      None -> null      list -> array      float -> double
     Status -> simple string      Map, Set, Pairs -> RESP3 map, set and scored members (flat arrays in RESP2)
     NIL_ARRAY -> RESP2's null array      CommandError -> an error among the results of an EXEC
-    Digits -> a double with just these digits
+    Digits -> a double with just these digits      True, False -> boolean (1 and 0 in RESP2)
+    BigNumber, Verbatim -> what RESP3 calls so (bulk strings in RESP2)
 
 How these look on the wire is the RESP server's matter. The bytes below are slotlog's own and stay on one machine's
 disk: one tag byte, then `[length:4]` and the content, or `[count:4]` and the elements.
@@ -16,7 +17,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from engine.errors import REPLY_TOO_LARGE, CommandError, CorruptionError
 from engine.limits import REPLY_BYTES_MAX
@@ -36,6 +37,24 @@ class Digits(bytes):
     """A number in the digits that Redis prints: a double in RESP3, a bulk string in RESP2."""
 
     __slots__ = ()
+
+
+class BigNumber(bytes):
+    """An integer of any length, in digits."""
+
+    __slots__ = ()
+
+
+class Verbatim(bytes):
+    """Text for people, such as INFO's: RESP3 says its form, `txt` or another, so that a client does not cut it up."""
+
+    form: bytes
+
+    def __new__(cls, text: bytes, form: bytes = b"txt") -> Self:
+        """Make one of `text`; a server shows the first three letters of `form`."""
+        verbatim = super().__new__(cls, text)
+        verbatim.form = form
+        return verbatim
 
 
 class Map(list[tuple[Any, Any]]):
@@ -171,12 +190,18 @@ def pack(reply: Reply) -> bytes:
         return b"N"
     if kind is int:
         return _tagged(b":", b"%d" % reply)
+    if kind is bool:
+        return b"t" if reply else b"f"
     if kind is bytes:
         return _tagged(b"$", reply)
     if kind is Status:
         return _tagged(b"+", bytes(reply))
     if kind is Digits:
         return _tagged(b".", bytes(reply))
+    if kind is BigNumber:
+        return _tagged(b"(", bytes(reply))
+    if kind is Verbatim:
+        return _tagged(b"=", pack(reply.form) + bytes(reply))
     if kind is float:
         return b"," + _DOUBLE.pack(reply)
     if kind is CommandError:
@@ -212,18 +237,19 @@ _READ_CONTENT: Final[dict[bytes, Callable[[bytes], Reply]]] = {
     b"$": bytes,
     b"+": Status,
     b".": Digits,
+    b"(": BigNumber,
+    b"=": lambda content: Verbatim(content[5 + int.from_bytes(content[1:5], "big") :], _unpack(content, 0)[0]),
     b"-": lambda content: CommandError(content.decode(errors="surrogateescape")),
 }
+_CONSTANTS: Final[dict[bytes, Reply]] = {b"_": None, b"N": NIL_ARRAY, b"t": True, b"f": False}
 _READ_ELEMENTS: Final = {b"*": list, b"~": Set, b"%": Map, b">": Pairs}
 
 
 def _unpack(data: bytes, at: int) -> tuple[Reply, int]:
     tag = data[at : at + 1]
     at += 1
-    if tag == b"_":
-        return None, at
-    if tag == b"N":
-        return NIL_ARRAY, at
+    if tag in _CONSTANTS:
+        return _CONSTANTS[tag], at
     if tag == b",":
         return _DOUBLE.unpack(data[at : at + 8])[0], at + 8
     count = int.from_bytes(data[at : at + 4], "big")

@@ -16,6 +16,7 @@ The values are those of `engine.values.replies` and `resp.wire.server_replies`; 
     Set             *2 a b                      ~2 a b
     Pairs           *2 m 3.5                    *1 *2 m ,3.5
     Verbatim        $4 text                     =8 txt:text
+    BigNumber       $3 123                      (123
     bool            :1, :0                      #t, #f
     Push            *2 a b                      >2 a b
     NO_REPLY        nothing                     nothing
@@ -32,9 +33,9 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, OK, Digits, Map, Pairs, Reply, Set, Status
+from engine.values.replies import NIL_ARRAY, OK, BigNumber, Digits, Map, Pairs, Reply, Set, Status, Verbatim
 from resp.wire.protocol import head_of
-from resp.wire.server_replies import NO_REPLY, Push, Verbatim
+from resp.wire.server_replies import NO_REPLY, Push
 from slotlog.shared.doubles import format_double
 
 _Encoder: TypeAlias = Callable[[Reply], bytes]
@@ -153,6 +154,7 @@ _ENCODERS2: Final[dict[type, _Encoder]] = {
     Set: _array2,
     Pairs: _map2,
     Verbatim: _bulk,
+    BigNumber: _bulk,
     bool: _integer,
     Push: _array2,
 }
@@ -185,7 +187,7 @@ def _double3(number: float) -> bytes:
 
 
 def _verbatim3(text: Verbatim) -> bytes:
-    return b"=%d\r\ntxt:%b\r\n" % (len(text) + 4, text)
+    return b"=%d\r\n%b:%b\r\n" % (len(text) + 4, text.form[:3].ljust(3), text)
 
 
 _ENCODERS3: Final[dict[type, _Encoder]] = {
@@ -199,6 +201,7 @@ _ENCODERS3: Final[dict[type, _Encoder]] = {
     Set: _set3,
     Pairs: _pairs3,
     Verbatim: _verbatim3,
+    BigNumber: lambda digits: b"(%b\r\n" % digits,
     bool: lambda truth: b"#t\r\n" if truth else b"#f\r\n",
     Push: _push3,
 }

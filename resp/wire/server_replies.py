@@ -11,12 +11,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 
-class Verbatim(bytes):
-    """Text for people, such as INFO's: RESP3 marks it as `txt`, so that a client does not cut it up."""
-
-    __slots__ = ()
-
-
 class Push(list[Any]):
     """An unsolicited message, such as one of Pub/Sub. Its first element is its kind."""
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts.records import is_without_elements, scan_metadata, slot_records
 from engine.values.numbers import parse_int
-from engine.values.replies import OK, Map, Reply
+from engine.values.replies import OK, Map, Reply, Verbatim
 from resp.cluster.topology import NodeHealth
 from resp.commands.containers import help_of
 from resp.commands.handlers import Client, server_command
-from resp.wire.server_replies import Verbatim
 from slotlog.clock import now_ms
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
-from engine.values.replies import OK, Reply
+from engine.values.replies import OK, Reply, Verbatim
 from resp.clients.client_list import filter_of, line_of
 from resp.commands.handlers import Client, server_command
-from resp.wire.server_replies import NO_REPLY, Verbatim
+from resp.wire.server_replies import NO_REPLY
 from slotlog.shared.limits import TIME_MS_MAX
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import CommandError
-from engine.values.replies import Map, Reply
+from engine.values.replies import Map, Reply, Verbatim
 from resp.catalog.plans import Plan
 from resp.catalog.server_registry import CONTAINERS
 from resp.commands.handlers import Client, server_command
 from resp.statistics.latency import graph, histogram
-from resp.wire.server_replies import Verbatim
 
 if TYPE_CHECKING:
     from resp.catalog.plans import Plans

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
-from engine.values.replies import OK, Map, Reply, Status
+from engine.values.replies import OK, Map, Reply, Status, Verbatim
 from resp.commands.handlers import Client, server_command
 from resp.reports.info import info_text
 from resp.resources.memory import memory_use
 from resp.statistics.partitions import applied_offsets, key_counts
-from resp.wire.server_replies import NO_REPLY, Verbatim
+from resp.wire.server_replies import NO_REPLY
 from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:

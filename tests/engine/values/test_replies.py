@@ -7,7 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import CommandError, CorruptionError
-from engine.values.replies import NIL_ARRAY, OK, Digits, Map, Pairs, Reply, Set, Status, pack, unpack
+from engine.values.replies import (
+    NIL_ARRAY,
+    OK,
+    BigNumber,
+    Digits,
+    Map,
+    Pairs,
+    Reply,
+    Set,
+    Status,
+    Verbatim,
+    pack,
+    unpack,
+)
 from tests.engine.harness import shape
 
 SCALARS = st.one_of(
@@ -17,6 +30,9 @@ SCALARS = st.one_of(
     st.binary(max_size=20),
     st.binary(max_size=20).map(Status),
     st.binary(max_size=20).map(Digits),
+    st.binary(max_size=20).map(BigNumber),
+    st.builds(Verbatim, st.binary(max_size=20), st.binary(max_size=5)),
+    st.booleans(),
     st.floats(allow_nan=False),
     st.text(max_size=20).map(CommandError),
 )

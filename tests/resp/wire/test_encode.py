@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from engine.errors import WRONG_TYPE, CommandError
-from engine.values.replies import NIL_ARRAY, OK, Digits, Map, Pairs, Reply, Set, Status
+from engine.values.replies import NIL_ARRAY, OK, BigNumber, Digits, Map, Pairs, Reply, Set, Status, Verbatim
 from resp.wire.encode import encode2, encode3
-from resp.wire.server_replies import NO_REPLY, Push, Verbatim
+from resp.wire.server_replies import NO_REPLY, Push
 from tests.real.oracle import Oracle
 
 NAN = float("nan")
@@ -64,6 +64,8 @@ DIFFERENT: list[tuple[Reply, bytes, bytes]] = [
     (Pairs(), b"*0\r\n", b"*0\r\n"),
     (Pairs([(b"m", 1.5)]), b"*2\r\n$1\r\nm\r\n$3\r\n1.5\r\n", b"*1\r\n*2\r\n$1\r\nm\r\n,1.5\r\n"),
     (Verbatim(b"a\r\nb"), b"$4\r\na\r\nb\r\n", b"=8\r\ntxt:a\r\nb\r\n"),
+    (Verbatim(b"a", b"m"), b"$1\r\na\r\n", b"=5\r\nm  :a\r\n"),
+    (BigNumber(b"123"), b"$3\r\n123\r\n", b"(123\r\n"),
     (True, b":1\r\n", b"#t\r\n"),
     (False, b":0\r\n", b"#f\r\n"),
     (
