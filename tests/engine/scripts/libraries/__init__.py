@@ -1,0 +1,1 @@
+"""Tests of the libraries that scripts have beside those of Lua."""

@@ -1,0 +1,88 @@
+"""Runs many small pieces of Lua here and in a real server, and shows where the outcomes differ.
+
+A piece is the body of a function. Its outcome is what `pcall` of it returns, as text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha1
+from random import Random
+from typing import Final
+
+from engine.scripts.runtime import ScriptRuntime
+from tests.engine.scripts.host import RecordingHost
+from tests.real.oracle import Connection
+
+RANDOM_PIECES: Final = int(os.environ.get("SCRIPT_PIECES", "0"))
+"""Of each kind, and new ones at each run; 0: as many as each test says, the same ones at each run."""
+
+_BATCH: Final = 200
+
+_SHOW: Final = rb"""
+local ordered = %s
+local function show(value, depth)
+    local kind = type(value)
+    if kind == "number" then return string.format("%%.17g", value) end
+    if kind == "string" then return string.format("%%q", value) end
+    if kind == "userdata" or kind == "function" then return kind end
+    if kind ~= "table" then return tostring(value) end
+    if depth > 20 then return "{deep}" end
+    local items = {}
+    for key, item in pairs(value) do
+        items[#items + 1] = "[" .. show(key, depth + 1) .. "]=" .. show(item, depth + 1)
+    end
+    if not ordered then table.sort(items) end
+    return "{" .. table.concat(items, ",") .. "}"
+end
+local function outcome(...)
+    local items = {}
+    for index = 1, select("#", ...) do items[index] = show((select(index, ...)), 0) end
+    return table.concat(items, " | ")
+end
+local outcomes = {}
+local function piece(body) outcomes[#outcomes + 1] = outcome(pcall(body)) end
+"""
+
+
+def run(runtime: ScriptRuntime, source: bytes) -> list[bytes]:
+    """What a script that runs no command returns."""
+    reply = runtime.run(sha1(source).hexdigest().encode(), source, [], [], RecordingHost())
+    assert isinstance(reply, list), reply
+    return [outcome for outcome in reply if isinstance(outcome, bytes)]
+
+
+def differences(server: Connection, pieces: Sequence[str], *, ordered: bool = False) -> list[tuple[str, bytes, bytes]]:
+    """Each piece whose outcome differs, with the outcome there and the one here.
+
+    Args:
+        server: takes EVAL.
+        pieces: each byte of Lua is the character of that number.
+        ordered: the order in which `pairs` gives keys belongs to the outcome.
+    """
+    found = []
+    for first in range(0, len(pieces), _BATCH):
+        batch = pieces[first : first + _BATCH]
+        bodies = b"\n".join(b"piece(function() %b end)" % piece.encode("latin-1") for piece in batch)
+        source = b"%b%b\nreturn outcomes" % (_SHOW % (b"true" if ordered else b"false"), bodies)
+        theirs = server.call("EVAL", source, 0)
+        assert isinstance(theirs, list), theirs
+        found += [
+            (piece, there, ours)
+            for piece, there, ours in zip(batch, theirs, run(ScriptRuntime(fresh=True), source), strict=True)
+            if there != ours
+        ]
+    return found
+
+
+def drawn(draw: Callable[[Random], str], count: int) -> list[str]:
+    """`count` random pieces, or as many new ones as the environment says."""
+    random = Random() if RANDOM_PIECES else Random(0)
+    return [draw(random) for _ in range(RANDOM_PIECES or count)]
+
+
+def quoted(data: bytes) -> str:
+    """A string of Lua with these bytes."""
+    escaped = "".join(f"\\{byte:03d}" for byte in data)
+    return f'"{escaped}"'
