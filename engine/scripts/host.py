@@ -8,7 +8,13 @@ from engine.values.replies import Reply
 
 
 class ScriptHost(Protocol):
-    """Runs the commands of one script."""
+    """Runs the commands of one script.
+
+    Attributes:
+        seed: of `math.random`, the same at every replay: 32 bits.
+    """
+
+    seed: int
 
     def call(self, words: list[bytes]) -> Reply:
         """Run one command as the next step of the script.
@@ -32,9 +38,11 @@ class ScriptLimitError(Exception):
     """A script needed more than it may have: nothing of it may stay, and its event is a rejection.
 
     Attributes:
-        message: the error reply, such as `ERR script used more than …`.
+        message: the error reply, such as `ERR the script was rolled back: …`.
+        memory: the limit was the memory of a runtime that other scripts have used. Only a fresh one tells.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, memory: bool = False) -> None:
         super().__init__(message)
         self.message = message
+        self.memory = memory

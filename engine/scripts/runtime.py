@@ -1,43 +1,102 @@
 """Runs scripts in Lua 5.1, which lupa carries.
 
-A runtime belongs to one partition, and is made at its first script.
+A runtime belongs to one partition, and is made at its first script. What a script may use is counted, never timed, so
+that every replay ends it at the same place:
+
+- instructions, by a hook, which gives others their turn as well;
+- memory: nothing is collected while a script runs, so what counts is all that it allocates. Other scripts have left
+  things in a runtime, such as strings that need not be made again, so its own limit decides nothing: a script that
+  meets it is run again in a runtime of its own (`fresh`), with a limit that is larger by more than that.
 """
 
 from __future__ import annotations
 
-from pkgutil import get_data
+import hashlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 from lupa import lua51
 
 from engine.errors import CommandError
-from engine.scripts.conversions import to_lua, to_reply
-from engine.scripts.host import ScriptHost
+from engine.scripts.bytecode import without_tail_calls
+from engine.scripts.conversions import from_list, to_lua, to_word
+from engine.scripts.host import ScriptHost, ScriptLimitError
+from engine.scripts.sources import load
 from engine.values.replies import Reply
 
-CHUNK_NAME: Final = b"@user_script"
+INSTRUCTIONS_MAX: Final = 100_000_000
+"""Of one script: about a second. What C functions do at once counts as instructions, and each command as 50."""
+
+MEMORY_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What one script may allocate in all, with what the sandbox takes."""
+
+SHARED_MEMORY_BYTES: Final = 64 * 1024 * 1024
+"""Of a runtime that serves many scripts, with the 16 MiB that earlier ones may leave."""
+
+COMPILED_MAX: Final = 500
+COMPILED_BYTES_MAX: Final = 1024 * 1024
+
+_RESERVE_BYTES: Final = 1024 * 1024  # lupa makes strings outside of Lua's protection: this much must be free for them
+_ELEMENT_BYTES: Final = 64
+_CHUNK_NAME: Final = b"@user_script"
+_DONE, _FAILED, _STOPPED = 0, 1, 2
+_TEXTS: Final = {
+    b"instructions": f"ERR the script was rolled back: it ran more than {INSTRUCTIONS_MAX:,} instructions",
+    b"memory": f"ERR the script was rolled back: it allocated more than {MEMORY_BYTES_MAX >> 20} MiB",
+}
+_ARITY_HINT: Final = "Please specify at least one argument for this redis lib call"
 
 
 class ScriptRuntime:
-    """A Lua state with the sandbox in it, and the compiled scripts."""
+    """A Lua state with the sandbox in it, and the compiled scripts.
 
-    def __init__(self) -> None:
-        self._lua: Any = lua51.LuaRuntime(
-            encoding=None, register_eval=False, register_builtins=False, unpack_returned_tuples=True, max_memory=2**26
-        )
+    Args:
+        fresh: for one run of a script that has met the limit of memory in a runtime that others have used.
+    """
+
+    def __init__(self, *, fresh: bool = False) -> None:
+        self._memory_bytes = MEMORY_BYTES_MAX if fresh else SHARED_MEMORY_BYTES
         self._host: ScriptHost | None = None
+        self._resp = 2
+        self._lua: Any = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with an empty Lua state."""
         self._compiled: dict[bytes, Any] = {}
-        source = get_data("engine.scripts", "sandbox.lua")
-        assert source is not None
-        load = self._lua.eval(b"loadstring")
-        python = self._lua.table_from({b"call_command": self._call_command})
-        self._run, self._compile = load(source, b"=sandbox")(python)
+        self._compiled_bytes = 0
+        self._lua = lua51.LuaRuntime(
+            encoding=None,
+            register_eval=False,
+            register_builtins=False,
+            unpack_returned_tuples=True,
+            attribute_filter=_no_attribute,
+            max_memory=self._memory_bytes,
+        )
+        functions = {
+            b"call_command": self._call_command,
+            b"check_acl": self._check_acl,
+            b"log": self._log,
+            b"pause": _pause,
+            b"setresp": self._set_resp,
+            b"sha1hex": _sha1hex,
+            b"without_tail_calls": without_tail_calls,
+        }
+        self._run, self._compile = load(self._lua, functions)
+
+    def check(self, sha: bytes, source: bytes) -> None:
+        """Compile a script, which is kept for `run`.
+
+        Raises:
+            CommandError: it does not compile.
+        """
+        self._script(sha, source)
 
     def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
         """Run a script to its end.
 
         Args:
-            sha: SHA-1 of `source` in lower-case hex digits: the compiled script is kept under it.
+            sha: SHA-1 of the script in lower-case hex digits: the compiled script is kept under it.
             source: Lua 5.1.
             keys: `KEYS`.
             args: `ARGV`.
@@ -47,33 +106,126 @@ class ScriptRuntime:
             CommandError: it does not compile, or failed; what it wrote before stays.
             ScriptLimitError: it needed more than it may; nothing of it may stay.
         """
-        script = self._compiled.get(sha) or self._compiled.setdefault(sha, self._compiled_script(source))
+        assert self._host is None, "a script runs in this runtime already"
+        script = self._script(sha, source)
+        self._require(sum(map(len, keys)) + sum(map(len, args)) + _ELEMENT_BYTES * (len(keys) + len(args)))
         table = self._lua.table_from
-        self._host = host
+        self._host, self._resp = host, 2
         try:
-            ended, value, *place = self._run(script, table(keys), table(args))
+            how, result, *place = self._run(script, table(keys), table(args), INSTRUCTIONS_MAX, host.seed)
         finally:
             self._host = None
-        if ended:
-            return to_reply(value)
-        raise CommandError(_failure(sha, value, *place))
+        if how == b"done":
+            return from_list(list(result.values()))
+        if how == b"stopped":
+            raise self._limit_error(result)
+        if how == b"raised":
+            raise result
+        raise CommandError(_failure(sha, result, *place))
 
-    def _compiled_script(self, source: bytes) -> Any:
-        compiled = self._compile(source, CHUNK_NAME)
-        if isinstance(compiled, tuple):
-            text = compiled[1].decode(errors="surrogateescape")
+    def _script(self, sha: bytes, source: bytes) -> Any:
+        """The compiled script."""
+        script = self._compiled.get(sha)
+        if script is not None:
+            return script
+        if len(self._compiled) >= COMPILED_MAX or self._compiled_bytes + len(source) > COMPILED_BYTES_MAX:
+            self._compiled.clear()
+            self._compiled_bytes = 0
+        self._require(10 * len(source))
+        try:
+            script = self._compile(source, _CHUNK_NAME)
+        except lua51.LuaMemoryError:
+            raise self._limit_error(b"memory") from None
+        if isinstance(script, tuple):
+            text = script[1].decode(errors="surrogateescape")
             raise CommandError(f"ERR Error compiling script (new function): {text}")
-        return compiled
+        self._compiled[sha] = script
+        self._compiled_bytes += len(source)
+        return script
 
-    def _call_command(self, *words: bytes) -> tuple[bool, Any]:
+    def _limit_error(self, why: bytes) -> ScriptLimitError:
+        """The error of a script that needed too much."""
+        if why == b"memory":
+            self._forget()  # what is in memory would count against the next one
+        return ScriptLimitError(_TEXTS[why], memory=why == b"memory" and self._memory_bytes < MEMORY_BYTES_MAX)
+
+    def _has_room(self, size: int) -> bool:
+        return bool(self._lua.get_memory_used() + size + _RESERVE_BYTES <= self._memory_bytes)
+
+    def _require(self, size: int) -> None:
+        """Make sure that so many bytes can be handed to Lua."""
+        if not self._has_room(size):
+            raise self._limit_error(b"memory")
+
+    def _call_command(self, *words: Any) -> tuple[int, Any]:
+        """`redis.call` and `redis.pcall`: see redis.lua for what is returned."""
         assert self._host is not None
         try:
-            reply = self._host.call(list(words))
+            reply = self._host.call(_words(words))
+            if not self._has_room(_size_of(reply)):
+                return _STOPPED, b"memory"
+            return _DONE, to_lua(reply, self._lua.table_from, self._resp)
         except CommandError as error:
-            return True, error.message.encode(errors="surrogateescape")
-        return False, to_lua(reply, self._lua.table_from)
+            return _FAILED, error.message.encode(errors="surrogateescape")
+        except lua51.LuaMemoryError:
+            return _STOPPED, b"memory"
+
+    def _check_acl(self, *words: Any) -> tuple[int, Any]:
+        """`redis.acl_check_cmd`."""
+        assert self._host is not None
+        try:
+            given = _words(words)
+        except CommandError as error:
+            return _FAILED, error.message.removeprefix("ERR ").encode()
+        try:
+            return _DONE, self._host.check_acl(given)
+        except CommandError:
+            return _FAILED, b"Invalid command passed to redis.acl_check_cmd()"
+
+    def _log(self, level: int, text: bytes) -> None:
+        assert self._host is not None
+        self._host.log(level, text)
+
+    def _set_resp(self, version: int) -> None:
+        self._resp = version
 
 
-def _failure(sha: bytes, text: bytes, source: bytes, line: int) -> str:
+def _words(given: Iterable[Any]) -> list[bytes]:
+    """The words of a command, of which numbers become text.
+
+    Raises:
+        CommandError: there are none, or one is neither.
+    """
+    words = [word if type(word) is bytes else to_word(word) for word in given]
+    if not words:
+        raise CommandError(f"ERR {_ARITY_HINT}")
+    return words
+
+
+def _size_of(reply: Reply) -> int:
+    """About what a reply takes in Lua."""
+    if isinstance(reply, bytes):
+        return len(reply)
+    if isinstance(reply, list | tuple):
+        return _ELEMENT_BYTES * (len(reply) + 1) + sum(map(_size_of, reply))
+    return _ELEMENT_BYTES
+
+
+def _failure(sha: bytes, text: bytes, source: bytes | None = None, line: int = 0) -> str:
     """The reply of a script that failed, as Redis words it."""
-    return (text + b" script: " + sha + b", on %b:%d." % (source, line)).decode(errors="surrogateescape")
+    place = b"" if source is None else b", on %b:%d." % (source, line)
+    whole = text + b" script: " + sha + place
+    return whole.replace(b"\r", b" ").replace(b"\n", b" ").decode(errors="surrogateescape")
+
+
+def _no_attribute(owner: object, name: object, setting: bool) -> str:
+    """Refuse each attribute of a Python object: scripts get none of these objects, and this is the second lock."""
+    raise AttributeError(name)
+
+
+def _sha1hex(text: bytes) -> bytes:
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+def _pause() -> None:
+    """Be in Python for a moment: here a slice of ingest may end, and others have their turn."""

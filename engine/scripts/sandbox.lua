@@ -1,65 +1,186 @@
--- What scripts see, made once a runtime. Called with Python's functions; returns what Python calls.
--- A Python function returns its outcome and never raises: an exception would become a Lua error with a Python object.
-local python = ...
-local call_command = python.call_command
+-- Puts together what scripts see, and runs them. Returns the functions that Python calls.
+--
+-- `host` holds Lua's own functions, which no script gets, and what the files before this one have made.
 
-local error, pcall, select, setmetatable, tostring, type, xpcall, next, loadstring, setfenv =
-    error, pcall, select, setmetatable, tostring, type, xpcall, next, loadstring, setfenv
-local getinfo = debug.getinfo
+local host = ...
+local collectgarbage, getinfo, loadstring = host.collectgarbage, host.debug.getinfo, host.loadstring
+local error, next, pcall, setfenv, setmetatable, tostring, type, xpcall = host.error, host.next, host.pcall,
+    host.setfenv, host.setmetatable, host.tostring, host.type, host.xpcall
+local dump, gsub = host.string.dump, host.string.gsub
+local argument_error, check_string = host.support.argument_error, host.support.check_string
+local forget_numbers, forget_walk, seed = host.forget_numbers, host.forget_walk, host.random.seed
+local begin, finish, to_list = host.begin, host.finish, host.to_list
+local read_only, reset_libraries, tables = host.read_only, host.reset_libraries, host.tables
 
-local values = {} -- of the globals; KEYS and ARGV are set for each run
-local environment = setmetatable({}, {
-    __index = values,
-    __newindex = function() error("Attempt to modify a readonly table", 2) end,
-})
-setmetatable(values, {
-    __index = function(_, name)
-        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-    end,
-})
+local KEPT_KIB = 16 * 1024 -- what earlier scripts may leave before it is collected: 5 ms, once in thousands of scripts
 
-for _, name in ipairs { "assert", "error", "ipairs", "pairs", "pcall", "select", "tonumber", "type", "unpack" } do
-    values[name] = _G[name]
+-- Compiles without tail calls, so that an error of what a script calls names the line of the script.
+local function compile(source, name)
+    local called, problem = loadstring(source, name)
+    if not called then return nil, problem end
+    return setfenv(loadstring(host.python.without_tail_calls(dump(called)), name), host.environment)
 end
 
-local function raise(message)
-    error({ err = message }, 0)
+local globals = { _VERSION = host._VERSION }
+for _, name in host.ipairs { "assert", "error", "ipairs", "rawequal", "select", "tonumber", "type" } do
+    globals[name] = host[name]
+end
+for _, name in host.ipairs { "getmetatable", "next", "pairs", "rawget", "rawset", "setmetatable", "tostring",
+    "unpack" } do
+    globals[name] = tables[name]
+end
+globals.pcall, globals.xpcall = host.limited.pcall, host.limited.xpcall
+
+local function copied(library, replaced)
+    local copy = {}
+    for name, value in next, library do copy[name] = value end
+    for name, value in next, replaced do copy[name] = value end
+    return copy
 end
 
-local function call(...)
-    local failed, value = call_command(...)
-    if failed then raise(value) end
-    return value
+local function no_dump() error("unable to dump given function", 2) end
+
+local strings = copied(host.string, copied(host.patterns, { dump = no_dump }))
+local maths = copied(host.math, { random = host.random.random, randomseed = host.random.randomseed })
+local shared = {
+    bit = host.libraries.bit, cjson = host.libraries.cjson, cmsgpack = host.libraries.cmsgpack,
+    coroutine = host.limited.coroutine, math = maths, os = { clock = function() return 0 end }, redis = host.redis,
+    string = strings, struct = host.libraries.struct, table = tables.table,
+}
+for name, library in next, shared do globals[name] = read_only(library) end
+globals.server = globals.redis
+
+-- Methods of strings go to the real table, which nobody can reach.
+host.getmetatable("").__index = strings
+host.show_string_metatable(read_only { __index = globals.string })
+
+local collecting = {
+    collect = 0, count = 0, restart = 0, setpause = 200, setstepmul = 200, step = false, stop = 0,
+}
+
+-- Says what Redis would, and does nothing: what is in memory depends on the scripts before this one.
+function globals.collectgarbage(...)
+    local option = host.select("#", ...) == 0 and "collect" or check_string(1, 0, ...)
+    local result = collecting[option]
+    if result == nil then argument_error(1, "invalid option '" .. option .. "'", 0) end
+    return result
 end
 
-values.redis = setmetatable({}, { __index = { call = call } })
-values._G = environment
+function globals.gcinfo() return 0 end
+
+-- Compiles what a script has made. The name is one that lives on: Lua's compiler does not hold it itself.
+local function loaded(source, name)
+    host.charge(#source)
+    name = gsub(name, "%z.*", "")
+    if host.string.byte(source) ~= 27 then return compile(source, name) end
+    -- A compiled chunk could do anything. Lua has the same words for another byte that begins no program.
+    local _, problem = compile("\1", name)
+    return nil, (gsub(problem, "char%(1%)", "char(27)"))
+end
+
+function globals.loadstring(...)
+    local source = check_string(1, 0, ...)
+    local name = host.select(2, ...) ~= nil and check_string(2, 0, ...) or source
+    local called, problem = loaded(source, name)
+    if called then return called end
+    return nil, problem
+end
+
+local function pieces(reader)
+    local all = {}
+    while true do
+        local piece = reader()
+        if piece == nil or piece == "" then break end
+        if type(piece) ~= "string" then error("reader function must return a string", 4) end
+        all[#all + 1] = piece
+    end
+    return host.table.concat(all)
+end
+
+function globals.load(...)
+    local reader = ...
+    if type(reader) ~= "function" then host.support.type_error(1, "function", 0, ...) end
+    local name = host.select(2, ...) ~= nil and check_string(2, 0, ...) or "=(load)"
+    local read, source = pcall(pieces, reader)
+    if not read then
+        host.check(source)
+        return nil, type(source) == "string" and { err = "ERR " .. source } or source
+    end
+    local called, problem = loaded(source, name)
+    if called then return called end
+    return nil, problem
+end
+
+local function missing(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+setmetatable(globals, { __index = missing })
+host.environment = read_only(globals, read_only { __index = missing })
+globals._G = host.environment
 
 -- Says where an error was raised, as Redis' own handler does.
 local function handler(problem)
-    if type(problem) ~= "table" then problem = { err = "ERR " .. tostring(problem) } end
+    if type(problem) ~= "table" then
+        if problem == "not enough memory" or host.is_exception(problem) then return problem end
+        local kind = type(problem)
+        problem = { err = "ERR " .. (kind == "function" and tables.tostring(problem) or tostring(problem)) }
+    end
     local level = 2
     local info = getinfo(level, "Sl")
-    while info and (info.what == "C" or info.source == "=sandbox") do
-        level = level + 1
+    if info and info.what == "C" then
+        level = 3
         info = getinfo(level, "Sl")
     end
-    if info then problem.source, problem.line = info.source, info.currentline end
-    return problem
+    while info and (info.source == "=engine" or info.what == "tail") do
+        level = level + 1
+        info = getinfo(level, "Sl")
+        if info and info.what == "C" then
+            level = level + 1
+            info = getinfo(level, "Sl")
+        end
+    end
+    return { problem = problem, source = info and info.source, line = info and info.currentline }
 end
 
--- Returns what `xpcall` does: true and the first result, or false and the error's text, source and line.
-local function run(script, keys, args)
-    values.KEYS, values.ARGV = keys, args
-    local ended, value = xpcall(script, handler)
-    if ended then return true, value end
-    return false, value.err, value.source, value.line
-end
+local current, result_of_current -- the script that runs, and what it has returned
 
-local function compile(source, name)
-    local script, problem = loadstring(source, name)
-    if not script then return nil, problem end
-    return setfenv(script, environment)
+-- By a tail call, so that `error` with level 2 finds no place in this file.
+local function body() return current() end
+
+local function convert() return to_list(result_of_current) end
+
+-- Returns "done" and the list of `to_list`; "failed", text, source and line; "stopped" and why; or "raised" and what.
+local function run(script, keys, args, instructions, start)
+    collectgarbage("stop")
+    forget_numbers()
+    forget_walk()
+    seed(start)
+    reset_libraries()
+    host.resp = 2
+    globals.KEYS, globals.ARGV = keys, args
+    current = script
+    begin(instructions)
+    local ended, result = xpcall(body, handler)
+    if ended then
+        result_of_current = result
+        ended, result = xpcall(convert, handler)
+        result_of_current = nil
+    end
+    local stopped = finish()
+    current, globals.KEYS, globals.ARGV = nil, nil, nil
+    if collectgarbage("count") > KEPT_KIB then collectgarbage("collect") end
+    if host.is_exception(result) then host.exception = result end
+    if host.exception then
+        result, host.exception = host.exception, nil
+        return "raised", result
+    end
+    if stopped or result == "not enough memory" then return "stopped", stopped or "memory" end
+    if ended then return "done", result end
+    if type(result) ~= "table" then return "failed", tostring(result) end -- an error within the handler
+    local text = result.problem.err
+    if type(text) ~= "string" and type(text) ~= "number" then text = "ERR unknown error" end
+    return "failed", tostring(text), result.source, result.line
 end
 
 return run, compile

@@ -12,6 +12,8 @@ from engine.values.replies import Reply
 class RecordingHost:
     """Replies to each command what `replies` has for its first word, or raises it."""
 
+    seed = 0
+
     def __init__(self, replies: dict[bytes, Reply] | None = None) -> None:
         self.replies = replies or {}
         self.calls: list[list[bytes]] = []

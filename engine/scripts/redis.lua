@@ -1,0 +1,109 @@
+-- The library `redis`, which is `server` as well. Texts and arguments: https://redis.io/docs/latest/develop/programmability/lua-api/.
+
+local host = ...
+local python = host.python
+local error, select, tonumber, tostring, type = host.error, host.select, host.tonumber, host.tostring, host.type
+local find, gsub, sub = host.string.find, host.string.gsub, host.string.sub
+local concat, floor = host.table.concat, host.math.floor
+local charge = host.charge
+
+local CALL = 50 -- instructions that a call of a command counts as
+
+local redis = {
+    LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
+    REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
+    REDIS_VERSION = python.version, REDIS_VERSION_NUM = python.version_number,
+}
+
+local function fail(text) error({ err = "ERR " .. text }, 0) end
+
+-- Python says 0 and the reply, 1 and the text of an error, or 2 and why the script must end; what it raises, no script
+-- can catch.
+function redis.call(...)
+    charge(CALL)
+    local outcome, value = python.call_command(...)
+    if outcome == 0 then return value end
+    if outcome == 2 then host.stop(value) end
+    error({ err = value, ignore_error_stats_update = true }, 0)
+end
+
+function redis.pcall(...)
+    charge(CALL)
+    local outcome, value = python.call_command(...)
+    if outcome == 0 then return value end
+    if outcome == 2 then host.stop(value) end
+    return { err = value, ignore_error_stats_update = true }
+end
+
+local function one_string(...)
+    local text = ...
+    if select("#", ...) == 1 and type(text) == "string" then return text end
+end
+
+function redis.error_reply(...)
+    local text = one_string(...)
+    if not text then return { err = "ERR wrong number or type of arguments" } end
+    if sub(text, 1, 1) == "-" then text = sub(text, 2) end
+    if not find(text, " ", 1, true) then text = "ERR " .. text end
+    return { err = text }
+end
+
+function redis.status_reply(...)
+    local text = one_string(...)
+    if not text then return { err = "ERR wrong number or type of arguments" } end
+    return { ok = text }
+end
+
+function redis.sha1hex(...)
+    if select("#", ...) ~= 1 then fail("wrong number of arguments") end
+    local value = ...
+    local kind = type(value)
+    return (python.sha1hex(kind == "string" and value or kind == "number" and tostring(value) or ""))
+end
+
+function redis.log(...)
+    local count = select("#", ...)
+    if count < 2 then fail("redis.log() requires two arguments or more.") end
+    local level = tonumber((...))
+    if not level then fail("First argument must be a number (log level).") end
+    level = level < 0 and -floor(-level) or floor(level)
+    if not (level >= 0 and level <= 3) then fail("Invalid debug level.") end
+    local words, given = {}, { ... }
+    for at = 2, count do
+        local kind = type(given[at])
+        if kind == "string" or kind == "number" then words[#words + 1] = tostring(given[at]) end
+    end
+    python.log(level, concat(words, " "))
+end
+
+function redis.setresp(...)
+    if select("#", ...) ~= 1 then fail("redis.setresp() requires one argument.") end
+    local version = tonumber((...))
+    version = version and floor(version)
+    if version ~= 2 and version ~= 3 then fail("RESP version must be 2 or 3.") end
+    host.resp = version
+    python.setresp(version)
+end
+
+function redis.set_repl(...)
+    if select("#", ...) ~= 1 then fail("redis.set_repl() requires two arguments.") end
+    local flags = tonumber((...)) or 0
+    if flags < 0 or flags >= 4 then
+        fail("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+    end
+end
+
+function redis.acl_check_cmd(...)
+    local outcome, value = python.check_acl(...)
+    if outcome == 0 then return value end
+    if outcome == 2 then host.stop(value) end
+    fail(value)
+end
+
+function redis.replicate_commands() return true end
+
+function redis.breakpoint() return false end
+
+function redis.debug() end
+
+return redis

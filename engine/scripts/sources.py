@@ -1,0 +1,50 @@
+"""Loads the programs beside it into a Lua state, in the order in which they need each other."""
+
+from __future__ import annotations
+
+from pkgutil import get_data
+from typing import Any, Final
+
+from engine.scripts.libraries import load_libraries
+
+VERSION: Final = b"7.4.0"
+"""`redis.REDIS_VERSION`; INFO says the same."""
+
+_VERSION_NUMBER: Final = 0x00070400
+
+# Each file gets the table `host`, and adds to it; what it returns is kept there under the second name.
+_FILES: Final = (
+    ("limits", ""),
+    ("tables", ""),
+    ("random", "random"),
+    ("redis", "redis"),
+    ("replies", "to_list"),
+    ("matcher", "matcher"),
+    ("patterns", "patterns"),
+)
+
+
+def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any]:
+    """Make the sandbox in `lua`, a new state, and return its functions `run` and `compile`.
+
+    Args:
+        lua: the state.
+        functions: what the sandbox calls of Python, by name. What one of them raises ends the run.
+    """
+    compile_ = lua.eval(b"loadstring")
+
+    def do(name: str) -> Any:
+        source = get_data("engine.scripts", f"{name}.lua")
+        assert source is not None
+        return compile_(source, b"=engine")(host)
+
+    host = lua.eval(b"function() local host = {} for k, v in pairs(_G) do host[k] = v end return host end")()
+    host[b"python"] = lua.table_from({**functions, b"version": VERSION, b"version_number": _VERSION_NUMBER})
+    libraries, host[b"reset_libraries"] = load_libraries(lua, host)
+    host[b"libraries"] = lua.table_from(libraries)
+    for name, kept_as in _FILES:
+        result = do(name)
+        if kept_as:
+            host[kept_as.encode()] = result
+    run, compiled = do("sandbox")
+    return run, compiled
