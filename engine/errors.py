@@ -44,6 +44,10 @@ class DueLeftError(Exception):
     """A record sets the clock back: commit what is before it, delete what is due, apply it again."""
 
 
+class ScriptAgainError(Exception):
+    """No failure: a script met a limit, and is to be tried anew. Roll back, and apply the records again."""
+
+
 class MachineHeldError(Exception):
     """A machine is suspended in a command or commit: nobody else may enter it until that has ended."""
 
@@ -148,6 +152,7 @@ BITFIELD_ONLY_GET = "ERR BITFIELD_RO only supports the GET subcommand"
 LCS_BOTH = "ERR If you want both the length and indexes, please just use IDX."
 LCS_NOT_STRINGS = "ERR The specified keys must contain string values"
 LCS_TOO_LARGE = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+NO_SCRIPT = "NOSCRIPT No matching script."
 BUSY_KEY = "BUSYKEY Target key name already exists."
 DUMP_VERSION = "ERR DUMP payload version or checksum are wrong"
 DUMP_FORMAT = "ERR Bad data format"

@@ -47,3 +47,7 @@ REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 # Measured on RocksDB: one bit of 64 MiB changes in 38 us, and all of them are read in 0.28 s. With 1 KiB reading takes
 # 0.45 s; with 16 KiB nothing gets faster, and each bit writes four times the bytes.
 FRAGMENT_BYTES: Final = 4096
+
+# Scripts that EVAL has brought and SCRIPT LOAD has not: more of them push out those that came first. Redis 7.4 has the
+# same number. A script that is built anew for each call must not fill the state.
+EVAL_SCRIPTS_MAX: Final = 500

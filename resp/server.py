@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -163,12 +163,23 @@ class Server(Shared[Session]):
             self.blocked.serving.look_again()
         if self.tracking.any:
             self.tracking.on_applied(partition, applied)
+        if applied.published:
+            self._publish(applied.published)
         if applied.modified:
             self.stats.expired_keys += len(applied.expired)
             if self.notifications.flags:
                 self.notifications.on_applied(applied)
             if self.blocked.any:
                 self.blocked.serving.on_modified(pipeline, applied.modified)
+
+    def _publish(self, published: Iterable[tuple[bytes, bytes, bool]]) -> None:
+        """Send what scripts have published."""
+        for channel, message, on_shard in published:
+            if on_shard:
+                self.pubsub.publish_to_shard(channel, message)
+            else:
+                self.bus.publish(channel, message)
+                self.pubsub.publish(channel, message)
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:
         """Handle a partition that runs again or is set aside."""

@@ -27,6 +27,24 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"DEL", arguments_min=1, many_keys=True, keys_end=0),
         Signature(name=b"DELIFEQ", arguments_min=2, arguments_max=2),
         Signature(name=b"DUMP", arguments_min=1, arguments_max=1),
+        Signature(
+            name=b"EVAL", arguments_min=2, first_key=2, many_keys=True, keys_end=0, key_count=1, keys_optional=True
+        ),
+        Signature(
+            name=b"EVALSHA", arguments_min=2, first_key=2, many_keys=True, keys_end=0, key_count=1, keys_optional=True
+        ),
+        Signature(
+            name=b"EVALSHA_RO",
+            arguments_min=2,
+            first_key=2,
+            many_keys=True,
+            keys_end=0,
+            key_count=1,
+            keys_optional=True,
+        ),
+        Signature(
+            name=b"EVAL_RO", arguments_min=2, first_key=2, many_keys=True, keys_end=0, key_count=1, keys_optional=True
+        ),
         Signature(name=b"EXISTS", arguments_min=1, many_keys=True, keys_end=0),
         Signature(name=b"EXPIRE", arguments_min=2),
         Signature(name=b"EXPIREAT", arguments_min=2),
@@ -164,9 +182,19 @@ COMMANDS: Final[dict[bytes, Signature]] = {
             transactional=False,
             for_operators="moves a partition on to other rules",
         ),
+        Signature(
+            name=b"RUNAS", arguments_min=5, first_key=5, many_keys=True, keys_end=0, key_count=4, keys_optional=True
+        ),
+        Signature(
+            name=b"RUNAS_RO", arguments_min=5, first_key=5, many_keys=True, keys_end=0, key_count=4, keys_optional=True
+        ),
         Signature(name=b"SADD", arguments_min=2),
         Signature(name=b"SCAN", arguments_min=1, first_key=-1, key_step=0, keys_end=0, physical=True),
         Signature(name=b"SCARD", arguments_min=1, arguments_max=1),
+        Signature(name=b"SCRIPT|EXISTS", arguments_min=1, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"SCRIPT|FLUSH", arguments_min=0, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"SCRIPT|LOAD", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"SCRIPT|SHOW", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),
         Signature(name=b"SDIFF", arguments_min=1, many_keys=True, keys_end=0),
         Signature(name=b"SDIFFSTORE", arguments_min=2, many_keys=True, keys_end=0),
         Signature(name=b"SELECT", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),

@@ -28,7 +28,7 @@ class Route(NamedTuple):
     """The destination of an event.
 
     Attributes:
-        partitions: one, or all for an event without keys.
+        partitions: one, or all for an event without keys; of a script without keys the first.
         key: the record's key: the slot, 2 bytes big-endian; None without keys.
     """
 
@@ -49,6 +49,8 @@ def route(name: bytes, args: list[Any], partitions: int, db: int = 0) -> Route:
         keys = [key for command in args for key in _keys_of(command[0], command[1:])]
     else:
         keys = _keys_of(name, args)
+    if not keys and _needs_one_partition(name, args):
+        return Route(range(1), None)
     if not keys:
         return Route(range(partitions), None)
     first = slot(keys[0])
@@ -56,6 +58,12 @@ def route(name: bytes, args: list[Any], partitions: int, db: int = 0) -> Route:
         raise CrossSlotError
     partition = partition_of(first, partitions)
     return Route(range(partition, partition + 1), first.to_bytes(2, "big"))
+
+
+def _needs_one_partition(name: bytes, args: list[Any]) -> bool:
+    """Whether an event without keys goes to one partition all the same: a script does, as cluster clients send it."""
+    names = [command[0] for command in args] if name == b"EXEC" else [name]
+    return any(find(each).keys_optional for each in names)
 
 
 def _keys_of(name: bytes, args: Sequence[bytes]) -> list[bytes]:

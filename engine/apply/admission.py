@@ -119,6 +119,8 @@ class Placement:
             raise EventError(message)
 
     def _check_slots(self, keys: list[bytes]) -> None:
+        if not keys:  # a script without keys belongs to whichever partition it is in
+            return
         first = slot(keys[0])
         for key in keys:
             if slot(key) != first:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import engine.commands  # noqa: F401 - fills the registry
 from engine.apply.admission import Placement
 from engine.apply.records import Applied
+from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import set_back
 from engine.batch.effects import KEY, LAST_FIELD
 from engine.batch.transaction import Transaction
@@ -46,6 +47,7 @@ class Executor:
         waiting: the offsets whose outcome somebody waits for.
         witnessing: whether `Applied.modified` is filled; `choose_path` must follow a change.
         placement: what belongs to the partition.
+        scripts: runs scripts.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Executor:
         self.waiting: Container[int] = frozenset()
         self.witnessing = self._plain = False
         self.placement = Placement(home, tx.holds)
+        self.scripts = tx.runner = ScriptRunner(tx, self._run_inner, home)
         self._tx = tx
         self._store = store
         self._dedup = dedup
@@ -112,6 +115,11 @@ class Executor:
             self._tx.session = None
             self.choose_path()
 
+    def _run_inner(self, spec: Spec, args: list[bytes], applied: Applied) -> Reply:
+        """Run one command of a script. Raises CommandError: its own."""
+        tx = self._tx
+        return spec.handler(tx, args) if self._plain else self._run_watched(spec, args, tx.offset, applied)
+
     def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
         """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace.
 
@@ -120,6 +128,8 @@ class Executor:
             AssertionError: it failed after it had changed something.
         """
         tx = self._tx
+        if spec.runs_others:
+            return spec.handler(tx, args)
         watched = spec.write and bool(tx.watches)
         if watched:
             tx.watches.age(tx.now_ms)

@@ -22,7 +22,7 @@ from engine.apply.set_back import retimed
 from engine.batch.indexed import make_transaction
 from engine.batch.transaction import Transaction
 from engine.commands.registry import Spec, find
-from engine.errors import DueError, PartitionStoppedError
+from engine.errors import DueError, PartitionStoppedError, ScriptAgainError, StoreBusyError
 from engine.limits import OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
@@ -144,9 +144,10 @@ class Machine:
         applied = Applied(from_offset)
         applied.first_time_ms = records[0][1] if records else 0
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
-        records = retimed(records, self.position.retimes)
+        given, records = records, retimed(records, self.position.retimes)
         offset, name, taken = from_offset - 1, b"", 0
         executor.waiting = waiting
+        executor.scripts.applied = applied
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
                 taken += 1
@@ -170,15 +171,26 @@ class Machine:
                 if tx.value_bytes > OVERLAY_BYTES_MAX:
                     break
         except Exception as error:
-            self.rollback()
-            if is_damage(error):  # no fault of the record: skipping it would lose an event
-                raise damaged(error) from error
-            if error is self._tx.staging.failure or isinstance(error, errors.IndexUnavailableError):
-                raise
-            raise PartitionStoppedError(offset, name, error) from error
+            self._give_up(error, offset, name)
+            if from_offset == self._next_offset:
+                return self.apply(given, from_offset, waiting, to_offset)
+            message = "a script is to be tried anew, behind a commit of what stands before its batch"
+            raise StoreBusyError(message) from error
+        finally:
+            executor.scripts.applied = None
         applied.records = taken
         self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied
+
+    def _give_up(self, error: Exception, offset: int, name: bytes) -> None:
+        """Forget everything since the last commit, and raise as `apply` does, unless a script is to be tried anew."""
+        self.rollback()
+        if is_damage(error):  # no fault of the record: skipping it would lose an event
+            raise damaged(error) from error
+        if error is self._tx.staging.failure or isinstance(error, errors.IndexUnavailableError):
+            raise error
+        if not isinstance(error, ScriptAgainError):
+            raise PartitionStoppedError(offset, name, error) from error
 
     def _check_follows(self, records: Sequence[Record], from_offset: int) -> None:
         """Refuse records that do not follow what was applied."""

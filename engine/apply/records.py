@@ -36,6 +36,7 @@ class Applied:
         commands: command name -> how many were applied, those of transactions included.
         modified: the keys that commands changed, in order, while the machine is `witnessing`; not those that FLUSHALL,
             FLUSHDB and SWAPDB take away or bring.
+        published: what scripts have published, in order: (channel, message, whether it is a shard channel).
         expired: those of `modified` that were due by their own time to live and still stored, so that no sweep meets
             them (engine/cleaning/sweep.py): (place in `modified`, db, key). They were gone before the command ran: tell
             it before its own event.
@@ -53,6 +54,7 @@ class Applied:
         "modified",
         "next_offset",
         "outcomes",
+        "published",
         "records",
         "rejected",
         "rejected_commands",
@@ -72,6 +74,7 @@ class Applied:
         self.rejected_commands: dict[bytes, int] = {}
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
+        self.published: tuple[tuple[bytes, bytes, bool], ...] = ()
         self.modified: list[Modified] = []
         self.expired: list[tuple[int, int, bytes]] = []
         self.expired_fields: list[tuple[int, int, bytes, bool]] = []

@@ -17,12 +17,14 @@ from engine.batch.key import Key, RankCounts, Subkeys
 from engine.batch.keyspace import Keyspace
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
+from engine.batch.runner import NO_RUNNER
 from engine.batch.staging import Staging
 from engine.batch.writing import bury_subkeys
 from engine.errors import WRONG_TYPE, CommandError, CorruptionError
 from engine.layouts.layout import Form, Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
+from engine.tables.scripts import Scripts
 from engine.tables.watches import Watches
 from engine.values.splitmix import SplitMix64
 
@@ -36,9 +38,10 @@ class Transaction:
     """The overlay of one batch over one partition's store.
 
     Attributes:
-        now_ms: log time of the record that is being applied.
+        now_ms, offset: log time and offset of the record that is being applied.
         session: of the record that is being applied, if it names one.
         watches: what sessions watch.
+        scripts, runner: those that are stored, and what runs them.
         staging: what large collections have written ahead of the batch.
         batch: what is to be written beside the keys and watches.
         last_version: the newest version taken.
@@ -56,9 +59,9 @@ class Transaction:
 
     # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
     __slots__ = (
-        "_db", "_families", "_keys", "_layout", "_observed", "_observer", "_offset", "_overlay", "_partition",
-        "_touched", "batch", "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version",
-        "now_ms", "rules", "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "_db", "_families", "_keys", "_layout", "_observed", "_observer", "_overlay", "_partition", "_touched", "batch",
+        "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version", "now_ms", "offset",
+        "rules", "runner", "scripts", "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
     )  # fmt: skip
 
     overlay_of: ClassVar[type[Overlay]] = Overlay
@@ -78,20 +81,20 @@ class Transaction:
         self.now_ms = 0
         self.session: bytes | None = None
         self.watches = Watches(store)
+        self.scripts, self.runner = Scripts(store), NO_RUNNER
         self.staging = Staging(store, layout)
         self.stored_dbs = stored_dbs
         self.last_version = last_version
         self.counts = counts
         self.rules = rules
-        self.value_bytes = 0
-        self.written_bytes = 0
+        self.value_bytes = self.written_bytes = 0
         self.forms = layout.forms
         self._layout = layout
         self._partition = partition
         self._overlay = self.overlay_of(store, layout, cached_keys_max)
         self._touched = self._overlay.touched
         self._families = self._overlay.families
-        self._offset = 0
+        self.offset = 0
         self.draws = 0
         self._db = 0
         self.batch = Changes()
@@ -116,7 +119,7 @@ class Transaction:
 
     def begin(self, offset: int, now_ms: int, db: int) -> None:
         """Turn to the record at `offset`: its time, its database, its own sequence of random draws."""
-        self._offset = offset
+        self.offset = offset
         self.draws = 0
         self.written_bytes = 0
         self.now_ms = now_ms
@@ -321,14 +324,10 @@ class Transaction:
         self._keys = self._observer.keys
         return self._observer.effects()
 
-    # ------------------------------------------------------------------ randomness
-
     def random_below(self, bound: int) -> int:
         """The next draw of this record, 0 <= draw < bound: the same at every replay."""
         self.draws += 1
-        return SplitMix64.below(self._partition, self._offset, self.draws, bound)
-
-    # ------------------------------------------------------------------ the end of a batch
+        return SplitMix64.below(self._partition, self.offset, self.draws, bound)
 
     def changes(self) -> Changes:
         """Everything that changed since the last `reset`, as one batch. The overlay stays as it is."""
@@ -348,6 +347,7 @@ class Transaction:
         else:
             self._overlay.forget()
             self.select(self._db)
+            self.scripts.load()
         if not written or len(self.floors) + len(self.ceilings) > _HINTS_MAX:
             self.floors.clear()
             self.ceilings.clear()
@@ -360,7 +360,7 @@ class Transaction:
     def image(self) -> object:
         """Everything that the overlay would write, to be compared with another image. Slow: for tests."""
         others = (dict(self.counts), self.last_version, len(self.batch.ranges), self.stored_dbs)
-        return self._overlay.image(), others, self.watches.image()
+        return self._overlay.image(), others, self.watches.image(), self.scripts.image()
 
     # ------------------------------------------------------------------ inside
 

@@ -10,6 +10,7 @@ of them. `variable_flags`: the arguments decide. `not_key`: a name that belongs 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 Access = tuple[str, ...]
@@ -19,6 +20,7 @@ READ: Final = "RO access"
 WRITE: Final = "RW update"
 
 _VALUE: Final = frozenset({"RO", "RW", "OW", "RM", "not_key"})
+_CHANGING: Final = frozenset({"insert", "update", "delete"})
 _DATA: Final = frozenset({"access", "update", "insert", "delete", "variable_flags"})
 
 
@@ -33,3 +35,9 @@ def parse_access(text: str) -> tuple[Access, ...]:
         if not words or words[0] not in _VALUE or not _DATA.issuperset(words[1:]):
             raise ValueError(f"no access to keys: {text!r}")
     return found
+
+
+@cache
+def letters(access: Access) -> str:
+    """Access as the ACL has it: `R` the value is read, `W` it is changed, both, or neither of them."""
+    return ("R" if "access" in access else "") + ("" if _CHANGING.isdisjoint(access) else "W")

@@ -70,6 +70,10 @@ class Spec(Signature):
         categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
         fills: finds the keys that it may fill with elements for which clients wait; None: it fills none.
         tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
+        flags: as `COMMAND INFO` gives them, where they do not follow from the other attributes; its categories are all
+            that it has then. None: they follow.
+        runs_others: it is a script, whose commands are watched and observed one by one; what they wrote stays when it
+            fails.
         rule: the keyspace events that it has; None: none.
     """
 
@@ -99,6 +103,8 @@ class Spec(Signature):
     standalone: bool = False
     cluster_refusal: ClusterRefusal | None = None
     internal: bool = False
+    flags: tuple[str, ...] | None = None
+    runs_others: bool = False
     guarded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -152,6 +158,8 @@ class Facts(TypedDict, total=False):
     standalone: bool
     cluster_refusal: ClusterRefusal
     internal: bool
+    flags: tuple[str, ...]
+    runs_others: bool
 
 
 def command(
@@ -197,6 +205,7 @@ def command(
             many_keys=places.many_keys or bool(options),
             keys_end=places.keys_end,
             key_count=places.key_count,
+            keys_optional=places.keys_optional,
             options=options,
             access=parse_access(access or _BY_DEFAULT[write]),
             rule=rule_of(notifies or "", facts["group"]),

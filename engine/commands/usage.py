@@ -67,6 +67,7 @@ class KeyPlaces(NamedTuple):
     many_keys: bool = False
     keys_end: int = 0
     key_count: int = -1
+    keys_optional: bool = False
 
 
 @cache
@@ -113,11 +114,14 @@ def key_places(line: Line) -> KeyPlaces:
     """Where the keys stand that are no option's."""
     required = [node for node in line if not isinstance(node, Optional)]
     at = [place for place, node in enumerate(required) if isinstance(node, Argument) and node.word in KEY_WORDS]
+    behind, repeated = next(_repeated_keys(line), (0, None))
+    counter = Argument("numkeys")
+    if not at and repeated is not None and counter in required:
+        count = required.index(counter)
+        return KeyPlaces(count + 1, 1, many_keys=True, key_count=count, keys_optional=True)
     if not at:
         return KeyPlaces()
-    behind, repeated = next(_repeated_keys(line), (0, None))
     step = 1 if repeated is None else len(repeated)
-    counter = Argument("numkeys")
     if counter in required:
         return KeyPlaces(at[0], step, many_keys=True, key_count=required.index(counter))
     if repeated is not None:

@@ -1,8 +1,8 @@
 """The digest of a logical state at a time: equal contents have equal digests.
 
-It covers the live keys of all databases and nothing else: it is blind to keys that are due, orphans, versions,
-positions, batch sizes, the layout and the number of partitions. The digests of a topic's partitions add up to the
-topic's.
+It covers the live keys of all databases, the stored scripts and nothing else: it is blind to keys that are due,
+orphans, versions, positions, batch sizes, the layout and the number of partitions. The digests of a topic's partitions
+add up to the topic's; a script counts in each partition that has it.
 
     digest of a state   sum of the digests of its live keys, modulo 2**256
     digest of a key     BLAKE2b-256, personalized `slotlog digest 1`, of
@@ -11,6 +11,8 @@ topic's.
                         have a time to live, for each of them, in order of their bytes, there follow
                         [length:4][field] and [8:4][expire_ms:8]: a field that does not stand behind the one before it
                         is the first of these
+    digest of a script  as that of a key in database 0: its name the 20 bytes of its SHA-1, its type 255, its pieces
+                        whether it was loaded, one byte, and its source
 
 A sum finds every accident; against somebody who makes up states to collide it proves nothing, and need not.
 """
@@ -27,11 +29,14 @@ from typing import Any, Final
 from engine.layouts.layout import Layout
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.walk import live_keys
-from engine.store.store import Store
-from engine.values.encoding import U32, pack_score, pack_u64
+from engine.store.store import SYSTEM_CF, Store
+from engine.tables.scripts import LOADED_AT
+from engine.tables.scripts import PREFIX as SCRIPT
+from engine.values.encoding import U32, pack_score, pack_u64, prefix_end
 
 _MODULUS: Final = 1 << 256
 _DIGEST_BYTES: Final = 32
+_SCRIPT_TYPE: Final = 255
 _PERSON: Final = b"slotlog digest 1"
 _DB_AND_LENGTH: Final = Struct(">QI")
 _TYPE_AND_EXPIRE: Final = Struct(">BQ")
@@ -70,6 +75,15 @@ def running_digest(store: Store, layout: Layout, now_ms: int) -> Iterator[Digest
         times = (piece for field, ms in field_times for piece in (field, pack_u64(ms)))
         result += Digest(key_digest(db, name, type_code, expire_ms, chain(content, times)), 1)
         yield result
+    for each in _of_scripts(store):
+        result += each
+        yield result
+
+
+def _of_scripts(store: Store) -> Iterator[Digest]:
+    for name, value in store.scan(SYSTEM_CF, SCRIPT, prefix_end(SCRIPT)):
+        pieces = value[LOADED_AT : LOADED_AT + 1], value[LOADED_AT + 1 :]
+        yield Digest(key_digest(0, name[len(SCRIPT) :], _SCRIPT_TYPE, 0, pieces))
 
 
 def combine(digests: Iterable[Digest]) -> Digest:

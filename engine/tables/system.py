@@ -18,6 +18,7 @@ database/<db>  [8]          where the records of that logical database are, afte
 set_back/<n>   [from_ms:8][to_ms:8]   the n-th time, from 0, that the clock was set back (engine/apply/set_back.py)
 retime/<offset>  [end:8][time_ms:8]   an operator's decision: no record from there to before `end` has a later time
 watch/…                     engine/tables/watches.py
+script/…                    engine/tables/scripts.py
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ that pattern allows. Source: the key specifications of `COMMAND INFO`, valkey-se
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
-from engine.commands.key_access import Access
+from engine.commands.key_access import letters
 from engine.commands.registry import SPECS, Spec
 from engine.values.numbers import parse_int
 from resp.catalog.server_registry import SERVER_SPECS, Channels
@@ -18,8 +17,6 @@ from resp.catalog.server_registry import SERVER_SPECS, Channels
 READ: Final = "R"
 WRITE: Final = "W"
 READ_WRITE: Final = "RW"
-
-_CHANGING: Final = frozenset({"insert", "update", "delete"})
 
 
 def keys_of_event(name: bytes, args: list[bytes]) -> list[tuple[bytes, str]]:
@@ -36,14 +33,9 @@ def key_access(name: bytes, args: list[bytes]) -> tuple[str, str]:
     """What a command does to its first key and to the others."""
     spec = SERVER_SPECS.get(name) or SPECS[name]
     if isinstance(spec, Spec) and spec.access_by is not None:
-        access = _letters(spec.access_by(args))
+        access = letters(spec.access_by(args))
         return access, access
-    return _letters(spec.access[0]), _letters(spec.access[-1])
-
-
-@cache
-def _letters(access: Access) -> str:
-    return (READ if "access" in access else "") + ("" if _CHANGING.isdisjoint(access) else WRITE)
+    return letters(spec.access[0]), letters(spec.access[-1])
 
 
 def is_on_shards(name: bytes) -> bool:

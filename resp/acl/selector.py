@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from engine.commands.registry import SPECS
+from engine.commands.scripting.callable import WITHOUT_KEYS
 from engine.values.glob import matcher
 from resp.acl import access
 from resp.catalog.categories import categories_of
@@ -258,6 +260,24 @@ class Selector:
         if self.databases is None:
             return b"alldbs"
         return b"db=" + b",".join(b"%d" % db for db in self.databases) if self.databases else b""
+
+    def resolved(self) -> bytes:
+        """All of it for the commands of a script, as `engine.commands.scripting.rights` reads it."""
+        allowed: list[bytes] = []
+        refused: list[bytes] = []
+        with_argument: list[bytes] = []
+        for name in sorted({*(name for name, spec in SPECS.items() if not spec.internal), *WITHOUT_KEYS}):
+            verdict = self._decide(name)
+            (allowed if verdict.allowed else refused).append(name.lower())
+            with_argument += [name.lower() + b"|" + argument for argument in sorted(verdict.first_arguments)]
+        if with_argument or len(allowed) < len(refused):
+            commands = b"+" + b",".join(allowed + with_argument)
+        else:
+            commands = b"-" + b",".join(refused)
+        parts = [commands, self.describe_keys(), self.describe_channels()]
+        if self.databases is not None:
+            parts.append(b"db=" + b",".join(b"%d" % db for db in self.databases))
+        return b" ".join(part for part in parts if part)
 
     def rules(self) -> bytes:
         """All of it as rules that make the same selector out of a new one."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from hmac import compare_digest
 from typing import Any, Final
 
+from engine.commands.registry import SPECS
 from engine.values.replies import Map, Set
 from resp.acl.rules import apply_to_user, password_hash
 from resp.acl.selector import Denial, Selector
@@ -101,6 +102,18 @@ class User:
         """Whether one and the same selector allows a command and every key to be read."""
         selectors = (self.root, *self.selectors)
         return any(selector.reads_all_keys and selector.allows_command(name, args) for selector in selectors)
+
+    def as_user(self, name: bytes, args: list[bytes]) -> tuple[bytes, list[bytes]]:
+        """A script, with the rights of this user where it may not do everything: what stands in the log, or reads.
+
+        Args:
+            name: of the command that runs a script, upper case.
+            args: what follows it.
+        """
+        if self.unrestricted:
+            return name, args
+        rights = b"\n".join(selector.resolved() for selector in (self.root, *self.selectors))
+        return b"RUNAS" if SPECS[name].write else b"RUNAS_RO", [self.name, rights, name, *args]
 
     def check(self, name: bytes, args: list[bytes], db: int = 0) -> str | None:
         """The error reply for a command that may not run; None when it may."""

@@ -96,7 +96,8 @@ def key_ranges(line: str, names: int) -> list[KeyRange]:
     for index, argument in enumerate(required):
         behind = sum(other.width for other in required[index + 1 :])
         if argument.name == "numkeys":
-            found.append(KeyRange(at, step=required[index + 1].width, counted=True))
+            counted = items[items.index(argument) + 1]
+            found.append(KeyRange(at, step=counted.width if counted in required else 1, counted=True))
             break
         if _has_key(argument) and index and argument == required[index - 1]:
             found[-1] = replace(found[-1], last=found[-1].last + 1)

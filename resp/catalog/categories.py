@@ -52,5 +52,7 @@ def categories_of(name: bytes) -> frozenset[str]:
     if name in CONTAINERS:
         return _CONTAINER | {"connection"} if name == b"COMMAND" else _CONTAINER
     spec = SPECS[name]
+    if spec.flags is not None:
+        return frozenset(spec.categories or ())
     about = spec.categories if spec.categories is not None else _OF_GROUP.get(spec.group, ())
     return frozenset({"write" if spec.write else "read", "fast" if spec.fast else "slow", *about})

@@ -76,17 +76,12 @@ def _categories(name: str) -> tuple[str, ...]:
 def _of_engine(spec: Spec) -> Description:
     name = spec.name.decode().lower()
     categories = _categories(name)
-    flags = ["write" if spec.write else "readonly"]
-    flags += ["denyoom"] if spec.grows else []
-    flags += ["fast"] if spec.fast else []
     keys = _keys(name, spec)
-    if not all(each.fixed for each, _ in keys):
-        flags.append("movablekeys")
     return Description(
         name,
         spec.usage,
         _arity(name, spec),
-        tuple(flags),
+        spec.flags if spec.flags is not None else _flags(spec, keys),
         categories,
         spec.group,
         spec.release,
@@ -95,6 +90,15 @@ def _of_engine(spec: Spec) -> Description:
         spec.tips,
         keys,
     )
+
+
+def _flags(spec: Spec, keys: tuple[tuple[KeyRange, Access], ...]) -> tuple[str, ...]:
+    flags = ["write" if spec.write else "readonly"]
+    flags += ["denyoom"] if spec.grows else []
+    flags += ["fast"] if spec.fast else []
+    if not all(each.fixed for each, _ in keys):
+        flags.append("movablekeys")
+    return tuple(flags)
 
 
 def _of_server(spec: ServerSpec) -> Description:

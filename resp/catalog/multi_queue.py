@@ -32,7 +32,7 @@ class Step:
         self.shape: Callable[[Reply], Reply] = _same
         self.event: list[bytes] | None = None
         if plan.spec is not None and not plan.spec.physical:
-            self.event = [plan.name, *command[1:]]
+            self.event = [plan.name, *self.args]
         elif plan.server is not None and plan.server.as_event is not None:
             with contextlib.suppress(CommandError):  # the handler has the same words, in its turn
                 self.event, self.shape = plan.server.as_event(command[1:])

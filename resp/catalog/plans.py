@@ -33,6 +33,7 @@ class Plan:
         shown: lower case, as error texts and statistics have it.
         spec: of the engine, for reads and writes.
         event_head: what the event of a write begins with.
+        is_script: it runs a script, so its event carries the rights of a user who may not do everything.
         returns_data: its reply may be large.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
@@ -53,6 +54,7 @@ class Plan:
         "event_head",
         "failed",
         "first_key",
+        "is_script",
         "kind",
         "name",
         "rejected",
@@ -75,6 +77,7 @@ class Plan:
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
         self.spec = spec
         self.server = server
+        self.is_script = spec is not None and spec.runs_others
         some = spec or server
         self.returns_data = kind is CommandKind.READ or (some is not None and some.large_reply)
         self.arguments_min = some.arguments_min if some else 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from engine.apply.admission import pattern_refusal
+from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError, DueError
 from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
@@ -31,6 +32,7 @@ from resp.writes.stopping import about_keys
 from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
+    from resp.clients.pending_reply import PendingReply
     from resp.clients.session import Session
     from resp.writes.write_pipeline import WritePipeline
 
@@ -255,13 +257,14 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         if (
             session.output.pending_replies and pipeline.answers.pending_events
         ):  # else its writes are in other partitions
-            session.output.pending_replies.append(pending := pending_read(session, pipeline, plan, args, command))
+            session.output.pending_replies.append(pending := _pending_read(session, pipeline, plan, args, command))
             pipeline.submit(pending)
             return
+        spec, words = _as_user(session, plan, args) if plan.is_script else (plan.spec, args)
         try:
-            reply = pipeline.read(plan.spec, args, session.db, server.wall_ms)
+            reply = pipeline.read(spec, words, session.db, server.wall_ms)
         except DueError:
-            session.output.pending_replies.append(pending := pending_read(session, pipeline, plan, args, command))
+            session.output.pending_replies.append(pending := _pending_read(session, pipeline, plan, args, command))
             pipeline.submit_after_tick(pending)
             return
         except CommandError as error:  # Redis tracks the keys of a read that failed, too
@@ -275,6 +278,22 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     read_offset = pipeline.machine.next_offset  # now: a long reply may be suspended while it is encoded
     _done(session, plan, command, reply, server.slices.own_seconds(began))
     note_read(session, pipeline.partition, plan.spec.keys(args), read_offset)
+
+
+def _as_user(session: Session, plan: Plan, args: list[bytes]) -> tuple[Spec, list[bytes]]:
+    """A script that reads, with the rights of the session's user."""
+    name, words = session.user.as_user(plan.name, args)
+    return SPECS[name], words
+
+
+def _pending_read(
+    session: Session, pipeline: WritePipeline, plan: Plan, args: list[bytes], command: list[bytes]
+) -> PendingReply:
+    pending = pending_read(session, pipeline, plan, args, command)
+    if plan.is_script:
+        pending.spec, pending.args = _as_user(session, plan, args)
+        pending.name = pending.spec.name
+    return pending
 
 
 def _write(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
@@ -295,8 +314,10 @@ def submit_write(
     Raises:
         CommandError: the event would be too large.
     """
-    args = command[1:]
-    entry = event_entry(pipeline.partition, plan.name, args, keys, db=session.db)
+    args = command[2:] if b"|" in plan.name else command[1:]
+    name, words = session.user.as_user(plan.name, args) if plan.is_script else (plan.name, args)
+    entry = event_entry(pipeline.partition, name, words, keys, db=session.db)
     pending = pending_write(session, plan, args, command, entry)
+    pending.name, pending.args = name, words
     session.output.pending_replies.append(pending)
     pipeline.submit(pending)

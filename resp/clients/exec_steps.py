@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from engine.commands.registry import SPECS
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
 from resp.catalog.multi_queue import Step
@@ -62,7 +63,8 @@ def _outcome(
     try:
         replies.check(write=False)
         if step.plan.spec is not None:
-            return pipeline.read(step.plan.spec, step.args, session.db, wall_ms, at_ms)
+            name, *args = step.event or []
+            return pipeline.read(SPECS[name], args, session.db, wall_ms, at_ms)
         return _handle(session, step)  # SELECT, for the steps behind it
     except CommandError as error:
         return error

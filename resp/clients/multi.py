@@ -55,6 +55,10 @@ def execute(session: Session, plan: Plan) -> Reply:
         raise ABORTED
     steps = queue.steps
     _check_rights(session, steps)
+    for step in steps:
+        if step.plan.is_script:
+            name, args = session.user.as_user(step.plan.name, step.args)
+            step.event = [name, *args]
     keys = [key for step in steps for key in step.keys]
     watch_id = None if session.watched_partition is None else session.watch_id
     try:

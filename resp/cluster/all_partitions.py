@@ -1,7 +1,9 @@
 """Runs commands without a key, in cluster mode, on all partitions of this worker.
 
 How many replies become one stands in the tips of the command: `response_policy:agg_sum` adds them, `special` takes any
-of them, and no policy joins arrays. `request_policy:special` is SCAN's: its cursor goes from partition to partition.
+of them, `agg_logical_and` takes the least of each element, and no policy joins arrays.
+Without any tip one partition that answers is enough. `request_policy:special` is SCAN's: its cursor goes from partition
+to partition.
 Source: https://redis.io/docs/latest/develop/reference/command-tips/.
 """
 
@@ -43,12 +45,30 @@ class AllPartitions:
         """
         if "request_policy:special" in spec.tips:
             return self._scan(spec, args, wall_ms)
+        if not spec.tips:
+            return self._first(spec, args, wall_ms)
         replies = [_read(pipeline, spec, args, wall_ms) for pipeline in self._pipelines.values()]
         if "response_policy:agg_sum" in spec.tips:
             return sum(replies)
+        if "response_policy:agg_logical_and" in spec.tips:
+            return [min(each) for each in zip(*replies, strict=True)]
         if "response_policy:special" in spec.tips:
             return _any(replies)
         return [item for items in replies for item in items]
+
+    def _first(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:
+        """The reply of the first partition that has one.
+
+        Raises:
+            CommandError: none has.
+        """
+        error = CommandError("ERR there is no partition here")
+        for pipeline in self._pipelines.values():
+            try:
+                return _read(pipeline, spec, args, wall_ms)
+            except CommandError as refusal:
+                error = refusal
+        raise error
 
     async def write(self, name: bytes, args: list[bytes]) -> Reply:
         """Append a keyless event to every partition of this worker; the first error, if any.

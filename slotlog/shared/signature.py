@@ -31,6 +31,7 @@ class Signature:
             many arguments follow them.
         key_count: index of the argument that says how many keys follow it (-1: none does). Keys in front of it, such as
             a destination, are not counted.
+        keys_optional: that number may be 0. Such a command names no key then, and goes to one partition.
         options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
         physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC.
@@ -45,6 +46,7 @@ class Signature:
     many_keys: bool = False
     keys_end: int = 1
     key_count: int = -1
+    keys_optional: bool = False
     options: Mapping[bytes, tuple[int, bool]] = field(default_factory=dict)
     physical: bool = False
     transactional: bool = True
@@ -75,6 +77,8 @@ class Signature:
             return found + self._option_keys(args) if self.options else found
         first, step = self.key_count + 1, self.key_step
         count = _count(args[self.key_count])
+        if self.keys_optional and not 0 < count * step <= len(args) - first:
+            return []
         # A count that cannot be is the command's to refuse; until then the event belongs where its first key does.
         end = first + (count * step if 0 < count * step <= len(args) - first else 1)
         return [*args[self.first_key : self.key_count], *args[first:end:step]]

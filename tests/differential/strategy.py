@@ -81,8 +81,9 @@ class Step(NamedTuple):
 
 
 def is_apart(spec: Spec) -> bool:
-    """Whether a command is about sessions or databases, or slotlog's own event: the engine's tests have those."""
-    return spec.sessional or spec.internal or (spec.standalone and spec.keyless)
+    """Whether a command is about sessions, databases or scripts, or slotlog's own event: other tests have those."""
+    apart = spec.sessional or spec.internal or (spec.standalone and spec.keyless)
+    return apart or spec.group == "scripting"
 
 
 @cache

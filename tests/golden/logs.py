@@ -35,6 +35,7 @@ from tests.differential.strategy import (
 from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
+from tests.golden.script_events import script_events
 from tests.ops.state.test_replay_everything import story
 from tests.simulation.events import Events, Stopper
 
@@ -348,6 +349,15 @@ def _stopped() -> Log:
     return author.log()
 
 
+def _scripts() -> Log:
+    """Scripts of many kinds."""
+    author = _Author("scripts")
+    for passed_ms, name, args in script_events(author.random):
+        author.now_ms += passed_ms
+        author.event(name, args)
+    return author.log()
+
+
 LOGS: Final[dict[str, Callable[[], Log]]] = {
     "small": _small,
     "everything": _everything,
@@ -360,6 +370,7 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "clocks": _clocks,
     "hostile": _hostile,
     "stopped": _stopped,
+    "scripts": _scripts,
 }
 """Name -> what makes the log."""
 

@@ -66,7 +66,11 @@ def test_two_files_open_rocksdb() -> None:
 
 def test_one_file_makes_a_lua_state() -> None:
     """Only one file of engine/scripts, which keeps scripts in their sandbox, imports lupa."""
-    importers = {module.name for module in modules(*EVERYTHING) if "lupa" in imported_names(module.tree) and not module.name.startswith("tests.")}
+    importers = {
+        module.name
+        for module in modules(*EVERYTHING)
+        if "lupa" in imported_names(module.tree) and not module.name.startswith("tests.")
+    }
 
     assert LUA == importers
 

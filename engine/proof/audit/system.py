@@ -21,6 +21,8 @@ from engine.tables.dedup import CURSOR as DEDUP_CURSOR
 from engine.tables.dedup import HEADER
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.tables.graveyard import CURSOR
+from engine.tables.scripts import PREFIX as SCRIPT
+from engine.tables.scripts import digest_of, parse_record
 from engine.tables.system import COUNT, DATABASE, FORMAT, PAIR, REPLAYING, RETIME, RULES, SET_BACK, SKIP
 from engine.tables.watches import PREFIX, WATCH
 from engine.values.encoding import U32, U64, parse_u64, prefix_end
@@ -41,6 +43,9 @@ def check_system(state: State) -> Violations:
     names = 0
     for name, value in state.store.scan(SYSTEM_CF, b"", None):
         if name.startswith(PREFIX):
+            continue
+        if name.startswith(SCRIPT):
+            yield from _of_script(name, value)
             continue
         names += not name.startswith((SKIP, RETIME))
         number = parse_u64(value) if len(value) == U64.size else None
@@ -64,6 +69,13 @@ def check_system(state: State) -> Violations:
     state.next_offset, state.clock_ms, state.last_version = (numbers.get(name) for name in _NUMBERS[-3:])
     if names or next(metadata_records(state.store, state.layout), None) is not None:
         yield from _check_home(state, numbers)
+
+
+def _of_script(name: bytes, value: bytes) -> Violations:
+    """A script stands under the SHA-1 of its source."""
+    script = parse_record(value)
+    if script is None or name[len(SCRIPT) :].hex().encode() != digest_of(script.source):
+        yield _wrong(name, f"the script {shown(name)} with {shown(value)} is not the one of that name")
 
 
 def _check_home(state: State, numbers: dict[bytes, int]) -> Violations:

@@ -88,23 +88,21 @@ def function_delete(client: object, args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- scripts
 
 
-@_script("SCRIPT EXISTS sha1 [sha1 ...]", complexity="O(scripts named)", flags=("noscript", "stale"))
-def script_exists(client: object, args: list[bytes]) -> Reply:
-    """Which of these scripts are known: none is."""
-    return [0] * len(args)
-
-
-@_script("SCRIPT FLUSH [ASYNC|SYNC]", flags=("noscript", "stale"))
-def script_flush(client: object, args: list[bytes]) -> Reply:
-    """Forget all scripts: there are none."""
-    _check_mode(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-    return OK
-
-
 @_script("SCRIPT KILL", flags=("noscript", "allow_busy"))
 def script_kill(client: object, args: list[bytes]) -> Reply:
     """End the script that runs: none does."""
     raise CommandError(_NOT_BUSY)
+
+
+@_script("SCRIPT DEBUG mode", flags=("noscript",))
+def script_debug(client: object, args: list[bytes]) -> Reply:
+    """`NO` is what every client has already; there is no debugger."""
+    mode = args[0].upper()
+    if mode not in {b"YES", b"SYNC", b"NO"}:
+        raise CommandError("ERR Use SCRIPT DEBUG YES/SYNC/NO")
+    if mode != b"NO":
+        raise CommandError("ERR slotlog has no debugger for scripts")
+    return OK
 
 
 @server_command(

@@ -6,6 +6,7 @@ A piece is the body of a function. Its outcome is what `pcall` of it returns, as
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from hashlib import sha1
 from random import Random
@@ -19,6 +20,7 @@ RANDOM_PIECES: Final = int(os.environ.get("SCRIPT_PIECES", "0"))
 """Of each kind, and new ones at each run; 0: as many as each test says, the same ones at each run."""
 
 _BATCH: Final = 200
+_ADDRESS: Final = re.compile(rb"\b(table|function|thread|userdata): 0x[0-9a-f]+")
 
 _SHOW: Final = rb"""
 local ordered = %s
@@ -48,7 +50,7 @@ local function piece(body) outcomes[#outcomes + 1] = outcome(pcall(body)) end
 
 def run(runtime: ScriptRuntime, source: bytes) -> list[bytes]:
     """What a script that runs no command returns."""
-    reply = runtime.run(sha1(source).hexdigest().encode(), source, [], [], RecordingHost())
+    reply = runtime.run(sha1(source, usedforsecurity=False).hexdigest().encode(), source, [], [], RecordingHost())
     assert isinstance(reply, list), reply
     return [outcome for outcome in reply if isinstance(outcome, bytes)]
 
@@ -71,7 +73,7 @@ def differences(server: Connection, pieces: Sequence[str], *, ordered: bool = Fa
         found += [
             (piece, there, ours)
             for piece, there, ours in zip(batch, theirs, run(ScriptRuntime(fresh=True), source), strict=True)
-            if there != ours
+            if _ADDRESS.sub(rb"\1", there) != _ADDRESS.sub(rb"\1", ours)
         ]
     return found
 

@@ -28,6 +28,7 @@ SAME = (
         "SCRIPT FLUSH x",
         "SCRIPT FLUSH SYNC x",
         "SCRIPT KILL",
+        *("SCRIPT DEBUG NO", "SCRIPT DEBUG x", "SCRIPT SHOW a", "SCRIPT LOAD"),
     ),
     *("SCRIPT nosuch", "MODULE nosuch", "MODULE", "MEMORY nosuch", "MEMORY PURGE", "MEMORY MALLOC-STATS"),
     *("MEMORY DOCTOR x", "OBJECT nosuch", "OBJECT", "COMMAND nosuch", "COMMAND COUNT x", "CONFIG nosuch", "CONFIG GET"),
@@ -105,15 +106,15 @@ def test_no_replica_in_a_standalone_server(client: Connection, command: str) -> 
     assert ErrorReply(b"ERR This instance has cluster support disabled") == client.call(command)
 
 
-@pytest.mark.parametrize("command", ["EVAL x 0", "EVALSHA x 0", "EVAL_RO x 0", "FCALL f 0", "FCALL_RO f 0"])
-def test_scripts_are_unknown(client: Connection, command: str) -> None:
-    """Commands that run scripts do not exist."""
+@pytest.mark.parametrize("command", ["FCALL f 0", "FCALL_RO f 0"])
+def test_functions_are_unknown(client: Connection, command: str) -> None:
+    """Commands that run functions do not exist."""
     assert ErrorReply(f"ERR unknown command '{command.split(maxsplit=1)[0]}'".encode()) == ErrorReply(
         client.call(*command.split()).text.partition(b",")[0]
     )
 
 
-@pytest.mark.parametrize("command", ["SCRIPT LOAD x", "FUNCTION LOAD x", "FUNCTION RESTORE x", "MODULE LOAD x"])
+@pytest.mark.parametrize("command", ["FUNCTION LOAD x", "FUNCTION RESTORE x", "MODULE LOAD x"])
 def test_code_cannot_be_loaded(client: Connection, command: str) -> None:
     """Subcommands that bring code into the server do not exist."""
     container, word, *_ = command.split()

@@ -1,0 +1,245 @@
+"""Runs the scripts of one partition: each of their commands is a step, as those of an EXEC are.
+
+A script that meets a limit leaves nothing behind: everything since the last commit is thrown away, and the records are
+applied again, with that error as its outcome. How much memory a script needs depends on what its runtime holds of
+others: so it is tried once more in a runtime of its own before the limit of memory decides.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from engine.apply.admission import pattern_refusal
+from engine.apply.records import Applied
+from engine.batch.runner import Call
+from engine.commands.registry import SPECS, Spec
+from engine.commands.scripting.callable import REFUSED, WITHOUT_KEYS
+from engine.commands.scripting.rights import Rights
+from engine.errors import EXEC_TOO_LARGE, CommandError, ScriptAgainError
+from engine.limits import EVAL_SCRIPTS_MAX, EXEC_VALUE_BYTES_MAX
+from engine.scripts.host import ScriptLimitError
+from engine.scripts.runtime import ScriptRuntime
+from engine.values.replies import Reply
+from slotlog.shared.slots import partition_of, slot
+
+if TYPE_CHECKING:
+    from engine.batch.transaction import Transaction
+    from engine.tables.system import Home
+
+UNKNOWN: Final = "ERR Unknown Redis command called from script"
+_WRONG_ARITY: Final = "ERR Wrong number of args calling Redis command from script"
+_REFUSED: Final = "ERR This Redis command is not allowed from script"
+_WRITES: Final = "ERR Write commands are not allowed from read-only scripts."
+_NOT_HERE: Final = "ERR Script attempted to access a non local key in a cluster node"
+_CROSS_SLOT: Final = "ERR Script attempted to access keys that do not hash to the same slot"
+_PHYSICAL: Final = "ERR {} reads what is physically there: a script that is an event cannot call it, EVAL_RO can"
+_OUTCOMES_MAX: Final = 1000
+
+RunCommand = Callable[[Spec, list[bytes], Applied], Reply]
+
+
+class ScriptRunner:
+    """Implements `engine.batch.runner.Runner` and `engine.scripts.host.ScriptHost`.
+
+    Args:
+        tx: what commands run against.
+        run_command: runs one of them, and tells what it changes.
+        home: which partition this is.
+
+    Attributes:
+        applied: of the records that are being applied; None while a server reads.
+        clustered: whether there are other partitions.
+        rights: of the user whose script runs; None: everything is allowed.
+        seed: of the random numbers of the script that runs: its record's next draw.
+    """
+
+    def __init__(self, tx: Transaction, run_command: RunCommand, home: Home) -> None:
+        self.applied: Applied | None = None
+        self.clustered = home.partitions > 1
+        self.seed = 0
+        self.rights: Rights | None = None
+        self._tx = tx
+        self._run_command = run_command
+        self._home = home
+        self._shared: ScriptRuntime | None = None
+        self._outcomes: OrderedDict[tuple[int, int], CommandError | None] = OrderedDict()
+        self._read: OrderedDict[bytes, bytes] = OrderedDict()
+        self._call: Call | None = None
+        self._slot = -1
+
+    # ------------------------------------------------------------------ scripts
+
+    def check(self, sha: bytes, body: bytes) -> None:
+        """Refuse a script that does not compile. Raises as `Runner.check`."""
+        self._runtime().check(sha, body)
+
+    def remember(self, sha: bytes, source: bytes) -> None:
+        """Keep the source of a read on the server, which changes no state, for the reads behind it."""
+        if self.applied is None:
+            self._read[sha] = source
+            if len(self._read) > EVAL_SCRIPTS_MAX:
+                self._read.popitem(last=False)
+
+    def remembered(self, sha: bytes) -> bytes | None:
+        """A source that a read on the server has brought; for an event, which must not depend on it, none."""
+        return self._read.get(sha) if self.applied is None else None
+
+    def run(self, call: Call) -> Reply:
+        """Run a script. Raises as `Runner.run`."""
+        tx = self._tx
+        db, step, self._slot = tx.db, (tx.offset, tx.draws), -1
+        self.seed = tx.random_below(1 << 32)
+        if call.keys and self.clustered:
+            self._slot = slot(call.keys[0])
+        self._call = call
+        try:
+            return self._run_read(call) if self.applied is None else self._run_event(call, step)
+        finally:
+            self._call = None
+            if tx.db != db:
+                tx.select(db)
+
+    def _run_read(self, call: Call) -> Reply:
+        """A read changes nothing, so it can be run again at once."""
+        try:
+            return self._runtime().run(call.sha, call.body, call.keys, call.args, self)
+        except ScriptLimitError as limit:
+            error = CommandError(limit.message)
+            self._shared = None
+            if not limit.memory:
+                raise error from limit
+        try:
+            return ScriptRuntime(fresh=True).run(call.sha, call.body, call.keys, call.args, self)
+        except ScriptLimitError as limit:
+            raise CommandError(limit.message) from error
+
+    def _run_event(self, call: Call, step: tuple[int, int]) -> Reply:
+        again = step in self._outcomes
+        outcome = self._outcomes.get(step)
+        if outcome is not None:
+            raise outcome
+        runtime = ScriptRuntime(fresh=True) if again else self._runtime()
+        try:
+            return runtime.run(call.sha, call.body, call.keys, call.args, self)
+        except ScriptLimitError as limit:
+            self._outcomes[step] = None if limit.memory and not again else CommandError(limit.message)
+            if len(self._outcomes) > _OUTCOMES_MAX:
+                self._outcomes.popitem(last=False)
+            self._shared = None
+            raise ScriptAgainError from limit
+
+    def _runtime(self) -> ScriptRuntime:
+        if self._shared is None:
+            self._shared = ScriptRuntime()
+        return self._shared
+
+    # ------------------------------------------------------------------ their commands
+
+    def call(self, words: list[bytes]) -> Reply:
+        """Run one command of the script.
+
+        Raises:
+            CommandError: its own, or it cannot be called.
+        """
+        assert self._call is not None, "a script runs"
+        name = words[0].upper()
+        simple = WITHOUT_KEYS.get(name)
+        if simple is not None:
+            self._check_rights(name, None, words[1:])
+            return simple(self, words[1:])
+        spec, args = self._find(name, words)
+        if not spec.arguments_min <= len(args) <= spec.arguments_max:
+            raise CommandError(_WRONG_ARITY)
+        if self._call.reads_only and spec.changes_data:
+            raise CommandError(_WRITES)
+        if spec.physical and self.applied is not None:
+            raise CommandError(_PHYSICAL.format(spec.name.decode().replace("|", " ")))
+        self._check_rights(spec.name, spec, args)
+        if self.clustered:
+            self._check_place(spec, args)
+        return self._step(spec, args)
+
+    def check_acl(self, words: list[bytes]) -> bool:
+        """Whether the script's user may run this command. Raises CommandError: there is no such command."""
+        name, args = words[0].upper(), words[1:]
+        spec = None
+        if name not in WITHOUT_KEYS:
+            spec, args = self._find(name, words)
+            name = spec.name
+        return self._denial(name, spec, args) is None
+
+    def log(self, level: int, text: bytes) -> None:
+        """Nothing: a replay would say it again."""
+
+    # ------------------------------------------------------------------ what their simple commands need
+
+    @property
+    def now_ms(self) -> int:
+        """Log time of the record."""
+        return self._tx.now_ms
+
+    def publish(self, channel: bytes, message: bytes, *, on_shard: bool) -> None:
+        """Tell the listeners of a channel, once the record is committed.
+
+        Raises:
+            CommandError: the script may not write.
+        """
+        assert self._call is not None, "a script runs"
+        if self._call.reads_only or self.applied is None:
+            raise CommandError(_WRITES)
+        self.applied.published = (*self.applied.published, (channel, message, on_shard))
+
+    # ------------------------------------------------------------------ inside
+
+    def _find(self, name: bytes, words: list[bytes]) -> tuple[Spec, list[bytes]]:
+        """The command, that of a container included, and its arguments."""
+        spec, args = SPECS.get(name), words[1:]
+        if spec is None and len(words) > 1:
+            spec, args = SPECS.get(b"%b|%b" % (name, words[1].upper())), words[2:]
+        if spec is None:
+            raise CommandError(_REFUSED if name in REFUSED else UNKNOWN)
+        if spec.internal or spec.sessional or "noscript" in (spec.flags or ()):
+            raise CommandError(_REFUSED)
+        return spec, args
+
+    def _denial(self, name: bytes, spec: Spec | None, args: list[bytes]) -> str | None:
+        return None if self.rights is None else self.rights.denial(name, spec, args, self._tx.db)
+
+    def _check_rights(self, name: bytes, spec: Spec | None, args: list[bytes]) -> None:
+        denied = self._denial(name, spec, args)
+        if denied is not None:
+            raise CommandError(f"ERR ACL failure in script: {denied}")
+
+    def _check_place(self, spec: Spec, args: list[bytes]) -> None:
+        """Refuse keys of another partition, and of another slot than those before."""
+        if spec.standalone:
+            raise CommandError(f"ERR {spec.name.decode()} is not allowed in cluster mode")
+        if spec.cluster_refusal is not None and (refusal := spec.cluster_refusal(args)):
+            raise CommandError(refusal)
+        slots = list(dict.fromkeys(map(slot, spec.keys(args))))
+        if len(slots) > 1:
+            raise CommandError(_CROSS_SLOT)
+        for number in slots:
+            if partition_of(number, self._home.partitions) != self._home.partition:
+                raise CommandError(_NOT_HERE)
+            assert self._call is not None, "a script runs"
+            if self._call.one_slot and self._slot not in {-1, number}:
+                raise CommandError(_CROSS_SLOT)
+            self._slot = number
+        if (refused := pattern_refusal(spec, args)) is not None:
+            raise CommandError(refused)
+
+    def _step(self, spec: Spec, args: list[bytes]) -> Reply:
+        applied = self.applied
+        if applied is None:
+            return spec.handler(self._tx, args)
+        applied.commands[spec.name] += 1
+        try:
+            if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
+                raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
+            return self._run_command(spec, args, applied)
+        except CommandError as error:
+            applied.reject(self._tx.offset, spec.name, error)
+            raise

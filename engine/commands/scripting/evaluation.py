@@ -1,0 +1,166 @@
+"""EVAL and EVALSHA, and their forms for scripts that only read.
+
+A script is one event: it runs when it is applied. Source: https://valkey.io/commands/eval/, …/evalsha/.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.batch.runner import Call
+from engine.batch.transaction import Transaction
+from engine.commands.registry import command
+from engine.commands.scripting.shebang import ALLOW_CROSS_SLOT_KEYS, NO_CLUSTER, NO_WRITES, parse
+from engine.errors import NO_SCRIPT, NOT_AN_INTEGER, CommandError
+from engine.tables.scripts import digest_of
+from engine.values.numbers import parse_int
+from engine.values.replies import Reply
+
+WRITING_FLAGS: Final = ("noscript", "stale", "skip_monitor", "no_mandatory_keys", "movablekeys")
+READING_FLAGS: Final = ("readonly", *WRITING_FLAGS)
+CATEGORIES: Final = ("slow", "scripting")
+_KEYS_NEGATIVE: Final = "ERR Number of keys can't be negative"
+_KEYS_TOO_MANY: Final = "ERR Number of keys can't be greater than number of args"
+_CLUSTER_REFUSED: Final = "ERR Can not run script on cluster, 'no-cluster' flag is set."
+_WRITING_REFUSED: Final = "ERR Can not execute a script with write flag using *_ro command."
+
+
+@command(
+    "EVAL script numkeys [key [key ...]] [arg [arg ...]]",
+    group="scripting",
+    since="2.6.0",
+    complexity="depends on the script",
+    write=True,
+    grows=True,
+    access="RW access update",
+    categories=CATEGORIES,
+    flags=WRITING_FLAGS,
+    runs_others=True,
+    large_reply=True,
+    notifies="",
+)
+def eval_(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run a Lua script as one event. EVALSHA finds it afterwards.
+
+    > EVAL "return redis.call('SET', KEYS[1], ARGV[1])" 1 greeting hello
+    OK
+    > GET greeting
+    "hello"
+    """
+    return _evaluate(tx, args, reads_only=False)
+
+
+@command(
+    "EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]",
+    group="scripting",
+    since="2.6.0",
+    complexity="depends on the script",
+    write=True,
+    grows=True,
+    access="RW access update",
+    categories=CATEGORIES,
+    flags=WRITING_FLAGS,
+    runs_others=True,
+    large_reply=True,
+    notifies="",
+)
+def evalsha(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run a script that EVAL or SCRIPT LOAD has brought, by the SHA-1 of its source.
+
+    > EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
+    (error) NOSCRIPT No matching script.
+    > SCRIPT LOAD "return 1"
+    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+    > EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
+    (integer) 1
+    """
+    return _evaluate_stored(tx, args, reads_only=False)
+
+
+@command(
+    "EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]",
+    group="scripting",
+    since="7.0.0",
+    complexity="depends on the script",
+    access="RO access",
+    categories=CATEGORIES,
+    flags=READING_FLAGS,
+    runs_others=True,
+    by_wall=True,
+)
+def eval_ro(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run a Lua script that only reads, without an event.
+
+    > SET a "1"
+    OK
+    > EVAL_RO "return redis.call('GET', KEYS[1])" 1 a
+    "1"
+    """
+    return _evaluate(tx, args, reads_only=True)
+
+
+@command(
+    "EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]",
+    group="scripting",
+    since="7.0.0",
+    complexity="depends on the script",
+    access="RO access",
+    categories=CATEGORIES,
+    flags=READING_FLAGS,
+    runs_others=True,
+    by_wall=True,
+)
+def evalsha_ro(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run a script that only reads by the SHA-1 of its source, without an event.
+
+    > SCRIPT LOAD "return 1"
+    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+    > EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
+    (integer) 1
+    """
+    return _evaluate_stored(tx, args, reads_only=True)
+
+
+def _evaluate(tx: Transaction, args: list[bytes], *, reads_only: bool) -> Reply:
+    source, count = args[0], _key_count(args)
+    sha = digest_of(source)
+    call = _call(tx, sha, source, args[2:], count, reads_only=reads_only)
+    if reads_only:
+        tx.runner.remember(sha, source)
+    elif sha not in tx.scripts.by_sha:
+        tx.runner.check(sha, call.body)
+        tx.scripts.keep(sha, source, tx.batch, loaded=False)
+    return tx.runner.run(call)
+
+
+def _evaluate_stored(tx: Transaction, args: list[bytes], *, reads_only: bool) -> Reply:
+    sha, count = args[0].lower(), _key_count(args)
+    source = tx.scripts.find(sha) or (tx.runner.remembered(sha) if reads_only else None)
+    if source is None:
+        raise CommandError(NO_SCRIPT)
+    return tx.runner.run(_call(tx, sha, source, args[2:], count, reads_only=reads_only))
+
+
+def _key_count(args: list[bytes]) -> int:
+    """The second argument: how many of those behind it are keys."""
+    count = parse_int(args[1])
+    if count is None:
+        raise CommandError(NOT_AN_INTEGER)
+    if count > len(args) - 2:
+        raise CommandError(_KEYS_TOO_MANY)
+    if count < 0:
+        raise CommandError(_KEYS_NEGATIVE)
+    return count
+
+
+def _call(tx: Transaction, sha: bytes, source: bytes, words: list[bytes], count: int, *, reads_only: bool) -> Call:
+    """One run, as the flags of the script allow it."""
+    body, flags = parse(source)
+    if flags is not None:
+        if tx.runner.clustered and NO_CLUSTER in flags:
+            raise CommandError(_CLUSTER_REFUSED)
+        if reads_only and NO_WRITES not in flags:
+            raise CommandError(_WRITING_REFUSED)
+        reads_only = NO_WRITES in flags
+    one_slot = flags is not None and ALLOW_CROSS_SLOT_KEYS not in flags
+    return Call(sha, body, words[:count], words[count:], reads_only, one_slot)

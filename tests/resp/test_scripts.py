@@ -1,0 +1,161 @@
+"""Scripts from clients: what redis-py's own objects do, transactions, users, several partitions, listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import LockNotOwnedError, NoPermissionError, NoScriptError, ResponseError
+from redis.lock import Lock
+
+from tests.resp.processes import serving
+from tests.wire.servers import RespServer
+
+SET = "return redis.call('SET', KEYS[1], ARGV[1])"
+GET = "return redis.call('GET', KEYS[1])"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
+    """A standalone slotlog."""
+    with serving(tmp_path_factory.mktemp("scripts")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
+    """One worker with two partitions."""
+    with serving(tmp_path_factory.mktemp("scripts"), ["--partitions", "2"]) as running:
+        yield running
+
+
+def connected_to(server: RespServer, **options: str) -> Any:
+    """A client of redis-py, many of whose methods have no types."""
+    client: Any = redis.Redis
+    return client(port=server.address[1], **options)
+
+
+@pytest.fixture
+def client(server: RespServer) -> Iterator[Any]:
+    """A client of an empty server."""
+    with connected_to(server) as connected:
+        connected.flushall()
+        connected.script_flush()
+        yield connected
+
+
+def test_a_registered_script_is_sent_once(client: Any) -> None:
+    """redis-py's Script asks for the SHA-1 first, and brings the source when it is unknown."""
+    script = client.register_script(SET)
+    assert [b"OK", b"OK"] == [script(keys=[key], args=["v"]) for key in ("a", "b")]
+    assert ([True], [b"v", b"v"]) == (client.script_exists(script.sha), client.mget("a", "b"))
+
+
+def test_a_lock_is_extended_and_released(client: Any) -> None:
+    """redis-py's Lock is released by a script that compares its token; another one's is left alone."""
+    lock, other = Lock(client, "lock", timeout=60), Lock(client, "lock", timeout=60)
+    assert lock.acquire(blocking=False)
+    assert not other.acquire(blocking=False)
+    assert lock.extend(100)
+    assert 100_000 < client.pttl("lock") <= 160_000
+    client.set("lock", "stolen")
+    with pytest.raises(LockNotOwnedError):
+        lock.release()
+    client.delete("lock")
+    assert lock.acquire(blocking=False)
+    lock.release()
+    assert not client.exists("lock")
+
+
+def test_loaded_scripts_run_until_they_are_flushed(client: Any) -> None:
+    """SCRIPT LOAD, EXISTS, SHOW and FLUSH."""
+    sha = client.script_load("return 7")
+    assert (7, b"return 7") == (client.evalsha(sha, 0), client.execute_command("SCRIPT", "SHOW", sha))
+    client.script_flush()
+    assert [False] == client.script_exists(sha)
+    with pytest.raises(NoScriptError):
+        client.evalsha(sha, 0)
+
+
+def test_pipelined_scripts_are_answered_in_order(client: Any) -> None:
+    """Scripts, writes and reads of one pipeline have their replies in its order."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.set("n", 1).eval("return redis.call('INCR', KEYS[1])", 1, "n")
+    pipeline.get("n").eval_ro(GET, 1, "n").eval(GET, 1, "n")
+    assert [True, 2, b"2", b"2", b"2"] == pipeline.execute()
+
+
+def test_scripts_stand_in_transactions(client: Any) -> None:
+    """An EXEC with scripts is one event; one with scripts that only read is none."""
+    both = client.pipeline().set("a", 1).eval(SET, 1, "a", "2").script_load("return 1").get("a").eval_ro(GET, 1, "a")
+    assert [True, b"OK", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", b"2", b"2"] == both.execute()
+    assert [b"2", b"2"] == client.pipeline().eval_ro(GET, 1, "a").get("a").execute()
+
+
+def test_a_reading_script_is_no_event(client: Any) -> None:
+    """EVAL_RO and EVALSHA_RO leave the log as it is, whose end ROLE tells."""
+    client.set("a", "1")
+    before = client.role()
+    sha = client.register_script(GET).sha
+    assert (b"1", b"1") == (client.eval_ro(GET, 1, "a"), client.evalsha_ro(sha, 1, "a"))
+    assert before == client.role()
+
+
+def test_a_script_serves_a_client_that_waits(server: RespServer, client: Any) -> None:
+    """A BLPOP gets what a script pushes."""
+    waiting = server.connect()
+    waiting.send("BLPOP", "queue", "0")
+    while not client.info("clients")["blocked_clients"]:
+        """It has not been read yet."""
+    client.eval("return redis.call('RPUSH', KEYS[1], 'job')", 1, "queue")
+    assert [b"queue", b"job"] == waiting.reply()
+    waiting.close()
+
+
+def test_a_script_publishes_to_listeners(client: Any) -> None:
+    """PUBLISH inside of a script reaches subscribers once the event is committed, and replies 0."""
+    listener = client.pubsub()
+    listener.subscribe("news")
+    assert "subscribe" == listener.get_message(timeout=10)["type"]
+    assert 0 == client.eval("return redis.call('PUBLISH', 'news', 'hello')", 0)
+    assert b"hello" == listener.get_message(timeout=10)["data"]
+    listener.close()
+
+
+def test_a_script_has_the_rights_of_its_user(server: RespServer, client: Any) -> None:
+    """Its commands are held against them, as events, in transactions and as reads; the default user has all."""
+    client.execute_command("ACL", "SETUSER", "ann", "on", "nopass", "+@all", "-flushall", "~a*", "&a*")
+    with connected_to(server, username="ann", password="x") as ann:
+        assert b"OK" == ann.eval(SET, 1, "a", "1")
+        with pytest.raises(NoPermissionError, match="No permissions to access a key"):
+            ann.eval("return 1", 1, "b")
+        refused: tuple[Callable[[], object], ...] = (
+            lambda: ann.eval("return redis.call('SET', 'b', '1')", 0),
+            lambda: ann.eval_ro("return redis.call('GET', 'b')", 0),
+            lambda: ann.pipeline().set("a", "2").eval("return redis.call('GET', 'b')", 0).execute(),
+            lambda: ann.pipeline().eval_ro("return redis.call('GET', 'b')", 0).get("a").execute(),
+        )
+        for run in refused:
+            with pytest.raises(ResponseError, match="ACL failure in script: No permissions to access a key"):
+                run()
+        with pytest.raises(ResponseError, match="User ann has no permissions to run the 'flushall' command"):
+            ann.eval("return redis.call('FLUSHALL')", 0)
+    assert (b"2", None) == (client.eval(GET, 1, "a"), client.eval(GET, 1, "b"))
+    client.execute_command("ACL", "DELUSER", "ann")
+
+
+def test_scripts_in_a_cluster(cluster: RespServer) -> None:
+    """SCRIPT LOAD reaches each partition; a script runs where its keys are, and without keys somewhere."""
+    with connected_to(cluster) as client:
+        sha = client.script_load(SET)
+        assert [b"OK", b"OK"] == [client.evalsha(sha, 1, key, key) for key in ("a", "b")]
+        assert [b"a", b"b"] == [client.get(key) for key in ("a", "b")]
+        assert ([True, False], 1) == (client.script_exists(sha, "0" * 40), client.eval("return 1", 0))
+        with pytest.raises(ResponseError, match="Script attempted to access a non local key in a cluster node"):
+            client.eval("return redis.call('GET', 'a')", 1, "b")
+        with pytest.raises(ResponseError, match="Keys in request don't hash to the same slot"):
+            client.eval(GET, 2, "a", "b")
+        assert client.script_flush()
+        assert [False] == client.script_exists(sha)
