@@ -108,9 +108,18 @@ _CONVERTED: Final[dict[type, Callable[[Any, _Table, int], Any]]] = {
 }
 
 
-def from_list(items: list[Any]) -> Reply:
-    """The reply of a list that replies.lua has made, whose first lines say what stands in it."""
-    return _next(iter(items))
+def from_list(outcome: tuple[Any, ...]) -> Reply:
+    """The reply of what replies.lua has made: the first lines of that file say what stands in it.
+
+    Args:
+        outcome: something, the number of items, and the items, or one Lua table of them.
+    """
+    if len(outcome) == 4 and outcome[2] in _SCALARS:
+        return _SCALARS[outcome[2]](outcome[3])
+    items = iter(outcome) if outcome[1] == len(outcome) - 2 else iter([None, None, *outcome[2].values()])
+    next(items)
+    next(items)
+    return _next(items)
 
 
 def _next(items: Iterator[Any]) -> Reply:

@@ -14,7 +14,7 @@ local PERIOD = 1000 -- instructions from one call of the hook to the next: 7 us,
 local PERIODS_TO_PAUSE = 10
 local OUT_OF_MEMORY = "not enough memory"
 
-local used, most, periods = 0, 0, 0
+local used, most, periods = 0, host.math.huge, 0
 local stopped -- why, once it is
 
 function host.stop(why)
@@ -45,10 +45,11 @@ function host.begin(instructions)
     sethook(hook, "", PERIOD)
 end
 
--- Ends it; returns why it was stopped.
+-- Ends it; returns why it was stopped. The hook stays, and counts nothing until the next run begins.
 function host.finish()
-    sethook()
-    return stopped
+    local why = stopped
+    most, stopped = host.math.huge, nil
+    return why
 end
 
 -- Whether a Python function raised this: lupa hands the exception to Lua, and no script may have it.

@@ -11,16 +11,18 @@ local byte, find, gmatch, gsub, match, sub = host.string.byte, host.string.find,
     host.string.match, host.string.sub
 local concat, min = host.table.concat, host.math.min
 local check_string, optional_integer = host.support.check_string, host.support.optional_integer
-local argument_error, charge, relay = host.support.argument_error, host.charge, host.relay
+local argument_error, charge = host.support.argument_error, host.charge
 
 local STEPS_MAX = 20000 -- of C's matcher for one call: 0.1 ms
 local STEPS_OF_AN_INSTRUCTION = 20
 local PATTERN_BYTES_MAX = 100 -- C's matcher needs a frame for each item
+local PATTERN_BYTES_REFUSED = 8000 -- ours needs two frames of Lua for each, and Lua has 20,000
 local SPECIALS = "[%^%$%*%+%?%.%(%[%%%-]"
 
 -- Whether C may do it; charges what that may take.
 local function is_small(text, pattern)
     local size, patterns = #text + 1, #pattern
+    if patterns > PATTERN_BYTES_REFUSED then error("pattern too complex", 4) end
     if patterns > PATTERN_BYTES_MAX then return false end
     local steps = byte(pattern) == 94 and patterns or size * patterns
     local _, repeats = gsub(pattern, "[%*%+%-]", "")
@@ -80,7 +82,8 @@ function patterns.find(...)
     local text, pattern = check_string(1, 0, ...), check_string(2, 0, ...)
     local init = optional_integer(3, 1, 0, ...)
     local plain = select(4, ...)
-    if plain or not find(pattern, SPECIALS) then
+    local nul = find(pattern, "\0", 1, true)
+    if plain or not find(nul and sub(pattern, 1, nul - 1) or pattern, SPECIALS) then
         charge(#text * #pattern / 1000)
         return find(text, pattern, init, true)
     end
@@ -192,13 +195,5 @@ function patterns.gsub(...)
 end
 
 patterns.gfind = patterns.gmatch
-
--- As C's, but an empty text is not repeated step by step.
-function patterns.rep(...)
-    local text, count = check_string(1, 0, ...), host.support.check_integer(2, 0, ...)
-    if text == "" or count <= 0 then return "" end
-    charge(count / 100)
-    return relay(pcall(host.string.rep, text, count))
-end
 
 return patterns

@@ -58,6 +58,7 @@ function redis.sha1hex(...)
     if select("#", ...) ~= 1 then fail("wrong number of arguments") end
     local value = ...
     local kind = type(value)
+    if kind == "string" then charge(#value / 10) end
     return (python.sha1hex(kind == "string" and value or kind == "number" and tostring(value) or ""))
 end
 

@@ -1,13 +1,14 @@
--- What a script returns, as a flat list for Python: for each value a letter and what belongs to it.
+-- What a script returns, as one flat list for Python: for each value a letter and what belongs to it.
 --
 --     $ text    : number    + text    - text    _    t    f    , digits    ( digits    = format text
 --     * count elements    % count keys and values    ~ count members
 
 local host = ...
-local rawget, type = host.rawget, host.type
+local rawget, type, unpack = host.rawget, host.type, host.unpack
 local format, gsub = host.string.format, host.string.gsub
 local pairs = host.tables.pairs
 
+local VALUES_MAX = 200
 local DEPTH_MAX = 128 -- Redis' depends on its stack; deeper replies would overflow that of encoders
 
 local add
@@ -88,8 +89,10 @@ function add(out, size, value, depth)
     return size + 1
 end
 
+-- Returns how many items there are, and the items, or a table of them if they are many.
 return function(value)
     local out = {}
-    add(out, 0, value, DEPTH_MAX)
-    return out
+    local size = add(out, 0, value, DEPTH_MAX)
+    if size > VALUES_MAX then return size, out end
+    return size, unpack(out, 1, size)
 end

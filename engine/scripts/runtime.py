@@ -38,6 +38,8 @@ COMPILED_BYTES_MAX: Final = 1024 * 1024
 
 _RESERVE_BYTES: Final = 1024 * 1024  # lupa makes strings outside of Lua's protection: this much must be free for them
 _ELEMENT_BYTES: Final = 64
+_SMALL_BYTES: Final = 64 * 1024  # for this much there is always room
+_SMALL_COUNT: Final = 100  # arguments that Lua's stack takes at once
 _CHUNK_NAME: Final = b"@user_script"
 _DONE, _FAILED, _STOPPED = 0, 1, 2
 _TEXTS: Final = {
@@ -82,7 +84,7 @@ class ScriptRuntime:
             b"sha1hex": _sha1hex,
             b"without_tail_calls": without_tail_calls,
         }
-        self._run, self._compile = load(self._lua, functions)
+        self._run, self._run_with, self._compile = load(self._lua, functions)
 
     def check(self, sha: bytes, source: bytes) -> None:
         """Compile a script, which is kept for `run`.
@@ -106,22 +108,34 @@ class ScriptRuntime:
             CommandError: it does not compile, or failed; what it wrote before stays.
             ScriptLimitError: it needed more than it may; nothing of it may stay.
         """
-        assert self._host is None, "a script runs in this runtime already"
+        if self._host is not None:
+            raise RuntimeError("a script runs in this runtime already")  # lupa would go on in the other one's stack
         script = self._script(sha, source)
-        self._require(sum(map(len, keys)) + sum(map(len, args)) + _ELEMENT_BYTES * (len(keys) + len(args)))
-        table = self._lua.table_from
+        count = len(keys) + len(args)
+        size = sum(map(len, keys)) + sum(map(len, args)) + _ELEMENT_BYTES * count
+        if size > _SMALL_BYTES:
+            self._require(size)
         self._host, self._resp = host, 2
         try:
-            how, result, *place = self._run(script, table(keys), table(args), INSTRUCTIONS_MAX, host.seed)
+            if count <= _SMALL_COUNT:
+                outcome = self._run(script, INSTRUCTIONS_MAX, host.seed, len(keys), *keys, *args)
+            else:
+                table = self._lua.table_from
+                outcome = self._run_with(script, INSTRUCTIONS_MAX, host.seed, table(keys), table(args))
         finally:
             self._host = None
-        if how == b"done":
-            return from_list(list(result.values()))
+        if outcome[0] == b"done":
+            return from_list(outcome)
+        raise self._error(sha, *outcome)
+
+    def _error(self, sha: bytes, how: bytes, result: Any, source: bytes | None = None, line: int = 0) -> BaseException:
+        """What a script that did not end well raises."""
         if how == b"stopped":
-            raise self._limit_error(result)
+            return self._limit_error(result)
         if how == b"raised":
-            raise result
-        raise CommandError(_failure(sha, result, *place))
+            assert isinstance(result, BaseException)
+            return result
+        return CommandError(_failure(sha, result, source, line))
 
     def _script(self, sha: bytes, source: bytes) -> Any:
         """The compiled script."""
@@ -211,7 +225,7 @@ def _size_of(reply: Reply) -> int:
     return _ELEMENT_BYTES
 
 
-def _failure(sha: bytes, text: bytes, source: bytes | None = None, line: int = 0) -> str:
+def _failure(sha: bytes, text: bytes, source: bytes | None, line: int) -> str:
     """The reply of a script that failed, as Redis words it."""
     place = b"" if source is None else b", on %b:%d." % (source, line)
     whole = text + b" script: " + sha + place

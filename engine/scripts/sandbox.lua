@@ -22,7 +22,7 @@ local function compile(source, name)
 end
 
 local globals = { _VERSION = host._VERSION }
-for _, name in host.ipairs { "assert", "error", "ipairs", "rawequal", "select", "tonumber", "type" } do
+for _, name in host.ipairs { "assert", "error", "ipairs", "rawequal", "select", "type" } do
     globals[name] = host[name]
 end
 for _, name in host.ipairs { "getmetatable", "next", "pairs", "rawget", "rawset", "setmetatable", "tostring",
@@ -40,12 +40,13 @@ end
 
 local function no_dump() error("unable to dump given function", 2) end
 
-local strings = copied(host.string, copied(host.patterns, { dump = no_dump }))
+globals.tonumber, host.strings.tonumber = host.strings.tonumber, nil
+local strings = copied(host.string, copied(host.patterns, copied(host.strings, { dump = no_dump })))
 local maths = copied(host.math, { random = host.random.random, randomseed = host.random.randomseed })
 local shared = {
     bit = host.libraries.bit, cjson = host.libraries.cjson, cmsgpack = host.libraries.cmsgpack,
     coroutine = host.limited.coroutine, math = maths, os = { clock = function() return 0 end }, redis = host.redis,
-    string = strings, struct = host.libraries.struct, table = tables.table,
+    string = strings, struct = host.libraries.struct, table = copied(tables.table, host.lists),
 }
 for name, library in next, shared do globals[name] = read_only(library) end
 globals.server = globals.redis
@@ -150,25 +151,32 @@ local function body() return current() end
 
 local function convert() return to_list(result_of_current) end
 
--- Returns "done" and the list of `to_list`; "failed", text, source and line; "stopped" and why; or "raised" and what.
-local function run(script, keys, args, instructions, start)
+-- Returns the tables KEYS and ARGV of so many keys and what follows them.
+local function split(key_count, ...)
+    local args = { ... }
+    if key_count == 0 then return {}, args end
+    local keys, count = {}, #args
+    for at = 1, key_count do keys[at] = args[at] end
+    for at = 1, count do args[at] = args[at + key_count] end
+    return keys, args
+end
+
+local function prepare(script, instructions, start, ...)
     collectgarbage("stop")
     forget_numbers()
     forget_walk()
     seed(start)
     reset_libraries()
     host.resp = 2
-    globals.KEYS, globals.ARGV = keys, args
     current = script
+    globals.KEYS, globals.ARGV = ...
     begin(instructions)
-    local ended, result = xpcall(body, handler)
-    if ended then
-        result_of_current = result
-        ended, result = xpcall(convert, handler)
-        result_of_current = nil
-    end
+end
+
+-- Returns "done" and what `to_list` does; "failed", text, source and line; "stopped" and why; or "raised" and what.
+local function outcome(ended, result, ...)
     local stopped = finish()
-    current, globals.KEYS, globals.ARGV = nil, nil, nil
+    current, result_of_current, globals.KEYS, globals.ARGV = nil, nil, nil, nil
     if collectgarbage("count") > KEPT_KIB then collectgarbage("collect") end
     if host.is_exception(result) then host.exception = result end
     if host.exception then
@@ -176,11 +184,33 @@ local function run(script, keys, args, instructions, start)
         return "raised", result
     end
     if stopped or result == "not enough memory" then return "stopped", stopped or "memory" end
-    if ended then return "done", result end
+    if ended then return "done", result, ... end
     if type(result) ~= "table" then return "failed", tostring(result) end -- an error within the handler
     local text = result.problem.err
     if type(text) ~= "string" and type(text) ~= "number" then text = "ERR unknown error" end
     return "failed", tostring(text), result.source, result.line
 end
 
-return run, compile
+local function execute()
+    local ended, result = xpcall(body, handler)
+    if not ended then return outcome(false, result) end
+    local kind = type(result)
+    if kind == "string" then return outcome(true, 2, "$", result) end
+    if kind == "number" then return outcome(true, 2, ":", result) end
+    result_of_current = result
+    return outcome(xpcall(convert, handler))
+end
+
+-- Runs a script that may use so many instructions, with the first number for math.random. Keys and arguments follow.
+local function run(script, instructions, start, key_count, ...)
+    prepare(script, instructions, start, split(key_count, ...))
+    return execute()
+end
+
+-- The same, with tables of many keys and arguments.
+local function run_with(script, instructions, start, keys, args)
+    prepare(script, instructions, start, keys, args)
+    return execute()
+end
+
+return run, run_with, compile

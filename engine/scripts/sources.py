@@ -24,8 +24,8 @@ _FILES: Final = (
 )
 
 
-def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any]:
-    """Make the sandbox in `lua`, a new state, and return its functions `run` and `compile`.
+def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any, Any]:
+    """Make the sandbox in `lua`, a new state, and return its functions `run`, `run_with` and `compile`.
 
     Args:
         lua: the state.
@@ -46,5 +46,6 @@ def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any]:
         result = do(name)
         if kept_as:
             host[kept_as.encode()] = result
-    run, compiled = do("sandbox")
-    return run, compiled
+    host[b"strings"], host[b"lists"] = do("strings")
+    run, run_with, compiled = do("sandbox")
+    return run, run_with, compiled

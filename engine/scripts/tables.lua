@@ -140,7 +140,11 @@ end
 
 local numbers, numbered = {}, 0 -- of tables, functions and threads, in the order in which they were first shown
 
-function host.forget_numbers() numbers, numbered = {}, 0 end
+function host.forget_numbers()
+    if numbered > 0 then
+        numbers, numbered = {}, 0
+    end
+end
 
 function tables.tostring(...)
     if select("#", ...) == 0 then argument_error(1, "value expected", 0) end

@@ -46,7 +46,10 @@ class BigNumber(bytes):
 
 
 class Verbatim(bytes):
-    """Text for people, such as INFO's: RESP3 says its form, `txt` or another, so that a client does not cut it up."""
+    """Text for people, such as INFO's.
+
+    RESP3 says its form, `txt` or another, so that a client does not cut it up.
+    """
 
     form: bytes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from engine.errors import CommandError
+from engine.scripts.host import ScriptHost
 from engine.scripts.runtime import ScriptRuntime
 from engine.values.replies import Reply
 
@@ -38,7 +39,7 @@ class RecordingHost:
 
 def run(
     source: bytes | str,
-    host: RecordingHost | None = None,
+    host: ScriptHost | None = None,
     keys: list[bytes] | None = None,
     args: list[bytes] | None = None,
     runtime: ScriptRuntime | None = None,
@@ -49,7 +50,7 @@ def run(
     return (runtime or ScriptRuntime()).run(sha, source, keys or [], args or [], host or RecordingHost())
 
 
-def failure(source: bytes | str, host: RecordingHost | None = None) -> str:
+def failure(source: bytes | str, host: ScriptHost | None = None) -> str:
     """The error of a script that must fail, without the SHA that Redis puts into it."""
     source = source.encode() if isinstance(source, str) else source
     try:

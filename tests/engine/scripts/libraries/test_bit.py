@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 from typing import Final
 
-from tests.engine.scripts.libraries.beside import differences, drawn
+from tests.engine.scripts.libraries.comparison import differences, drawn
 from tests.engine.scripts.libraries.values import NUMBERS
 from tests.real.oracle import Connection
 

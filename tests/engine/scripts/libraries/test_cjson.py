@@ -8,7 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from engine.scripts.runtime import ScriptRuntime
-from tests.engine.scripts.libraries.beside import differences, drawn, quoted, run
+from tests.engine.scripts.host import run
+from tests.engine.scripts.libraries.comparison import differences, drawn, quoted
 from tests.engine.scripts.libraries.values import NUMBERS, value
 from tests.real.oracle import Connection
 
@@ -234,5 +235,5 @@ def test_any_object_has_its_names_in_the_order_of_redis(redis: Connection) -> No
 def test_settings_last_for_one_run() -> None:
     """A setting that a script leaves behind is gone in the next one, unlike in Redis."""
     runtime = ScriptRuntime()
-    run(runtime, b"cjson.encode_max_depth(1) cjson.encode_number_precision(3) return {}")
-    assert [b"[[0.33333333333333]]"] == run(runtime, b"return {cjson.encode({{1/3}})}")
+    run(b"cjson.encode_max_depth(1) cjson.encode_number_precision(3) return {}", runtime=runtime)
+    assert [b"[[0.33333333333333]]"] == run(b"return {cjson.encode({{1/3}})}", runtime=runtime)

@@ -10,7 +10,8 @@ import pytest
 
 from engine.errors import CommandError
 from engine.scripts.runtime import ScriptRuntime
-from tests.engine.scripts.libraries.beside import differences, drawn, quoted, run
+from tests.engine.scripts.host import run
+from tests.engine.scripts.libraries.comparison import differences, drawn, quoted
 from tests.engine.scripts.libraries.values import NUMBERS, value
 from tests.real.oracle import Connection
 
@@ -110,6 +111,6 @@ def test_any_bytes_are_read_alike(oracle: Connection) -> None:
 def test_a_table_whose_order_is_that_of_addresses_is_refused() -> None:
     """Two keys of which one is a table would come in another order at the next replay; one alone has an order."""
     runtime = ScriptRuntime()
-    assert [b"\x81\x90\x01"] == run(runtime, b"return {cmsgpack.pack({[{}] = 1})}")
+    assert [b"\x81\x90\x01"] == run(b"return {cmsgpack.pack({[{}] = 1})}", runtime=runtime)
     with pytest.raises(CommandError, match="user_script:1: a table with a key that is a table, a function"):
-        run(runtime, b"return {cmsgpack.pack({{[{}] = 1, a = 2}})}")
+        run(b"return {cmsgpack.pack({{[{}] = 1, a = 2}})}", runtime=runtime)

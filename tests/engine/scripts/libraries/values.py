@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from tests.engine.scripts.libraries.beside import quoted
+from tests.engine.scripts.libraries.comparison import quoted
 
 NUMBERS: Final = (
     *("0", "-0.0", "1", "-1", "31", "32", "-32", "-33", "127", "128", "-128", "-129", "255", "256", "-32768", "-32769"),

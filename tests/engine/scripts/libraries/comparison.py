@@ -8,18 +8,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from hashlib import sha1
 from random import Random
 from typing import Final
 
 from engine.scripts.runtime import ScriptRuntime
-from tests.engine.scripts.host import RecordingHost
+from tests.engine.scripts.host import run
 from tests.real.oracle import Connection
 
 RANDOM_PIECES: Final = int(os.environ.get("SCRIPT_PIECES", "0"))
 """Of each kind, and new ones at each run; 0: as many as each test says, the same ones at each run."""
 
-_BATCH: Final = 200
 _ADDRESS: Final = re.compile(rb"\b(table|function|thread|userdata): 0x[0-9a-f]+")
 
 _SHOW: Final = rb"""
@@ -48,34 +46,36 @@ local function piece(body) outcomes[#outcomes + 1] = outcome(pcall(body)) end
 """
 
 
-def run(runtime: ScriptRuntime, source: bytes) -> list[bytes]:
-    """What a script that runs no command returns."""
-    reply = runtime.run(sha1(source, usedforsecurity=False).hexdigest().encode(), source, [], [], RecordingHost())
-    assert isinstance(reply, list), reply
-    return [outcome for outcome in reply if isinstance(outcome, bytes)]
-
-
-def differences(server: Connection, pieces: Sequence[str], *, ordered: bool = False) -> list[tuple[str, bytes, bytes]]:
+def differences(
+    server: Connection, pieces: Sequence[str], *, at_once: int = 200, ordered: bool = False
+) -> list[tuple[str, bytes, bytes]]:
     """Each piece whose outcome differs, with the outcome there and the one here.
 
     Args:
         server: takes EVAL.
         pieces: each byte of Lua is the character of that number.
+        at_once: how many are sent as one script.
         ordered: the order in which `pairs` gives keys belongs to the outcome.
     """
     found = []
-    for first in range(0, len(pieces), _BATCH):
-        batch = pieces[first : first + _BATCH]
+    for first in range(0, len(pieces), at_once):
+        batch = pieces[first : first + at_once]
         bodies = b"\n".join(b"piece(function() %b end)" % piece.encode("latin-1") for piece in batch)
         source = b"%b%b\nreturn outcomes" % (_SHOW % (b"true" if ordered else b"false"), bodies)
         theirs = server.call("EVAL", source, 0)
         assert isinstance(theirs, list), theirs
         found += [
             (piece, there, ours)
-            for piece, there, ours in zip(batch, theirs, run(ScriptRuntime(fresh=True), source), strict=True)
+            for piece, there, ours in zip(batch, theirs, _outcomes(source), strict=True)
             if _ADDRESS.sub(rb"\1", there) != _ADDRESS.sub(rb"\1", ours)
         ]
     return found
+
+
+def _outcomes(source: bytes) -> list[bytes]:
+    reply = run(source, runtime=ScriptRuntime(fresh=True))
+    assert isinstance(reply, list), reply
+    return [outcome for outcome in reply if isinstance(outcome, bytes)]
 
 
 def drawn(draw: Callable[[Random], str], count: int) -> list[str]:

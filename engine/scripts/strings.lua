@@ -1,0 +1,77 @@
+-- Functions of strings and lists that take as long as their texts are, which the hook does not see: they are charged.
+
+local host = ...
+local charge, relay = host.charge, host.relay
+local error, pcall, select, type = host.error, host.pcall, host.select, host.type
+local check_integer, check_string = host.support.check_integer, host.support.check_string
+local optional_integer, type_error = host.support.optional_integer, host.support.type_error
+
+local BYTES_OF_AN_INSTRUCTION = 10 -- of copying, or of C's loops over the letters
+local REPEATED_BYTES_MAX = 134217728 -- more than any runtime has
+local SORTED = 20 -- instructions for each element: a million need some 20 comparisons each
+
+local strings, lists = {}, {}
+
+local function charge_bytes(count)
+    if count > 100 then charge(count / BYTES_OF_AN_INSTRUCTION) end
+end
+
+for _, name in host.ipairs { "lower", "reverse", "upper" } do
+    local raw = host.string[name]
+    strings[name] = function(...)
+        local text = check_string(1, 0, ...)
+        charge_bytes(#text)
+        return (raw(text))
+    end
+end
+
+function strings.sub(...)
+    local text, first, last = check_string(1, 0, ...), check_integer(2, 0, ...), optional_integer(3, -1, 0, ...)
+    local part = host.string.sub(text, first, last)
+    charge_bytes(#part)
+    return part
+end
+
+function strings.rep(...)
+    local text, count = check_string(1, 0, ...), check_integer(2, 0, ...)
+    if text == "" or count <= 0 then return "" end -- C would count all the same
+    if #text * count > REPEATED_BYTES_MAX then host.stop("memory") end
+    charge(count)
+    charge_bytes(#text * count)
+    local repeated = relay(pcall(host.string.rep, text, count))
+    return repeated
+end
+
+function strings.format(...)
+    local text = relay(pcall(host.string.format, ...))
+    charge_bytes(#text)
+    return text
+end
+
+function strings.tonumber(...)
+    local text = ...
+    if type(text) == "string" then charge_bytes(#text) end
+    local number = relay(pcall(host.tonumber, ...))
+    return number
+end
+
+function lists.concat(...)
+    local t = ...
+    if type(t) == "table" then charge(#t) end
+    local text = relay(pcall(host.table.concat, ...))
+    charge_bytes(#text)
+    return text
+end
+
+function lists.sort(...)
+    local t, before = ...
+    if type(t) ~= "table" then type_error(1, "table", 0, ...) end
+    if before ~= nil and type(before) ~= "function" then type_error(2, "function", 0, ...) end
+    charge(SORTED * #t)
+    local sorted, problem = pcall(host.table.sort, t, before)
+    if sorted then return end
+    host.check(problem)
+    error(problem, problem == "invalid order function for sorting" and 2 or 0)
+end
+
+return strings, lists

@@ -1,0 +1,155 @@
+"""Limits: whatever a script does to go on, it ends with the same error each time."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import CommandError
+from engine.scripts import runtime as runtimes
+from engine.scripts.host import ScriptLimitError
+from engine.scripts.runtime import ScriptRuntime
+from tests.engine.scripts.host import RecordingHost, run
+
+INSTRUCTIONS = "ERR the script was rolled back: it ran more than 100,000,000 instructions"
+MEMORY = "ERR the script was rolled back: it allocated more than 128 MiB"
+
+ENDLESS = {
+    "a loop": "while true do end",
+    "pcall in a loop": "while true do pcall(function() while true do end end) end",
+    "a handler that goes on": "xpcall(function() while true do end end, function() while true do end end)",
+    "a coroutine": "coroutine.wrap(function() while true do end end)()",
+    "resume in a loop": "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+    "many short coroutines": "while true do coroutine.wrap(function() local x = 1 end)() end",
+    "a metamethod": "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end})"
+    " while true do pcall(function() return t[1] end) end",
+    "sort": "table.sort({3, 2, 1}, function(a, b) while true do end end)",
+    "gsub": "string.gsub('abc', '.', function() while true do end end)",
+    "load": "load(function() while true do end end)",
+    "an endless reply": "return setmetatable({}, {__index = function(t, k) return k end})",
+    "tostring": "return tostring(setmetatable({}, {__tostring = function() while true do end end}))",
+    "commands": "while true do redis.pcall('PING') end",
+    "a pattern": "return string.match(('a'):rep(40), ('a?'):rep(40) .. ('a'):rep(40))",
+    "backtracking": "return string.find(('a'):rep(3000), '.-.-.-.-b')",
+    "moving elements": "local t = {} for i = 1, 30000 do t[i] = i end"
+    " while true do table.insert(t, 1, 0) table.remove(t, 1) end",
+    "a long text": "local s = ('x'):rep(1e6) while true do s:upper() s:sub(2) redis.sha1hex(s) tonumber(s) end",
+    "sorting": "local t = {} for i = 1, 10000 do t[i] = i end while true do table.sort(t) end",
+    "nothing repeated": "while true do (''):rep(1e9) end",
+}
+
+GREEDY = {
+    "tables": "local t = {} while true do t[#t + 1] = {} end",
+    "a string": "return ('x'):rep(1e9)",
+    "concatenation": "local s = 'x' while true do s = s .. s end",
+    "garbage": "while true do local t = {} end",
+    "pcall": "pcall(string.rep, 'x', 1e9) return 'on it goes'",
+    "a coroutine": "return coroutine.resume(coroutine.create(function() return ('x'):rep(1e9) end))",
+    "threads": "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
+    "format": "local t = {} for i = 1, 1e7 do t[i] = string.format('%d', i) end",
+    "concat": "local t, s = {}, ('x'):rep(1e6) for i = 1, 1000 do t[i] = s end return table.concat(t)",
+}
+
+
+@pytest.fixture(scope="module")
+def shared() -> ScriptRuntime:
+    """One runtime for all."""
+    return ScriptRuntime()
+
+
+@pytest.fixture
+def few_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundredth of the limit, so that a test takes milliseconds."""
+    monkeypatch.setattr(runtimes, "INSTRUCTIONS_MAX", 1_000_000)
+
+
+@pytest.mark.usefixtures("few_instructions")
+@pytest.mark.parametrize("program", ENDLESS.values(), ids=list(ENDLESS))
+def test_instructions_end(program: str, shared: ScriptRuntime) -> None:
+    """A script that would never end is ended, cannot catch that, and the runtime goes on."""
+    with pytest.raises(ScriptLimitError) as caught:
+        run(program, RecordingHost({b"PING": b""}), runtime=shared)
+
+    assert (INSTRUCTIONS, False) == (caught.value.message, caught.value.memory)
+    assert 1 == run("return 1", runtime=shared)
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of the limits, so that a test takes milliseconds."""
+    monkeypatch.setattr(runtimes, "MEMORY_BYTES_MAX", 16 << 20)
+    monkeypatch.setattr(runtimes, "SHARED_MEMORY_BYTES", 8 << 20)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("program", GREEDY.values(), ids=list(GREEDY))
+def test_memory_ends(program: str, fresh: bool) -> None:
+    """A script that takes too much is ended; only a fresh runtime's word is final."""
+    runtime = ScriptRuntime(fresh=fresh)
+    with pytest.raises(ScriptLimitError) as caught:
+        run(program, runtime=runtime)
+
+    assert (MEMORY, not fresh) == (caught.value.message, caught.value.memory)
+    assert 1 == run("return 1", runtime=runtime)
+
+
+def test_a_long_reply_counts_as_memory() -> None:
+    """A command's reply that has no room in Lua ends the script before it is there."""
+    host = RecordingHost({b"GET": bytes(200_000_000)})
+    with pytest.raises(ScriptLimitError, match="allocated"):
+        run("return #redis.pcall('GET')", host)
+
+
+def test_long_arguments_count_as_memory() -> None:
+    """So do a script's arguments."""
+    with pytest.raises(ScriptLimitError, match="allocated"):
+        run("return 1", args=[bytes(200_000_000)])
+
+
+@pytest.mark.usefixtures("few_instructions")
+def test_what_ran_before_changes_nothing(shared: ScriptRuntime) -> None:
+    """The last loop that a script may do is the same in a new runtime and in one that has served many."""
+    program = "local n = 0 while true do n = n + 1 redis.call('STEP', n) end"
+    counts = []
+    for runtime in (ScriptRuntime(), shared, shared):
+        run("local s = ('x'):rep(1000) .. 1 return s", runtime=shared)
+        host = RecordingHost({b"STEP": 1})
+        with pytest.raises(ScriptLimitError):
+            run(program, host, runtime=runtime)
+        counts.append(len(host.calls))
+
+    assert 1 == len(set(counts))
+    assert 10_000 < counts[0] < 20_000
+
+
+class BrokenHost(RecordingHost):
+    """Its commands raise what no script may catch."""
+
+    def call(self, words: list[bytes]) -> bytes:
+        """Raise it."""
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "return redis.call('GET')",
+        "pcall(redis.call, 'GET') return 1",
+        "xpcall(function() redis.call('GET') end, function(e) return type(e) end) return 1",
+        "coroutine.resume(coroutine.create(function() redis.call('GET') end)) return 1",
+    ],
+)
+def test_other_exceptions_pass_through(program: str, shared: ScriptRuntime) -> None:
+    """What is no error of a command ends the run, and comes out as it was raised."""
+    with pytest.raises(KeyboardInterrupt):
+        run(program, BrokenHost(), runtime=shared)
+
+    assert 1 == run("return 1", runtime=shared)
+
+
+def test_an_error_of_ours_is_an_error_reply(shared: ScriptRuntime) -> None:
+    """Deep recursion ends with Lua's own error, which a script may catch."""
+    with pytest.raises(CommandError, match="stack overflow"):
+        run("local function f() return 1 + f() end return f()", runtime=shared)
+    with pytest.raises(CommandError, match="stack overflow"):
+        run("local function f() return f() end return f()", runtime=shared)
