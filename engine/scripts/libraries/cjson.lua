@@ -90,7 +90,9 @@ local function library(config)
         end
         local parts = {}
         append(parts, 0, (...), 0, 1, config, 2)
-        return concat(parts)
+        local text = concat(parts)
+        host.charge(#text) -- what C's searches look at, and what it copies
+        return text
     end
 
     -- decode(text): the value whose JSON it is.

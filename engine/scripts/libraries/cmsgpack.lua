@@ -173,7 +173,9 @@ function cmsgpack.pack(...)
             used = append(parts, used, values[index], 0)
         end
     end
-    return concat(parts)
+    local text = concat(parts)
+    host.charge(#text) -- what C copies
+    return text
 end
 
 local NOT_ENOUGH = "Missing bytes in input."

@@ -192,7 +192,9 @@ function struct.pack(...)
         end
         total = total + size
     end
-    return concat(parts)
+    local text = concat(parts)
+    host.charge(#fmt + #text) -- what C copies
+    return text
 end
 
 -- The integer of `size` bytes at `at` as C reads it: it keeps the lowest 64 bits and makes a double of them.
@@ -300,6 +302,7 @@ end
 -- size(fmt): the bytes that pack would give.
 function struct.size(...)
     local fmt = match(check_string(1, 0, ...), "^[^%z]*")
+    host.charge(#fmt)
     local little, align = true, 1
     local total, at = 0, 1
     while at <= #fmt do

@@ -1,0 +1,172 @@
+"""Scripts that want to run for ever, take all memory, or change what others see.
+
+Each ends, and the next one is whole.
+
+Those that concern an advisory of Redis name it. The limits are lower here, so that the tests are quick.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from engine.errors import CommandError
+from engine.scripts import runtime as limits
+from engine.scripts.host import ScriptLimitError
+from engine.scripts.runtime import ScriptRuntime
+from tests.engine.scripts.host import run
+
+_ENDLESS: Final = (
+    "while true do end",
+    "repeat until false",
+    "for i = 1, 1e12 do end",
+    "while true do pcall(function() while true do end end) end",
+    "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    "xpcall(function() while true do end end, function() return 1 end) while true do end",
+    "local function f() pcall(f) while true do end end f()",
+    "coroutine.wrap(function() while true do end end)()",
+    "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+    "return coroutine.wrap(function() return pcall(function() while true do end end) end)()",
+    "return setmetatable({}, {__index = function() while true do end end}).x",
+    "return setmetatable({}, {__index = function() while true do end end})",
+    "return setmetatable({}, {__concat = function() while true do end end}) .. 'x'",
+    "string.gsub('aaaa', 'a', function() while true do end end)",
+    "table.sort({3, 2, 1, 5, 4}, function() while true do end end)",
+    "load(function() while true do end end)",
+    "while true do loadstring('return 1') end",
+    "while true do math.random() end",
+    "while true do os.clock() end",
+    "local s = ('a'):rep(1e6) while true do s:find('b', 1, true) end",
+    "return ('a'):rep(50):find(('a*'):rep(30) .. 'b')",
+    "return ('a'):rep(1e5):find('.-.-.-.-b')",
+    "return ('a'):rep(5e4):find('a*a*a*b')",
+    "return ('a'):rep(3e5):gsub('.-b', 'x')",
+    "return ('('):rep(1e6):find('%b()')",
+    "for word in ('a'):rep(1e5):gmatch('.-b') do end",
+    "local t = {} for i = 1, 1e4 do t[i] = i end while true do table.insert(t, 1, 1) table.remove(t, 1) end",
+    "local s = '\"' .. ('x'):rep(1e5) while true do pcall(cjson.decode, s) end",
+    "local s = (' '):rep(1e5) while true do pcall(cjson.decode, s) end",
+    "local s = ('x'):rep(1e5) while true do cjson.encode(s) end",
+    "local s = ('x'):rep(1e5) while true do cmsgpack.pack(s) end",
+    "local s = ('x'):rep(1e5) while true do struct.pack('s', s) end",
+    "local s = ('x'):rep(1e5) .. '\\0' while true do struct.unpack('s', s) end",
+    "return cmsgpack.unpack('\\221\\255\\255\\255\\255' .. ('\\192'):rep(1e6))",
+)
+
+_BOMBS: Final = (
+    "local s = 'x' while true do s = s .. s end",
+    "local s = 'x' for i = 1, 1e9 do s = s .. 'x' end",
+    "local items = {} while true do items[#items + 1] = {} end",
+    "local items = {} for i = 1, 1e9 do items['k' .. i] = 1 end",
+    "pcall(function() local s = 'x' while true do s = s .. s end end) return 1",
+    "return string.rep('x', 1e9)",
+    "local items = {} for i = 1, 1e4 do items[i] = ('x'):rep(1e4) end return table.concat(items)",
+    "return ('x'):rep(1e5):gsub('', ('y'):rep(1e4))",
+    "local s = ('a'):rep(1e5) return s:gsub('a', function() return s end)",
+    "while true do coroutine.resume(coroutine.create(function() coroutine.yield() end)) end",
+    "local weak = setmetatable({}, {__mode = 'k'}) while true do weak[{}] = 1 end",
+    "while true do loadstring('return ' .. math.random()) end",
+    "cjson.encode_sparse_array(false, 0, 2147483647) return cjson.encode({[2^30] = 1})",
+    "local s = cjson.encode({('x'):rep(1e6)}) while true do cjson.decode(s:sub(1, -3) .. math.random() .. '\"]') end",
+    "return struct.pack(('x'):rep(1e7))",
+    "return cmsgpack.pack(string.rep('x', 1e8))",
+)
+
+_REFUSED: Final = (
+    ("local function f() return 1 + f() end f()", "stack overflow"),
+    ("local function f() coroutine.wrap(f)() end f()", "C stack overflow"),
+    ("local t = {} setmetatable(t, {__index = t}) return t.x", "loop in gettable"),
+    ("table.sort({3, 2, 1, 5, 4, 3, 2, 1}, function() return true end)", "invalid order function"),
+    ("return unpack({}, 1, 1e8)", "too many results to unpack"),
+    ("return unpack({}, -2147483648, 2147483647)", "too many results to unpack"),  # CVE-2025-46817
+    ("return {unpack({1}, 1, 2^31)}", "too many results to unpack"),  # CVE-2025-46817
+    ("return ('x'):rep(1e6):byte(1, -1)", "string slice too long"),
+    ("return string.find('x', ('('):rep(1e5))", "pattern too complex"),
+    ("return string.format('%99999d', 1)", "invalid format"),
+    ("local t = {} t[1] = t return cjson.encode(t)", "excessive nesting"),
+    ("return cjson.decode(('['):rep(1e5))", "too many nested data structures"),
+    ("return string.dump(function() end)", "unable to dump"),
+    ("getmetatable('').__index = {}", "readonly table"),  # CVE-2025-46818
+    ("getmetatable('').__index.upper = 1", "readonly table"),  # CVE-2025-46818
+    ("string.upper = function() return 'changed' end", "readonly table"),  # CVE-2022-24735
+    ("rawset(string, 'upper', 1)", "readonly table"),  # CVE-2022-24735
+    ("setmetatable(string, {})", "readonly table"),
+    ("setmetatable(_G, {})", "readonly table"),  # CVE-2022-24735
+    ("rawset(_G, 'left', 1)", "readonly table"),
+    ("left = 1", "readonly table"),
+    ("redis.call = function() end", "readonly table"),
+    ("cjson.null = 1", "readonly table"),
+    ("getmetatable(_G).__index = function() return 1 end", "readonly table"),
+    ("return setfenv", "nonexistent global"),
+    ("return getfenv", "nonexistent global"),
+    ("return debug", "nonexistent global"),
+    ("return io", "nonexistent global"),
+    ("return require", "nonexistent global"),
+    ("return package", "nonexistent global"),
+    ("return dofile", "nonexistent global"),
+    ("return loadfile", "nonexistent global"),
+    ("return newproxy", "nonexistent global"),
+    ("return python", "nonexistent global"),
+    ("return os.execute('true')", "attempt to call field 'execute'"),
+    ("return string.gsub('x', 'x', '%2')", "invalid capture index"),
+    ("error({err = 'ERR mine'})", "ERR mine"),
+    ("error(('x'):rep(1e6))", "xxx"),
+)
+
+_HARMLESS: Final = (
+    ("return bit.tohex(1, -2147483648)", b"00000001"),  # CVE-2024-31449
+    ("return tostring(loadstring('\\27Lua'))", b"nil"),  # CVE-2022-24736: no bytecode
+    ("return tostring(loadstring('return [' .. ('='):rep(1e5) .. '['))", b"nil"),  # CVE-2025-46819
+    ("return tostring(loadstring(('('):rep(1e5)))", b"nil"),
+    ("return tostring(loadstring('return 1', ('x'):rep(1e5)) ~= nil)", b"true"),  # CVE-2025-49844: the name of a chunk
+    ("setmetatable({}, {__gc = function() while true do end end}) collectgarbage() return 'x'", b"x"),  # CVE-2024-46981
+    ("local t = setmetatable({}, {__index = string}) t.upper = 1 return ('x'):upper()", b"X"),
+    (
+        "local c c = coroutine.create(function() return coroutine.resume(c) end) return tostring(coroutine.resume(c))",
+        b"true",
+    ),
+    ("return select('#', pcall(error))", 2),
+)
+
+_PROBE: Final = """
+local names = {}
+for name in pairs(_G) do names[#names + 1] = name end
+table.sort(names)
+local text = ("x"):upper() .. string.format("%d", 5) .. cjson.encode({1}) .. bit.tohex(1) .. #redis.sha1hex("")
+return {table.concat(names, " "), text, tostring(pcall(function() return left end)), cmsgpack.pack(1), math.floor(1.5)}
+"""
+
+
+@pytest.fixture
+def lua(monkeypatch: pytest.MonkeyPatch) -> ScriptRuntime:
+    """A runtime with lower limits: 2,000,000 instructions and 24 MiB."""
+    monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", 2_000_000)
+    monkeypatch.setattr(limits, "SHARED_MEMORY_BYTES", 24 * 1024 * 1024)
+    return ScriptRuntime()
+
+
+@pytest.mark.parametrize("source", [*_ENDLESS, *_BOMBS])
+def test_what_would_not_end_hits_a_limit(lua: ScriptRuntime, source: str) -> None:
+    """No loop and no bomb gets by the limits, whatever catches errors in it. The next script finds all unchanged."""
+    before = run(_PROBE, runtime=lua)
+    with pytest.raises(ScriptLimitError):
+        run(source, runtime=lua)
+    assert before == run(_PROBE, runtime=lua)
+
+
+@pytest.mark.parametrize(("source", "text"), _REFUSED)
+def test_what_would_reach_further_is_refused(lua: ScriptRuntime, source: str, text: str) -> None:
+    """What would change shared things, leave the sandbox or overflow a stack has its error, and changes nothing."""
+    before = run(_PROBE, runtime=lua)
+    with pytest.raises(CommandError, match=text):
+        run(source, runtime=lua)
+    assert before == run(_PROBE, runtime=lua)
+
+
+@pytest.mark.parametrize(("source", "reply"), _HARMLESS)
+def test_what_once_did_harm_does_none(lua: ScriptRuntime, source: str, reply: bytes | int) -> None:
+    """Scripts of advisories that are valid Lua reply what they should, and leave nothing behind."""
+    before = run(_PROBE, runtime=lua)
+    assert reply == run(source, runtime=lua)
+    assert before == run(_PROBE, runtime=lua)
