@@ -5,9 +5,10 @@ Each one is a sorted set there, under the name that the layout gives it.
     c#…                           a sorted set: items and their scores
     slotlog/[topic]/[partition]   [owner]:[number], of the state whose index it is, and of the newest batch
 
-A batch is one transaction, in which the last record is written with the sets. The server must keep what it is told, so
-it needs `appendonly yes` and no eviction: it is a part of the state, not a cache. What it has lost after a crash of
-its own is found at the next opening.
+A batch is one script, which compares that record, changes the sets, and writes the record last. Nothing comes between.
+Where a command fails within, the record stays as it was, so that the batch is repeated. The server must keep what it is
+told, so it needs `appendonly yes` and no eviction: it is a part of the state, not a cache. What it has lost after a
+crash of its own is found at the next opening.
 
 A connection that breaks is not made anew here: the server may have come back with less than it had. Whoever opens the
 store again has the number compared first.
@@ -29,7 +30,7 @@ from redis.retry import Retry
 
 from engine.errors import IndexUnavailableError, StateMismatchError
 from engine.layouts.index import IndexChanges
-from engine.values.encoding import pack_score, parse_score
+from engine.values.encoding import U32, pack_score, parse_score
 from ops.config import ConfigError
 
 PASSWORD_VARIABLE: Final = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, that of redis-cli
@@ -38,6 +39,27 @@ _REPLY_SECONDS: Final = 10.0
 _PAGE: Final = 1000
 _LOWEST: Final = pack_score(-math.inf)
 _HIGHEST: Final = pack_score(math.inf)
+
+_APPLY: Final = """
+local held = redis.call('GET', KEYS[1])
+if (held or '') ~= ARGV[1] then
+    return held or ''
+end
+for number = 3, #ARGV do
+    local words, at = {}, 1
+    while at <= #ARGV[number] do
+        words[#words + 1], at = struct.unpack('>I4c0', ARGV[number], at)
+    end
+    redis.call(unpack(words))
+end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+"""
+"""Compares the record with the first argument, runs the commands behind the second one, which is the new record.
+
+A command is one argument, as `_packed` makes it: a server takes about a million of them at most. Returns 1, or what the
+record is.
+"""
 
 Words = tuple[bytes | str | int, ...]
 
@@ -90,20 +112,17 @@ class RedisIndex:
         return self._parse(content)
 
     def apply(self, number: int, changes: IndexChanges) -> None:
-        """Apply a batch as one transaction."""
-        _, content = self._ask([("WATCH", self._record), ("GET", self._record)])
-        reached = self._parse(content) or 0
-        if reached != number - 1:
-            self._ask([("UNWATCH",)])
-            text = f"the index in {self.label} stands at batch {reached}, and the next one is {number}"
-            raise StateMismatchError(f"{text}: something else has changed it, or it has lost what it had")
-        commands: list[Words] = [("MULTI",)]
-        commands += [("UNLINK", name) for name in changes.dropped]
+        """Apply a batch as one."""
+        before = b"%b:%d" % (self._owner, number - 1) if number > 1 else b""
+        commands = [_packed(b"UNLINK", name) for name in changes.dropped]
         for name, items in changes.items.items():
             commands += _of_set(name, items)
-        commands += [("SET", self._record, b"%b:%d" % (self._owner, number)), ("EXEC",)]
-        if self._ask(commands)[-1] is None:
-            raise StateMismatchError(f"something else writes to the index in {self.label}: {self._record.decode()}")
+        after = b"%b:%d" % (self._owner, number)
+        (held,) = self._ask([("EVAL", _APPLY, 1, self._record, before, after, *commands)])
+        if held != 1:
+            text = f"the index in {self.label} stands at batch {self._parse(held or None) or 0}"
+            text += f", and the next one is {number}"
+            raise StateMismatchError(f"{text}: something else has changed it, or it has lost what it had")
 
     def score(self, name: bytes, item: bytes) -> bytes | None:
         """The packed score of an item; None when it is not there."""
@@ -180,14 +199,19 @@ class RedisIndex:
             raise IndexUnavailableError(self._closed) from error
 
 
-def _of_set(name: bytes, items: dict[bytes, bytes | None]) -> Iterator[Words]:
+def _packed(*words: bytes) -> bytes:
+    """A command as one string: `[length:4]` and bytes for each word."""
+    return b"".join(piece for word in words for piece in (U32.pack(len(word)), word))
+
+
+def _of_set(name: bytes, items: dict[bytes, bytes | None]) -> Iterator[bytes]:
     """The commands for the items of one set, of bounded length."""
     gone = iter([item for item, score in items.items() if score is None])
     while part := tuple(islice(gone, _PAGE)):
-        yield ("ZREM", name, *part)
+        yield _packed(b"ZREM", name, *part)
     put = iter([(item, score) for item, score in items.items() if score is not None])
     while pairs := list(islice(put, _PAGE)):
-        yield ("ZADD", name, *(word for item, score in pairs for word in (_bound(score), item)))
+        yield _packed(b"ZADD", name, *(word for item, score in pairs for word in (_bound(score), item)))
 
 
 def _bound(score: bytes) -> bytes:

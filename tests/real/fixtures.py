@@ -44,6 +44,14 @@ def own_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
     shutil.rmtree(tmp_path)
 
 
+@pytest.fixture
+def index_server() -> Iterator[Oracle]:
+    """A running valkey-server of this test alone that keeps every command, to have an index, and to be killed."""
+    options = ["--appendonly", "yes", "--appendfsync", "always"]
+    with tempfile.TemporaryDirectory(prefix="index-") as directory, Oracle(Path(directory), options) as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def oracle_server() -> Iterator[Oracle]:
     """The valkey-server of the session."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from hashlib import md5
 from pathlib import Path
@@ -32,17 +30,9 @@ LINES = ["ZADD board 1.5 ann 2 bob", f"ZADD board inf {LONG} -0.1 cy", "ZADD gon
 
 
 @pytest.fixture
-def server() -> Iterator[Oracle]:
-    """A server of this test alone, that keeps every command."""
-    options = ["--appendonly", "yes", "--appendfsync", "always"]
-    with tempfile.TemporaryDirectory(prefix="index-") as directory, Oracle(Path(directory), options) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(server: Oracle, tmp_path: Path) -> Settings:
+def settings(index_server: Oracle, tmp_path: Path) -> Settings:
     """Of a state whose index is there."""
-    return Settings(data=tmp_path / "data", layout="camellia-v1", index=SecretStr(f"unix://{server.path}"))
+    return Settings(data=tmp_path / "data", layout="camellia-v1", index=SecretStr(f"unix://{index_server.path}"))
 
 
 def open_machine(settings: Settings) -> tuple[Machine, StateStore]:
@@ -65,13 +55,13 @@ def violations(settings: Settings) -> list[str]:
     return found
 
 
-def test_it_is_as_one_in_memory(server: Oracle) -> None:
+def test_it_is_as_one_in_memory(index_server: Oracle) -> None:
     """Random batches, any scores and items, many of one score: what is found is the same, in the same order."""
     random, held = Random(1), HeldIndex()
     scores = [pack_score(score) for score in (-math.inf, -1e300, -0.1, 0.0, 5e-324, 0.1, 1 / 3, 2**53 + 2.0, math.inf)]
     names = [b"c#", b"c#\xff\0", b"c#" + bytes(9)]
     items = [b"\0", b"\1" + bytes(16), *(b"\0%d" % number for number in range(3000))]
-    with closing(RedisIndex(f"unix://{server.path}", "topic", 0, "owner")) as index:
+    with closing(RedisIndex(f"unix://{index_server.path}", "topic", 0, "owner")) as index:
         assert index.number() is None
         for number in range(1, 25):
             picked = random.sample(items, random.choice([1, 20, 2500]))
@@ -92,25 +82,25 @@ def test_it_is_as_one_in_memory(server: Oracle) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_pages_go_on_within_one_score(server: Oracle, *, reverse: bool) -> None:
+def test_pages_go_on_within_one_score(index_server: Oracle, *, reverse: bool) -> None:
     """More items of one score than two pages have, and others before and behind: each comes once, in order."""
     held = {
         b"\0%04d" % number: pack_score(0.0 if 10 <= number < 3200 else float(number - 10)) for number in range(3300)
     }
     expected = sorted(((score, item) for item, score in held.items()), reverse=reverse)
-    with closing(RedisIndex(f"unix://{server.path}", "topic", 0, "owner")) as index:
+    with closing(RedisIndex(f"unix://{index_server.path}", "topic", 0, "owner")) as index:
         index.apply(1, changes_of({b"c#": dict(held)}))
 
         assert expected == list(index.scan(b"c#", bytes(8), b"\xff" * 8, reverse=reverse))
 
 
-def test_a_state_has_its_sorted_sets_in_the_server(server: Oracle, settings: Settings) -> None:
+def test_a_state_has_its_sorted_sets_in_the_server(index_server: Oracle, settings: Settings) -> None:
     """Under the document's names, and nothing else but the record of whose they are; the state is sound with it."""
     machine, store = open_machine(settings)
     send(machine, *LINES)
     version = machine.position.last_version - 1
     store.close()
-    oracle = server.connect()
+    oracle = index_server.connect()
 
     keys = sorted(oracle.call("KEYS", "*"))
     name = b"c#default" + b"board" + version.to_bytes(8)
@@ -141,43 +131,43 @@ def test_a_kill_between_the_two_is_repaired_at_the_next_opening(settings: Settin
     assert [] == violations(settings)
 
 
-def test_a_server_that_went_away_and_came_back_goes_on(server: Oracle, settings: Settings) -> None:
+def test_a_server_that_went_away_and_came_back_goes_on(index_server: Oracle, settings: Settings) -> None:
     """Reads and writes say that it is away, and so does an opening; what it kept is used again."""
     machine, store = open_machine(settings)
     send(machine, *LINES)
-    server.kill()
+    index_server.kill()
     with pytest.raises(IndexUnavailableError, match="cannot be used"):
         apply(machine, event(machine.next_offset, "ZINCRBY board 5 ann"))
     store.close()
     with pytest.raises(IndexUnavailableError, match="cannot be used"):
         open_machine(settings)
-    server.start()
+    index_server.start()
 
     machine, store = open_machine(settings)
     assert [6.5] == send(machine, "ZINCRBY board 5 ann")
     store.close()
 
 
-def test_a_connection_that_broke_is_not_made_anew(server: Oracle, settings: Settings) -> None:
+def test_a_connection_that_broke_is_not_made_anew(index_server: Oracle, settings: Settings) -> None:
     """The server may have come back with less: only an opening, which compares, goes on."""
     machine, store = open_machine(settings)
     send(machine, *LINES)
-    server.kill()
-    server.start()
+    index_server.kill()
+    index_server.start()
     for _ in range(2):
         with pytest.raises(IndexUnavailableError, match="cannot be used"):
             apply(machine, event(machine.next_offset, "ZINCRBY board 5 ann"))
     store.close()
 
 
-def test_what_the_server_lost_is_found_and_a_replay_repairs_it(server: Oracle, settings: Settings) -> None:
+def test_what_the_server_lost_is_found_and_a_replay_repairs_it(index_server: Oracle, settings: Settings) -> None:
     """The opening refuses it and says what to do; the log, a new directory and an empty index give all of it again."""
     machine, store = open_machine(settings)
     for line in LINES:
         send(machine, line)
     whole = digest(store, machine.layout, 0)
     store.close()
-    oracle = server.connect()
+    oracle = index_server.connect()
     oracle.call("FLUSHALL")
     with pytest.raises(StateMismatchError, match=r"the index has lost .* `slotlog replay` and an empty index"):
         open_machine(settings)
@@ -190,11 +180,11 @@ def test_what_the_server_lost_is_found_and_a_replay_repairs_it(server: Oracle, s
     oracle.close()
 
 
-def test_emptied_under_way_it_takes_no_more(server: Oracle, settings: Settings) -> None:
+def test_emptied_under_way_it_takes_no_more(index_server: Oracle, settings: Settings) -> None:
     """The next batch meets the number that is gone, and nothing of it is written there."""
     machine, store = open_machine(settings)
     send(machine, *LINES)
-    oracle = server.connect()
+    oracle = index_server.connect()
     oracle.call("FLUSHALL")
     apply(machine, event(machine.next_offset, "ZADD other 1 a"))
     with pytest.raises(StateMismatchError, match="stands at batch 0, and the next one is 2"):
@@ -203,6 +193,52 @@ def test_emptied_under_way_it_takes_no_more(server: Oracle, settings: Settings) 
 
     assert [] == oracle.call("KEYS", "*")
     oracle.close()
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_batch_is_applied_in_its_turn_alone(index_server: Oracle, number: int) -> None:
+    """One that was applied before, the newest once more, or one too early: refused, and nothing of it is written."""
+    with closing(RedisIndex(f"unix://{index_server.path}", "topic", 0, "owner")) as index:
+        for each in (1, 2):
+            index.apply(each, changes_of({b"c#": {b"\0a": pack_score(float(each))}}))
+        with pytest.raises(StateMismatchError, match=f"stands at batch 2, and the next one is {number}"):
+            index.apply(number, changes_of({b"c#": {b"\0a": pack_score(9.0)}}, b"c#"))
+
+        assert (2, pack_score(2.0)) == (index.number(), index.score(b"c#", b"\0a"))
+
+
+def test_a_batch_of_another_owner_is_refused(index_server: Oracle) -> None:
+    """Two states that were opened with one empty database: the second one to write meets the record of the first."""
+    url = f"unix://{index_server.path}"
+    with closing(RedisIndex(url, "topic", 0, "one")) as one, closing(RedisIndex(url, "topic", 0, "two")) as two:
+        one.apply(1, changes_of({b"c#": {b"\0a": pack_score(1.0)}}))
+        with pytest.raises(StateMismatchError, match="the index of another state"):
+            two.apply(1, changes_of({b"c#": {b"\0a": pack_score(2.0)}}))
+
+        assert pack_score(1.0) == one.score(b"c#", b"\0a")
+
+
+def test_a_batch_that_fails_inside_is_repeated(index_server: Oracle, settings: Settings) -> None:
+    """A foreign key in the place of a set: the batch is not counted as applied, and is once the key is gone."""
+    machine, store = open_machine(settings)
+    send(machine, "ZADD a 1 x")
+    foreign = b"c#defaultb" + (machine.position.last_version + 1).to_bytes(8)
+    oracle = index_server.connect()
+    oracle.call("SET", foreign, "v")
+    apply(machine, event(machine.next_offset, "ZADD a 5 x"), event(machine.next_offset + 1, "ZADD b 2 y"))
+    with pytest.raises(IndexUnavailableError, match="WRONGTYPE"):
+        machine.commit(FINGERPRINT)
+    store.close()
+    for _ in range(2):
+        with pytest.raises(IndexUnavailableError, match="WRONGTYPE"):
+            open_machine(settings)
+    oracle.call("DEL", foreign)
+
+    machine, store = open_machine(settings)
+    assert [5.0, 2.0] == [machine.read(b"ZSCORE", words) for words in ([b"a", b"x"], [b"b", b"y"])]
+    store.close()
+    oracle.close()
+    assert [] == violations(settings)
 
 
 def test_it_is_of_one_state_alone(settings: Settings) -> None:
@@ -248,9 +284,11 @@ def test_who_reads_beside_a_service_reads_one_state_or_none(settings: Settings) 
     store.close()
 
 
-def test_a_password_is_in_no_error(server: Oracle, settings: Settings) -> None:
+def test_a_password_is_in_no_error(index_server: Oracle, settings: Settings) -> None:
     """Neither that of the URL nor its user."""
-    wrong = Settings(data=settings.data, layout="camellia-v1", index=SecretStr(f"unix://ann:secret@{server.path}"))
+    wrong = Settings(
+        data=settings.data, layout="camellia-v1", index=SecretStr(f"unix://ann:secret@{index_server.path}")
+    )
     with pytest.raises(IndexUnavailableError) as raised:
         open_machine(wrong)
 
