@@ -113,6 +113,10 @@ class Index(Protocol):
         """The (packed score, item) pairs with `low <= packed score <= high`, by score, or against that order."""
         ...
 
+    def names(self) -> Iterator[bytes]:
+        """The names of all sets, those of other partitions too; one may come twice."""
+        ...
+
     def close(self) -> None:
         """Release what it holds."""
         ...

@@ -186,6 +186,15 @@ class IndexedStore:
             if start <= each.prefix < end:
                 yield self._name(each)
 
+    # ------------------------------------------------------------------ to be audited
+
+    def versions(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """The name, metadata key and version of each set that the index has for this partition; one may come twice."""
+        for name in self._index.names():
+            owner = self._layout.index_owner(name)
+            if owner is not None:
+                yield name, *owner
+
     # ------------------------------------------------------------------ inside
 
     def _settle(self, *, read_only: bool) -> int:

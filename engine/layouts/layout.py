@@ -206,6 +206,10 @@ class Indexing(Layout, Protocol):
         """The name under which an index has a version of a sorted set: no other version of any key has it."""
         ...
 
+    def index_owner(self, name: bytes, /) -> tuple[bytes, int] | None:
+        """The metadata key and version that have a name; None where no key of the partition has it."""
+        ...
+
     def index_item(self, member: bytes, /) -> bytes:
         """What an index has for a member: the member itself or, where that is long, a hash."""
         ...

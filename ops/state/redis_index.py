@@ -148,6 +148,15 @@ class RedisIndex:
             skipped = skipped + same if scores[-1] == first else same
             first = scores[-1]
 
+    def names(self) -> Iterator[bytes]:
+        """The names of all sorted sets."""
+        cursor = b"0"
+        while True:
+            cursor, names = self._read("SCAN", cursor, "COUNT", _PAGE, "TYPE", "zset")
+            yield from names
+            if cursor == b"0":
+                return
+
     def close(self) -> None:
         """Close the connection."""
         self._closed = self._closed or f"the connection to the index in {self.label} is closed"

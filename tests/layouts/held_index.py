@@ -56,6 +56,11 @@ class HeldIndex:
         found = sorted((score, item) for item, score in self.sets.get(name, {}).items() if low <= score <= high)
         return iter(found[::-1] if reverse else found)
 
+    def names(self) -> Iterator[bytes]:
+        """The names of all sets."""
+        self._ask()
+        return iter(list(self.sets))
+
     def close(self) -> None:
         """Nothing to release."""
 

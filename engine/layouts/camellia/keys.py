@@ -97,6 +97,15 @@ def index_name(metadata_key: bytes, version: int) -> bytes:
     return INDEX + metadata_key[TAG_BYTES:_DIGEST_AT] + metadata_key[_KEY_AT:] + pack_u64(version)
 
 
+def index_owner(name: bytes) -> tuple[int, bytes, int] | None:
+    """The (db, key, version) of which `index_name` makes this name; None where it makes no such name."""
+    start, end = _DIGEST_AT, len(name) - U64.size
+    db = database_of(name[TAG_BYTES:start])
+    if not name.startswith(INDEX) or db is None or end < start:
+        return None
+    return db, name[start:end], parse_u64(name[end:])
+
+
 def index_item(member: bytes) -> bytes:
     """`00 [member]`, or `01 [md5(member)]` of one of 15 bytes or more."""
     if len(member) < MEMBER_BYTES:

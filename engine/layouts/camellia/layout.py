@@ -117,6 +117,16 @@ class CamelliaV1(CamelliaV0):
         """`c# [ns][key][key_version]`."""
         return keys.index_name(metadata_key, version)
 
+    def index_owner(self, name: bytes) -> tuple[bytes, int] | None:
+        """The metadata key and the version, of a key of this partition."""
+        owner = keys.index_owner(name)
+        if owner is None:
+            return None
+        db, key, version = owner
+        slot = slot_of(key)
+        is_here = self._first_slot <= slot < self._first_slot + self._slots
+        return (self.metadata_key(db, slot, key), version) if is_here else None
+
     def index_item(self, member: bytes) -> bytes:
         """`00 [member]`, or `01 [md5(member)]` of one of 15 bytes or more."""
         return keys.index_item(member)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.proof.audit.expiry import check_expiry
 from engine.proof.audit.keys import Advance, KeyAudit
-from engine.proof.audit.strays import check_shadowed, check_strays
+from engine.proof.audit.strays import check_index, check_shadowed, check_strays
 from engine.proof.audit.system import check_dedup, check_local, check_system, check_watches
 from engine.proof.audit.versions import check_versions
 from engine.proof.audit.violation import State, Violation, Violations
@@ -42,6 +42,7 @@ class Audit:
             (LOCAL_CF, check_local(state)),
             (GRAVEYARD_CF, keys.graves.check()),
             (state.metadata_cf, check_strays(state)),
+            (state.metadata_cf, check_index(state)),
             (state.metadata_cf, check_shadowed(state)),
             (state.metadata_cf, keys.check()),
             (EXPIRY_CF, check_expiry(state)),

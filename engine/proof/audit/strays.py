@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.batch.staging import MARK
+from engine.layouts.indexed import IndexedStore
 from engine.layouts.layout import Kind
 from engine.layouts.records import column_families, shadowed_records
 from engine.proof.audit.violation import State, Violation, Violations
-from engine.values.encoding import prefix_end
+from engine.store.store import LOCAL_CF
+from engine.values.encoding import pack_u64, prefix_end
 
 
 def check_strays(state: State) -> Violations:
@@ -17,6 +20,20 @@ def check_strays(state: State) -> Violations:
             for record, _ in state.store.scan(column_family, start, end):
                 text = f"the record {record.hex()} in {column_family} is of no kind that the layout has"
                 yield Violation("unreadable", column_family, record, text)
+
+
+def check_index(state: State) -> Violations:
+    """Every set in an index outside of the store that the state does not know of: nothing would ever delete it."""
+    store, layout = state.store, state.layout
+    if not isinstance(store, IndexedStore):
+        return
+    family = layout.families[Kind.COUNTS]
+    get_count, get_local = store.getter(family), store.getter(LOCAL_CF)
+    for name, metadata_key, version in store.versions():
+        is_known = get_count(layout.prefix(Kind.COUNTS, metadata_key, version)) is not None
+        if not is_known and get_local(MARK + pack_u64(version)) is None:
+            text = f"the index has a sorted set of {state.name_of(metadata_key)} that the state does not have"
+            yield Violation("orphans", family, name, text)
 
 
 def check_shadowed(state: State) -> Violations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import closing
 from hashlib import md5
 from pathlib import Path
@@ -205,6 +206,21 @@ def test_a_batch_is_applied_in_its_turn_alone(index_server: Oracle, number: int)
             index.apply(number, changes_of({b"c#": {b"\0a": pack_score(9.0)}}, b"c#"))
 
         assert (2, pack_score(2.0)) == (index.number(), index.score(b"c#", b"\0a"))
+
+
+def test_a_set_that_the_state_does_not_have_is_found(index_server: Oracle, settings: Settings) -> None:
+    """More of them than one page of names has, each by its key; what else the database has is none of its business."""
+    machine, store = open_machine(settings)
+    send(machine, *LINES)
+    store.close()
+    oracle = index_server.connect()
+    names = [b"c#defaultstray" + number.to_bytes(8) for number in range(1500)]
+    oracle.pipeline([["ZADD", name, 1, b"\0a"] for name in names])
+    oracle.pipeline([["SET", "c#defaultstring", "v"], ["ZADD", "other", 1, "a"]])
+    oracle.close()
+
+    expected = "orphans: the index has a sorted set of b'stray' of database 0 that the state does not have"
+    assert {expected: 1500} == Counter(violations(settings))
 
 
 def test_a_batch_of_another_owner_is_refused(index_server: Oracle) -> None:

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from engine.apply.machine import Machine
+from engine.batch.staging import MARK
 from engine.cleaning.all import clean_all
 from engine.conversion import convert
 from engine.errors import CorruptionError, IndexUnavailableError, StateMismatchError
@@ -16,11 +17,13 @@ from engine.layouts.index import BATCH, IndexChanges, pack_batch, parse_batch
 from engine.layouts.indexed import IndexedStore
 from engine.layouts.layout import Indexing
 from engine.layouts.records import column_families
+from engine.proof.audit import Audit
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.tables.system import Home
 from engine.values.encoding import pack_score
+from slotlog.shared.slots import partition_of, slot
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, apply, event, family, new_store, open_machine, send, shape
 from tests.layouts import layout_of
@@ -252,6 +255,27 @@ def test_a_long_member_without_its_record_is_damage() -> None:
         open_machine(served).read(b"ZRANGE", [b"z", b"0", b"-1"])
 
 
+@pytest.mark.damaging
+def test_a_set_that_the_state_does_not_have_is_found() -> None:
+    """Of any key and version, but no set that was staged or is dead, and nothing of another partition."""
+    store, index = new_store(), HeldIndex()
+    served = IndexedStore(store, _of_half(), index)
+    machine = Machine(served, Home("topic", 0, 2, "camellia-v1"))
+    send(machine, "ZADD z 1 a", "ZADD dead 1 a", "DEL dead")
+    changes = Changes()
+    changes.of(LOCAL_CF)[MARK + (5).to_bytes(8)] = _of_half().metadata_key(0, slot(b"z"), b"z")
+    store.write(changes)
+    here, there = (next(b"%d" % n for n in range(99) if partition_of(slot(b"%d" % n), 2) == part) for part in (0, 1))
+    known = list(index.sets)
+    stray = [b"c#default" + here + bytes(8), b"c#ns00003" + here + bytes(8), known[0][:-8] + (4).to_bytes(8)]
+    good = [known[0][:-8] + (5).to_bytes(8), b"c#default" + there + bytes(8), b"c#nsx" + bytes(12), b"board", b"c#"]
+    index.sets |= {name: {b"\0a": pack_score(1.0)} for name in stray + good}
+
+    found = [each for each in Audit(served, machine.home).violations() if each.column_family == "index"]
+    assert stray == [each.record for each in found]
+    assert "orphans: the index has a sorted set of b'z' of database 0 that the state does not have" == str(found[-1])
+
+
 def test_batches_without_a_sorted_set_leave_the_index_alone() -> None:
     """It is not asked, and its number stays."""
     store, index = new_store(), HeldIndex()
@@ -266,6 +290,12 @@ def test_batches_without_a_sorted_set_leave_the_index_alone() -> None:
 
 def _fail(*_: object) -> None:
     raise IndexUnavailableError("killed")
+
+
+def _of_half() -> Indexing:
+    found = make_layout("camellia-v1", 0, 2)
+    assert isinstance(found, Indexing)
+    return found
 
 
 def _flat(reply: object) -> list[object]:
