@@ -206,7 +206,7 @@ class Server:
             if str(error).startswith("WRONGTYPE"):
                 raise WrongTypeError(f"{self.label}: {error}") from error
             what = "refuses a command" if isinstance(error, ResponseError) else "does not answer"
-            raise SourceError(f"{self.label} {what}: {error}{_advice(error)}") from error
+            raise SourceError(f"{self.label} {what}: {str(error).rstrip('.')}{_advice(error)}") from error
 
     def _connect(self, db: int) -> Any:
         """A new connection; what redis-py says of its own types is too little to check them."""

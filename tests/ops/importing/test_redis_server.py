@@ -56,8 +56,8 @@ def test_replica_without_its_primary_is_refused(binary: str, data: Path) -> None
     ("error", "advice"),
     [
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "it does not speak TLS at this port: write redis://"),
-        ("Connection closed by server.", "if it speaks TLS at this port, write rediss://"),
-        ("Error 111 connecting to 127.0.0.1:1. Connection refused.", "is it running, and is this its port?"),
+        ("Connection closed by server", "if it speaks TLS at this port, write rediss://"),
+        ("Error 111 connecting to 127.0.0.1:1. Connection refused", "is it running, and is this its port?"),
     ],
 )
 def test_connection_that_fails_comes_with_advice(error: str, advice: str, oracle_server: Oracle) -> None:
@@ -67,4 +67,4 @@ def test_connection_that_fails_comes_with_advice(error: str, advice: str, oracle
         pytest.raises(SourceError, match=f"does not answer: {re.escape(f'{error}; {advice}')}"),
         source.errors(),
     ):
-        raise RedisConnectionError(error)
+        raise RedisConnectionError(f"{error}.")

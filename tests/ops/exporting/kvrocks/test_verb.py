@@ -11,7 +11,7 @@ import pytest
 from engine.layouts.layout import Form
 from tests.ops.exporting.kvrocks.parsed import check_files, parse
 from tests.ops.importing.kvrocks.imported import NOW_MS
-from tests.ops.importing.kvrocks.written import NAMESPACE, KvrocksWriter
+from tests.ops.importing.kvrocks.written import NAMESPACE, few_keys
 from tests.ops.verbs import run, succeed, write_lines
 
 LATER_MS = NOW_MS * 2
@@ -20,14 +20,7 @@ LATER_MS = NOW_MS * 2
 @pytest.fixture
 def kvrocks(tmp_path: Path) -> Path:
     """The directory of a Kvrocks with a few keys."""
-    path = tmp_path / "kvrocks"
-    with KvrocksWriter(path) as writer:
-        writer.string(b"s", b"v", expire_ms=LATER_MS)
-        writer.zset(b"z", {b"m": 1.5})
-        writer.hash(b"h", {b"f": b"v"})
-        writer.string(b"k", b"three", namespace=b"db3")
-        writer.hyperloglog(b"u", {12_711: 2})
-    return path
+    return few_keys(tmp_path / "kvrocks", LATER_MS)
 
 
 def test_from_a_directory_to_another(kvrocks: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ops.importing.kvrocks.imported import NOW_MS
-from tests.ops.importing.kvrocks.written import KvrocksWriter
+from tests.ops.importing.kvrocks.written import KvrocksWriter, few_keys
 from tests.ops.verbs import run, succeed
 
 LATER_MS = NOW_MS * 2
@@ -17,14 +17,7 @@ LATER_MS = NOW_MS * 2
 @pytest.fixture
 def kvrocks(tmp_path: Path) -> Path:
     """The directory of a Kvrocks with a few keys."""
-    path = tmp_path / "kvrocks"
-    with KvrocksWriter(path) as writer:
-        writer.string(b"s", b"v", expire_ms=LATER_MS)
-        writer.zset(b"z", {b"m": 1.5})
-        writer.hash(b"h", {b"f": b"v"})
-        writer.string(b"k", b"three", namespace=b"db3")
-        writer.hyperloglog(b"u", {12_711: 2})
-    return path
+    return few_keys(tmp_path / "kvrocks", LATER_MS)
 
 
 def test_a_directory_into_the_log(kvrocks: Path, tmp_path: Path) -> None:

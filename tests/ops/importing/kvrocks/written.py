@@ -200,3 +200,14 @@ class KvrocksWriter:
     def _head(self, namespace: bytes, name: bytes) -> bytes:
         slot = struct.pack(">H", slot_of(name)) if self._cluster else b""
         return bytes([len(namespace)]) + namespace + slot
+
+
+def few_keys(path: Path, expire_ms: int) -> Path:
+    """Write a directory with a key of several types; that of `s` dies then."""
+    with KvrocksWriter(path) as writer:
+        writer.string(b"s", b"v", expire_ms=expire_ms)
+        writer.zset(b"z", {b"m": 1.5})
+        writer.hash(b"h", {b"f": b"v"})
+        writer.string(b"k", b"three", namespace=b"db3")
+        writer.hyperloglog(b"u", {12_711: 2})
+    return path
