@@ -10,6 +10,7 @@ import pytest
 
 from slotlog.errors import LogUnavailableError
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
+from tests.resp.blocking.pops import settled
 from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
 
 OK: Final = SimpleString(b"OK")
@@ -183,6 +184,7 @@ async def test_a_lost_race_keeps_the_place(tmp_path: Path) -> None:
         live.log.before = lambda: [thief.pop()] if thief else []
         await live.log.append_as_another(event("RPUSH", "q", "a"))
         await until(lambda: not thief and live.server.pipelines[0].machine.next_offset == 3)
+        await settled(live)
         await live.log.append_as_another(event("RPUSH", "q", "b"))
         await live.log.append_as_another(event("RPUSH", "q", "c"))
 

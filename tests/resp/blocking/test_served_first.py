@@ -14,6 +14,7 @@ from engine.model import LIST, ZSET
 from resp.blocking.fills import fills_of
 from slotlog.errors import AppendUncertainError, LogUnavailableError
 from tests.real.oracle import ErrorReply
+from tests.resp.blocking.pops import settled
 from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
 
 
@@ -182,6 +183,7 @@ async def test_a_pop_that_comes_too_late(tmp_path: Path) -> None:
         live.log.between = lambda: [thief.pop()] if thief else []
         await pipeline(pusher, "RPUSH q a")
         await until(lambda: not thief and live.server.pipelines[0].machine.next_offset == 3)
+        await settled(live)
         live.log.between = None
         await pipeline(pusher, "RPUSH q b", "LPOP q")
 
