@@ -6,9 +6,10 @@
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
-command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` have the
-same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`. `layouts_…` have rates of writes,
-reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a key.
+command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` and
+`caching_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`. `layouts_…`
+have rates of writes, reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a
+key.
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
 """
@@ -42,6 +43,7 @@ from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_impor
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
+from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, CachingResult, run_caching
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.resp.data import DataResult, run_data
 from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
@@ -62,6 +64,7 @@ METRICS: Final = "metrics"
 RECLAIM_BESIDE: Final = "reclaim_beside"
 CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
+CACHING: Final = "caching"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
@@ -75,6 +78,7 @@ NAMES: Final = (
     RECLAIM_BESIDE,
     CLEANING,
     CLIENT,
+    CACHING,
     HELD,
     LAYOUTS,
     IMPORT,
@@ -86,7 +90,7 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | HeldResult | LayoutResult
+_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | CachingResult | HeldResult | LayoutResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -184,6 +188,8 @@ async def _print(
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
     if CLIENT in names and EMBEDDED in sources:
         results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
+    if CACHING in names and EMBEDDED in sources:
+        results.append(run_caching(CACHING_SMOKE if size.events <= SMOKE.events else CACHING_LARGE))
     if HELD in names and EMBEDDED in sources:
         held = HELD_SMOKE if size.events <= SMOKE.events else HELD_LARGE
         results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), rows))

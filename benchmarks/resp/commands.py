@@ -191,8 +191,8 @@ def fill(server: RespServer, keys: int) -> None:
         connection.close()
 
 
-def measure(server: RespServer, command: str, depth: int, requests: int, keys: int) -> Run:
-    """Let redis-benchmark send `requests` of a command.
+def measure(server: RespServer, command: str, depth: int, requests: int, keys: int, own: Sequence[str] = ()) -> Run:
+    """Let redis-benchmark send `requests` of a command, with options of its `own`.
 
     Raises:
         LoadError: it met an error, or the server did not do them all.
@@ -203,7 +203,7 @@ def measure(server: RespServer, command: str, depth: int, requests: int, keys: i
     try:
         cpu_before, calls_before = cpu_seconds(connection), _calls(connection, command)
         done = subprocess.run(
-            ["redis-benchmark", *map(str, options), *COMMANDS[command]],
+            ["redis-benchmark", *map(str, options), *own, *COMMANDS[command]],
             capture_output=True,
             text=True,
             check=False,

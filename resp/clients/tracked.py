@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 class TrackedRead(PendingReply):
     """A read behind a write of its connection, whose keys the client may cache."""
 
-    __slots__ = ("_pipeline",)
+    __slots__ = ("_keys", "_pipeline")
 
     def __init__(
         self, session: Session, pipeline: WritePipeline, plan: Plan, args: list[bytes], command: list[bytes]
     ) -> None:
         super().__init__(session, plan, plan.name, args, command, spec=plan.spec)
         self._pipeline = pipeline
+        self._keys = plan.keys(args)
 
     def begins(self) -> bool:
         """Note where in the log it reads: writes behind it may be applied before it is answered."""
@@ -35,8 +36,7 @@ class TrackedRead(PendingReply):
         """Take the reply in, and note its keys."""
         super().answer(reply, seconds)
         if self.offset >= 0:  # else the partition is closed
-            keys = self.plan.keys(self.args)
-            self.session.server.tracking.read(self.session, self._pipeline.partition, keys, self.offset)
+            self.session.server.tracking.read(self.session, self._pipeline.partition, self._keys, self.offset)
 
 
 class TrackedWrite(PendingReply):

@@ -63,6 +63,20 @@ CLUSTER: dict[str, Any] = {
 }
 
 
+CACHED: dict[str, Any] = {
+    # another connection's SET key 1, then a GET of a client with a cache
+    "read": "1",
+    # GET once more, and whether its value was in the cache
+    "kept": ["1", True],
+    # another connection's SET key 2, then GET until it gives that
+    "changed": "2",
+    # the client's own SET key 3, then GET until it gives that
+    "own": "3",
+    # another connection's DEL key, then GET until there is nothing
+    "deleted": None,
+}
+
+
 class Pusher:
     """Pushes `job` to a list once a client is blocked on the server, or on one of the servers of a cluster.
 

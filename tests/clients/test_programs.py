@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from tests.clients.programs import go, java, node
-from tests.clients.scenario import CLUSTER, STANDALONE, Pusher
+from tests.clients.scenario import CACHED, CLUSTER, STANDALONE, Pusher
 
 Program = Callable[[str, int, str], Any]
 
@@ -51,6 +51,12 @@ def test_cluster_client(cluster_ports: list[int], program: Program, name: str) -
 
     assert CLUSTER == seen
     assert [True, True] == [_has_keys(port, prefix) for port in cluster_ports]
+
+
+@pytest.mark.parametrize(("program", "name"), [(node, "node_redis_caching.js"), (go, "caching")])
+def test_client_with_a_cache(port: int, program: Program, name: str) -> None:
+    """The client reads from its cache, and learns of every change, also in a cache that its own write makes old."""
+    assert CACHED == program(name, port, f"{name}:")
 
 
 def _has_keys(port: int, prefix: str) -> bool:

@@ -70,6 +70,7 @@ async def test_a_read_between_writes(tmp_path: Path) -> None:
     async with serving(tmp_path, prepare=lambda log: setattr(log, "at_once", False)) as live:
         client = await tracking(live)
         before = await pipeline(client, "SET k 1", "GET k", "PING")
+        assert [1] == await info(live, "tracking_total_keys")
         await live.ask("SET", "k", "2")
         behind = await replies(client, 1)
         between = await pipeline(client, "SET k 3", "GET k", "SET k 4", "GET l", "SET l 1", "GET l", "PING")
@@ -158,6 +159,7 @@ async def test_own_writes_of_noloop(tmp_path: Path) -> None:
             heard += (await prefixed.reply())[1]
 
         assert [OK, OK, SimpleString(b"QUEUED"), [1], gone(b"b")] == own + told
+        assert SimpleString(b"PONG") == await client.call("PING")
         assert [b"a", b"c"] == sorted(heard)
         assert {} == live.server.tracking._own_writes[0]
 
