@@ -46,6 +46,7 @@ _TEXTS: Final = {
     b"instructions": f"ERR the script was rolled back: it ran more than {INSTRUCTIONS_MAX:,} instructions",
     b"memory": f"ERR the script was rolled back: it allocated more than {MEMORY_BYTES_MAX >> 20} MiB",
 }
+_TOO_LARGE: Final = f"ERR the script is too large: it takes more than {MEMORY_BYTES_MAX >> 20} MiB to compile"
 _ARITY_HINT: Final = "Please specify at least one argument for this redis lib call"
 
 
@@ -90,9 +91,14 @@ class ScriptRuntime:
         """Compile a script, which is kept for `run`.
 
         Raises:
-            CommandError: it does not compile.
+            CommandError: it does not compile, or takes more memory than a script may have.
         """
-        self._script(sha, source)
+        try:
+            self._script(sha, source)
+        except ScriptLimitError as error:
+            if not error.memory:
+                raise CommandError(_TOO_LARGE) from None
+            ScriptRuntime(fresh=True).check(sha, source)
 
     def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
         """Run a script to its end.
@@ -151,6 +157,8 @@ class ScriptRuntime:
         except lua51.LuaMemoryError:
             raise self._limit_error(b"memory") from None
         if isinstance(script, tuple):
+            if script[1] == b"not enough memory":
+                raise self._limit_error(b"memory")
             text = script[1].decode(errors="surrogateescape")
             raise CommandError(f"ERR Error compiling script (new function): {text}")
         self._compiled[sha] = script

@@ -106,6 +106,30 @@ def test_long_arguments_count_as_memory() -> None:
         run("return 1", args=[bytes(200_000_000)])
 
 
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("source", [b"--" + b"x" * 6_700_000, b"--" + b"x" * 50_000, b"x=1 " * 1_000_000])
+def test_a_source_has_a_bound(source: bytes) -> None:
+    """A source that not even a fresh runtime can compile is refused, and the runtime goes on."""
+    runtime = ScriptRuntime()
+    if len(source) > 1_000_000:
+        with pytest.raises(CommandError, match="too large"):
+            runtime.check(b"sha", source)
+    else:
+        runtime.check(b"sha", source)
+
+    assert 1 == run("return 1", runtime=runtime)
+
+
+def test_a_source_may_need_a_fresh_runtime() -> None:
+    """A source of 6.7 MB has no room beside the other scripts, and is good all the same."""
+    runtime = ScriptRuntime()
+    runtime.check(b"sha", b"--" + b"x" * 6_700_000)
+    with pytest.raises(ScriptLimitError) as caught:
+        run(b"--" + b"x" * 6_700_000, runtime=runtime)
+
+    assert caught.value.memory
+
+
 @pytest.mark.usefixtures("few_instructions")
 def test_what_ran_before_changes_nothing(shared: ScriptRuntime) -> None:
     """The last loop that a script may do is the same in a new runtime and in one that has served many."""
