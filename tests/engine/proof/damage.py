@@ -213,7 +213,7 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "metadata that cannot be read": (
         lambda store: put(store, METADATA, (key_of(b"ranked"), b"\xff\0")),
-        ["unreadable: b'ranked' of database 7: metadata value * of 2 bytes is not of the * layout"],
+        ["unreadable: b'ranked' of database 7: metadata value *of 2 bytes*"],
     ),
     "metadata without a version": (
         lambda store: describe(store, b"e", version=0),

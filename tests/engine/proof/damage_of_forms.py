@@ -138,7 +138,7 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
         ),
         "a large set that says it has no counts": (
             lambda store: describe(store, b"ranked", ranked=False),
-            ["ranks: b'ranked' * has * members and no rank counts", "ranks: * records in zset_rank, where *"],
+            ["ranks: b'ranked' * has * members and no rank counts", "ranks: b'ranked' * records in *, where *"],
         ),
     },
     Form.FIELD_TIMES: {
