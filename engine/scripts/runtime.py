@@ -41,7 +41,7 @@ _ELEMENT_BYTES: Final = 64
 _SMALL_BYTES: Final = 64 * 1024  # for this much there is always room
 _SMALL_COUNT: Final = 100  # arguments that Lua's stack takes at once
 _CHUNK_NAME: Final = b"@user_script"
-_DONE, _FAILED, _STOPPED = 0, 1, 2
+_DONE, _FAILED, _STOPPED, _REFUSED = 0, 1, 2, 3
 _TEXTS: Final = {
     b"instructions": f"ERR the script was rolled back: it ran more than {INSTRUCTIONS_MAX:,} instructions",
     b"memory": f"ERR the script was rolled back: it allocated more than {MEMORY_BYTES_MAX >> 20} MiB",
@@ -183,7 +183,11 @@ class ScriptRuntime:
         """`redis.call` and `redis.pcall`: see redis.lua for what is returned."""
         assert self._host is not None
         try:
-            reply = self._host.call(_words(words))
+            given = _words(words)
+        except CommandError as error:
+            return _REFUSED, error.message.encode(errors="surrogateescape")
+        try:
+            reply = self._host.call(given)
             if not self._has_room(_size_of(reply)):
                 return _STOPPED, b"memory"
             return _DONE, to_lua(reply, self._lua.table_from, self._resp)

@@ -70,6 +70,19 @@ _EVENTS: Final = (
     "__unm",
 )
 
+_HEAD: Final = """
+math.randomseed(7)
+local results, tables = {}, 0
+local function out(...) results[#results + 1] = {...} end
+local function kept(value)
+    if type(value) == "string" then return (value:sub(1, 100)) end
+    if type(value) == "table" then tables = tables + 1 end
+    if type(value) == "table" and tables > 5 then return tables end
+    return value
+end
+"""
+"""`kept` bounds what is assigned: otherwise a loop would double a string or a table at each turn."""
+
 
 class Program:
     """One random program.
@@ -86,8 +99,7 @@ class Program:
     def text(self) -> str:
         """A few blocks, of which each says what became of it."""
         blocks = " ".join(f"out(pcall(function(...) {self._block()} end, 5, 'x', nil))" for _ in range(self._roll(4)))
-        head = "math.randomseed(7) local results = {} local function out(...) results[#results + 1] = {...} end"
-        return f"{head} {blocks} return results"
+        return f"{_HEAD} {blocks} return results"
 
     def _roll(self, most: int) -> int:
         return self._random.randint(1, most)
@@ -130,15 +142,15 @@ class Program:
 
     def _local(self) -> str:
         value = self._any()
-        return f"local {self._new()} = {value};"
+        return f"local {self._new()} = kept({value});"
 
     def _assignment(self) -> str:
-        return f"{self._name()} = {self._any()};" if self._locals else self._local()
+        return f"{self._name()} = kept({self._any()});" if self._locals else self._local()
 
     def _store(self) -> str:
         if not self._locals:
             return self._local()
-        return f"{self._name()}[{self._pick(self._number, self._string, self._small)}] = {self._any()};"
+        return f"{self._name()}[{self._pick(self._number, self._string, self._small)}] = kept({self._any()});"
 
     def _if(self) -> str:
         return f"if {self._condition()} then {self._body()} else {self._body()} end"
@@ -173,7 +185,9 @@ class Program:
         return f"{function} out(pcall({name}, {self._any()}, {self._any()}, {self._any()}))"
 
     def _insert(self) -> str:
-        form = self._random.choice(("table.insert({0}, {1})", "table.insert({0}, {2}, {1})", "table.remove({0}, {2})"))
+        form = self._random.choice(
+            ("table.insert({0}, kept({1}))", "table.insert({0}, {2}, kept({1}))", "table.remove({0}, {2})")
+        )
         return (
             f"do local _ = {form.format(self._table(), self._any(), self._small())} end"
             if "remove" in form

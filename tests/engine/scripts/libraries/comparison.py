@@ -28,7 +28,7 @@ local function show(value, depth)
     if kind == "string" then return string.format("%%q", value) end
     if kind == "userdata" or kind == "function" then return kind end
     if kind ~= "table" then return tostring(value) end
-    if depth > 20 then return "{deep}" end
+    if depth > 8 then return "{deep}" end
     local items = {}
     for key, item in pairs(value) do
         items[#items + 1] = "[" .. show(key, depth + 1) .. "]=" .. show(item, depth + 1)
@@ -46,6 +46,17 @@ local function piece(body) outcomes[#outcomes + 1] = outcome(pcall(body)) end
 """
 
 
+def script_of(pieces: Sequence[str], *, ordered: bool) -> bytes:
+    """One script that returns the outcomes of all pieces."""
+    bodies = b"\n".join(b"piece(function() %b end)" % piece.encode("latin-1") for piece in pieces)
+    return b"%b%b\nreturn outcomes" % (_SHOW % (b"true" if ordered else b"false"), bodies)
+
+
+def without_addresses(outcome: bytes) -> bytes:
+    """The outcome with the type of each table, function or thread alone, where it shows an address."""
+    return _ADDRESS.sub(rb"\1", outcome)
+
+
 def differences(
     server: Connection, pieces: Sequence[str], *, at_once: int = 200, ordered: bool = False
 ) -> list[tuple[str, bytes, bytes]]:
@@ -60,14 +71,13 @@ def differences(
     found = []
     for first in range(0, len(pieces), at_once):
         batch = pieces[first : first + at_once]
-        bodies = b"\n".join(b"piece(function() %b end)" % piece.encode("latin-1") for piece in batch)
-        source = b"%b%b\nreturn outcomes" % (_SHOW % (b"true" if ordered else b"false"), bodies)
+        source = script_of(batch, ordered=ordered)
         theirs = server.call("EVAL", source, 0)
         assert isinstance(theirs, list), theirs
         found += [
             (piece, there, ours)
             for piece, there, ours in zip(batch, theirs, _outcomes(source), strict=True)
-            if _ADDRESS.sub(rb"\1", there) != _ADDRESS.sub(rb"\1", ours)
+            if without_addresses(there) != without_addresses(ours)
         ]
     return found
 
