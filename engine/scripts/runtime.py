@@ -7,6 +7,9 @@ that every replay ends it at the same place:
 - memory: nothing is collected while a script runs, so what counts is all that it allocates. Other scripts have left
   things in a runtime, such as strings that need not be made again, so its own limit decides nothing: a script that
   meets it is run again in a runtime of its own (`fresh`), with a limit that is larger by more than that.
+
+Measured in instructions of the processor, CPython 3.11: a run of `return 1` takes 37,000, of which 6,500 are lupa's
+call and 5,700 the reset of libraries; each command of a script adds 13,000 to its own. A new runtime: 5 to 20 ms.
 """
 
 from __future__ import annotations

@@ -12,6 +12,13 @@ VERSION: Final = b"7.4.0"
 
 _VERSION_NUMBER: Final = 0x00070400
 
+_IS_ASCII: Final = rb"""function()
+    local bytes = {}
+    for code = 128, 255 do bytes[#bytes + 1] = string.char(code) end
+    local text = table.concat(bytes)
+    return text:upper() == text and text:lower() == text and not text:find("[%a%c%p%s%w]")
+end"""
+
 # Each file gets the table `host`, and adds to it; what it returns is kept there under the second name.
 _FILES: Final = (
     ("limits", ""),
@@ -30,7 +37,12 @@ def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any, Any]:
     Args:
         lua: the state.
         functions: what the sandbox calls of Python, by name. What one of them raises ends the run.
+
+    Raises:
+        RuntimeError: the process has a locale in which scripts would do something else.
     """
+    if not lua.eval(_IS_ASCII)():
+        raise RuntimeError("scripts need a locale without letters of one byte above 127: set LC_ALL=C.UTF-8")
     compile_ = lua.eval(b"loadstring")
 
     def do(name: str) -> Any:
