@@ -2,7 +2,7 @@
 
 local host = ...
 local charge, relay = host.charge, host.relay
-local error, pcall, select, type = host.error, host.pcall, host.select, host.type
+local error, next, pcall, select, type = host.error, host.next, host.pcall, host.select, host.type
 local check_integer, check_string = host.support.check_integer, host.support.check_string
 local optional_integer, type_error = host.support.optional_integer, host.support.type_error
 
@@ -72,6 +72,17 @@ function lists.sort(...)
     if sorted then return end
     host.check(problem)
     error(problem, problem == "invalid order function for sorting" and 2 or 0)
+end
+
+-- C's would walk all keys at once.
+function lists.maxn(...)
+    local t = ...
+    if type(t) ~= "table" then type_error(1, "table", 0, ...) end
+    local most = 0
+    for key in next, t do
+        if type(key) == "number" and key > most then most = key end
+    end
+    return most
 end
 
 return strings, lists

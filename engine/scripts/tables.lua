@@ -135,6 +135,7 @@ function tables.unpack(...)
     if type(t) ~= "table" then type_error(1, "table", 0, ...) end
     local first, last = optional_integer(2, 1, 0, ...), optional_integer(3, #t, 0, ...)
     if last - first >= RESULTS_MAX then error("too many results to unpack", 2) end
+    if last - first > 100 then charge(last - first) end
     return unpack(t, first, last)
 end
 
