@@ -80,8 +80,11 @@ local function kept(value)
     if type(value) == "table" and tables > 5 then return tables end
     return value
 end
+local function key(value)
+    return (type(value) == "table" or type(value) == "function" or type(value) == "thread") and 1 or value
+end
 """
-"""`kept` bounds what is assigned: otherwise a loop would double a string or a table at each turn."""
+"""`kept` bounds what is assigned: a loop could double a string or a table at each turn. `key` has an order."""
 
 
 class Program:
@@ -150,7 +153,7 @@ class Program:
     def _store(self) -> str:
         if not self._locals:
             return self._local()
-        return f"{self._name()}[{self._pick(self._number, self._string, self._small)}] = kept({self._any()});"
+        return f"{self._name()}[key({self._pick(self._number, self._string, self._small)})] = kept({self._any()});"
 
     def _if(self) -> str:
         return f"if {self._condition()} then {self._body()} else {self._body()} end"

@@ -18,7 +18,7 @@ from tests.real.oracle import Connection
 RANDOM_PIECES: Final = int(os.environ.get("SCRIPT_PIECES", "0"))
 """Of each kind, and new ones at each run; 0: as many as each test says, the same ones at each run."""
 
-_ADDRESS: Final = re.compile(rb"\b(table|function|thread|userdata): 0x[0-9a-f]+")
+_ADDRESS: Final = re.compile(rb"(table|function|thread|userdata): 0x[0-9a-f]+")
 
 _SHOW: Final = rb"""
 local ordered = %s
