@@ -94,7 +94,7 @@ def script_kill(client: object, args: list[bytes]) -> Reply:
     raise CommandError(_NOT_BUSY)
 
 
-@_script("SCRIPT DEBUG mode", flags=("noscript",))
+@_script("SCRIPT DEBUG YES|SYNC|NO [engine-name]", flags=("noscript",))
 def script_debug(client: object, args: list[bytes]) -> Reply:
     """`NO` is what every client has already; there is no debugger."""
     mode = args[0].upper()
