@@ -24,6 +24,7 @@ from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
+from engine.tables.scripts import digest_of
 from engine.values.replies import NIL_ARRAY, pack
 from slotlog.events import decode, encode
 from slotlog.log.embedded.embedded_log import EmbeddedLog
@@ -145,6 +146,7 @@ def story() -> Author:
                 author.event(each, author.drawn(each))
     _large_values(author)
     _own_commands(author)
+    _scripts(author)
     return author
 
 
@@ -201,6 +203,31 @@ def _own_commands(author: Author) -> None:
             of_step, args = find_words(step.words)
             if not of_step.physical:
                 author.event(of_step.name, args)
+
+
+def _scripts(author: Author) -> None:
+    """Scripts that write, read, draw and fail half way, with rights, in transactions, kept and flushed."""
+    source, reading = b"return {redis.call('INCR', KEYS[1]), math.random(9)}", b"return redis.call('GET', KEYS[1])"
+    half = b"redis.call('SET', KEYS[1], 'half') return redis.call('LPUSH', KEYS[1], 'x')"
+    sha, on_key = digest_of(source), [b"1", b"scripted"]
+    author.event(b"EVAL", [half, *on_key])
+    author.event(b"DEL", [b"scripted"])
+    steps: tuple[list[Any], ...] = (
+        [b"SCRIPT|LOAD", source],
+        [b"EVALSHA", sha, *on_key],
+        [b"EVAL", reading, *on_key],
+        [b"SCRIPT|EXISTS", sha],
+        [b"SCRIPT|SHOW", sha],
+        [b"EVAL_RO", reading, *on_key],
+        [b"EVALSHA_RO", digest_of(reading), *on_key],
+        [b"RUNAS", b"ann", b"-flushall ~*", b"EVAL", reading, *on_key],
+        [b"RUNAS_RO", b"ann", b"-flushall ~*", b"EVAL_RO", reading, *on_key],
+        [b"EXEC", [b"EVALSHA", sha, *on_key], [b"SCRIPT|LOAD", half]],
+        [b"SCRIPT|FLUSH"],
+        [b"EVAL", source, *on_key],
+    )
+    for words in steps:
+        assert not isinstance(author.event(words[0], words[1:]), CommandError | EventError), words
 
 
 @pytest.fixture(scope="module")
