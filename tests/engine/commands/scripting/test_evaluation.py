@@ -121,6 +121,13 @@ def test_select_holds_for_the_script() -> None:
     assert [[b"here"], [b"k"]] == [machine.read(b"KEYS", [b"*"], db) for db in (0, 3)]
 
 
+def test_select_in_a_script_does_not_hold_for_its_transaction() -> None:
+    """The steps behind a script run in the database of the transaction."""
+    machine = open_machine(new_store())
+    send(machine, [[b"EVAL", b"return redis.call('SELECT', '3')", b"0"], [b"SET", b"here", b"1"]])
+    assert [[b"here"], []] == [machine.read(b"KEYS", [b"*"], db) for db in (0, 3)]
+
+
 def test_draws_go_on_through_a_script() -> None:
     """Two draws of one script differ from each other as those of two records would."""
     machine = open_machine(new_store())
