@@ -50,6 +50,7 @@ function redis.error_reply(...)
     text = match(text, "^[^%z]*") -- Redis reads it as a text of C
     if sub(text, 1, 1) == "-" then text = sub(text, 2) end
     if not find(text, " ", 1, true) then text = "ERR " .. text end
+    text = gsub(text, "[\r\n]+$", "")
     return { err = text }
 end
 

@@ -11,7 +11,18 @@ from tests.engine.scripts.calling import CONTENTS, CallingProgram
 from tests.engine.scripts.libraries.comparison import drawn, script_of, without_addresses
 from tests.real.oracle import Connection
 
-_ERRORS: Final = ("'ab\\0cd'", "'a b\\0cd'", "'-ab\\0c d'", "'\\0c d'", "'-'", "''", "'CODE text'", "'text'")
+_ERRORS: Final = (
+    "'ab\\0cd'",
+    "'a b\\0cd'",
+    "'-ab\\0c d'",
+    "'\\0c d'",
+    "'-'",
+    "''",
+    "'CODE text\\r\\n'",
+    "'\\r\\na b\\n'",
+    "'x\\n'",
+    "'text'",
+)
 
 
 def _program(random: Random) -> str:
@@ -28,7 +39,7 @@ def test_any_program_with_commands_writes_what_it_writes_in_redis(redis: Connect
         assert (program, [*map(without_addresses, theirs)]) == (program, [*map(without_addresses, ours)])
 
 
-def test_an_error_reply_ends_at_a_zero_byte(redis: Connection) -> None:
-    """`redis.error_reply` reads its text as C does, and puts ERR before one of a single word."""
+def test_an_error_reply_ends_at_a_zero_byte_or_without_its_newline(redis: Connection) -> None:
+    """`redis.error_reply` reads its text as C does, drops newlines at its end, and puts ERR before a single word."""
     source = f"return {{{', '.join(f'redis.error_reply({text}).err' for text in _ERRORS)}}}".encode()
     assert redis.call("EVAL", source, 0) == outcome(open_machine(new_store()), b"EVAL", source, b"0")
