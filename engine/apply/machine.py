@@ -141,10 +141,20 @@ class Machine:
         if self.is_held:
             raise errors.MachineHeldError
         self._check_follows(records, from_offset)
+        while True:
+            try:
+                return self._apply(records, from_offset, waiting, to_offset)
+            except ScriptAgainError as again:
+                if from_offset != self._next_offset:
+                    message = "a script is to be tried anew, behind a commit of what stands before its batch"
+                    raise StoreBusyError(message) from again
+
+    def _apply(self, records: Sequence[Record], from_offset: int, waiting: Container[int], to_offset: int) -> Applied:
+        """As `apply`. Raises ScriptAgainError too: everything since the last commit is forgotten, apply it again."""
         applied = Applied(from_offset)
         applied.first_time_ms = records[0][1] if records else 0
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
-        given, records = records, retimed(records, self.position.retimes)
+        records = retimed(records, self.position.retimes)
         offset, name, taken = from_offset - 1, b"", 0
         executor.waiting = waiting
         executor.scripts.applied = applied
@@ -171,26 +181,24 @@ class Machine:
                 if tx.value_bytes > OVERLAY_BYTES_MAX:
                     break
         except Exception as error:
-            self._give_up(error, offset, name)
-            if from_offset == self._next_offset:
-                return self.apply(given, from_offset, waiting, to_offset)
-            message = "a script is to be tried anew, behind a commit of what stands before its batch"
-            raise StoreBusyError(message) from error
+            failure = self._give_up(error, offset, name)
+            if failure is error:
+                raise
+            raise failure from error
         finally:
             executor.scripts.applied = None
         applied.records = taken
         self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied
 
-    def _give_up(self, error: Exception, offset: int, name: bytes) -> None:
-        """Forget everything since the last commit, and raise as `apply` does, unless a script is to be tried anew."""
+    def _give_up(self, error: Exception, offset: int, name: bytes) -> Exception:
+        """Forget everything since the last commit. Returns what to raise: see `apply`."""
         self.rollback()
         if is_damage(error):  # no fault of the record: skipping it would lose an event
-            raise damaged(error) from error
-        if error is self._tx.staging.failure or isinstance(error, errors.IndexUnavailableError):
-            raise error
-        if not isinstance(error, ScriptAgainError):
-            raise PartitionStoppedError(offset, name, error) from error
+            return damaged(error)
+        if error is self._tx.staging.failure or isinstance(error, errors.IndexUnavailableError | ScriptAgainError):
+            return error
+        return PartitionStoppedError(offset, name, error)
 
     def _check_follows(self, records: Sequence[Record], from_offset: int) -> None:
         """Refuse records that do not follow what was applied."""
@@ -295,6 +303,7 @@ class Machine:
         self._stored_home, self.position = self.home, position
         self._tx.reset(written=True)
         self._dedup.reset()
+        self._executor.scripts.forget_outcomes()
 
     def rollback(self) -> None:
         """Forget everything since the last commit."""

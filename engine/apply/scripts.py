@@ -35,7 +35,6 @@ _WRITES: Final = "ERR Write commands are not allowed from read-only scripts."
 _NOT_HERE: Final = "ERR Script attempted to access a non local key in a cluster node"
 _CROSS_SLOT: Final = "ERR Script attempted to access keys that do not hash to the same slot"
 _PHYSICAL: Final = "ERR {} reads what is physically there: a script that is an event cannot call it, EVAL_RO can"
-_OUTCOMES_MAX: Final = 1000
 
 RunCommand = Callable[[Spec, list[bytes], Applied], Reply]
 
@@ -64,7 +63,7 @@ class ScriptRunner:
         self._run_command = run_command
         self._home = home
         self._shared: ScriptRuntime | None = None
-        self._outcomes: OrderedDict[tuple[int, int], CommandError | None] = OrderedDict()
+        self._outcomes: dict[tuple[int, int], CommandError | None] = {}
         self._read: OrderedDict[bytes, bytes] = OrderedDict()
         self._call: Call | None = None
         self._slot = -1
@@ -101,13 +100,16 @@ class ScriptRunner:
             if tx.db != db:
                 tx.select(db)
 
+    def forget_outcomes(self) -> None:
+        """Forget how scripts have met their limits: what they were in is committed, and is not applied again."""
+        self._outcomes.clear()
+
     def _run_read(self, call: Call) -> Reply:
         """A read changes nothing, so it can be run again at once."""
         try:
             return self._runtime().run(call.sha, call.body, call.keys, call.args, self)
         except ScriptLimitError as limit:
             error = CommandError(limit.message)
-            self._shared = None
             if not limit.memory:
                 raise error from limit
         try:
@@ -125,9 +127,6 @@ class ScriptRunner:
             return runtime.run(call.sha, call.body, call.keys, call.args, self)
         except ScriptLimitError as limit:
             self._outcomes[step] = None if limit.memory and not again else CommandError(limit.message)
-            if len(self._outcomes) > _OUTCOMES_MAX:
-                self._outcomes.popitem(last=False)
-            self._shared = None
             raise ScriptAgainError from limit
 
     def _runtime(self) -> ScriptRuntime:

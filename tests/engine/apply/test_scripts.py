@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import pytest
 
 from engine.apply import scripts
@@ -121,3 +124,16 @@ def test_a_read_is_run_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         open_machine(new_store()).read(b"EVAL_RO", [b"", b"0"])
     assert 2 == len(made)
     assert made[0] is not made[1]
+
+
+def test_any_number_of_scripts_of_one_batch_may_meet_a_limit() -> None:
+    """A batch in which each of 200 records meets a limit comes through, in less than a call deep for each of them."""
+    machine = open_machine(new_store())
+    records = [record(number, "EVAL", ALWAYS, "0") for number in range(200)]
+    depth = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 120)
+    try:
+        applied = machine.apply(records, 0, waiting=range(200))
+    finally:
+        sys.setrecursionlimit(depth)
+    assert [LIMIT] * 200 == [str(applied.outcomes[number]) for number in range(200)]
