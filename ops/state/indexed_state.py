@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from engine.errors import StateMismatchError
 from engine.layouts import make_layout
-from engine.layouts.index import BATCH
+from engine.layouts.index import BATCH, Index
 from engine.layouts.indexed import IndexedStore
 from engine.layouts.layout import Indexing
 from engine.store.directory import identity
 from engine.store.rocks import RocksStore
 from engine.store.store import LOCAL_CF
 from ops.config import ConfigError, Settings
-from ops.state.redis_index import RedisIndex
 
 
 class IndexedState(IndexedStore):
@@ -21,7 +20,7 @@ class IndexedState(IndexedStore):
         path: of the state.
     """
 
-    def __init__(self, store: RocksStore, layout: Indexing, index: RedisIndex, *, read_only: bool = False) -> None:
+    def __init__(self, store: RocksStore, layout: Indexing, index: Index, *, read_only: bool = False) -> None:
         super().__init__(store, layout, index, read_only=read_only)
         self.path = store.path
         self.disk_bytes = store.disk_bytes
@@ -59,6 +58,8 @@ def _with_index(store: RocksStore, settings: Settings, partition: int, *, read_o
         raise ConfigError(
             f"--index: the layout {settings.layout} has its sorted sets in the state; camellia-v1 has an index"
         )
+    from ops.state.redis_index import RedisIndex  # noqa: PLC0415 - a state without one does not wait for its client
+
     owner = identity(store.path).decode(errors="backslashreplace").strip()
     index = RedisIndex(url, settings.topic, partition, owner, pinned=read_only)
     try:
