@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from engine.layouts.layout import Form, Layout
+from engine.layouts.layout import Form, Indexing, Kind, Layout
 from tests.docs.example_layout import DIRECTORY, NAME, PAGE, ROOT, write_files
 
 TESTS: Final = (
@@ -42,14 +42,11 @@ def test_a_layout_is_added_without_touching_anything_else(tmp_path: Path) -> Non
 
 
 def test_names_exist() -> None:
-    """Every method, form and file that the page names is there."""
+    """Every method, kind, form and file that the page names is there."""
+    things = {*Layout.__annotations__, *Form.__members__, *Kind.__members__, *dir(Layout), *dir(Indexing), "Indexing"}
     methods = re.findall(r"`(\w+)`", PAGE.partition("| it decides |")[2].partition("\n\n")[0])
     paths = set(re.findall(r"`((?:engine|tests)/[\w/]+\.(?:py|md))`", PAGE))
 
     assert methods
-    assert [] == [
-        name
-        for name in methods
-        if not hasattr(Layout, name) and name not in {*Layout.__annotations__, *Form.__members__}
-    ]
+    assert [] == [name for name in methods if name not in things]
     assert [] == [path for path in paths if "readable" not in path and not (ROOT / path).exists()]
