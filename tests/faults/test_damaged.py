@@ -55,7 +55,7 @@ DAMAGE: dict[str, Callable[[random.Random], bytes]] = {
     "deep nesting": lambda choose: (
         b"\x83\xa1v\x01\xa3cmd\xa3SET\xa4args" + b"\x91" * choose.randrange(5, 2000) + b"\x01"
     ),
-    "unknown command": lambda choose: _event(cmd=choose.choice(["NOSUCH", "EVAL", "", "\x00"])),
+    "unknown command": lambda choose: _event(cmd=choose.choice(["NOSUCH", "EVALS", "", "\x00"])),
     "wrong number of arguments": lambda choose: _event(args=["a"] * choose.choice([0, 1])),
     "unknown version": lambda choose: _event(v=choose.choice([0, 2, -1, "1", None])),
     "unknown field": lambda choose: _event(extra=choose.randrange(9)),
