@@ -47,7 +47,7 @@ def script_load(tx: Transaction, args: list[bytes]) -> Reply:
 def script_exists(tx: Transaction, args: list[bytes]) -> Reply:
     """Return for each SHA-1 whether its script is stored.
 
-    > SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db
+    > SCRIPT EXISTS 0000000000000000000000000000000000000000
     1) (integer) 0
     """
     return [int(tx.scripts.find(sha) is not None) for sha in args]
@@ -71,8 +71,10 @@ def script_flush(tx: Transaction, args: list[bytes]) -> Reply:
 def script_show(tx: Transaction, args: list[bytes]) -> Reply:
     """Return the source of a script.
 
+    > SCRIPT LOAD "return 1"
+    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
     > SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db
-    (error) NOSCRIPT No matching script.
+    "return 1"
     """
     source = tx.scripts.find(args[0])
     if source is None:
