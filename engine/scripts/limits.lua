@@ -39,10 +39,10 @@ local function hook()
     end
 end
 
--- Begins a run that may use so many instructions.
+-- Begins a run that may use so many instructions. The hook begins to count anew before it may charge anything.
 function host.begin(instructions)
-    used, most, periods, stopped = 0, instructions, 0, nil
     sethook(hook, "", PERIOD)
+    used, most, periods, stopped = 0, instructions, 0, nil
 end
 
 -- Ends it; returns why it was stopped. The hook stays, and counts nothing until the next run begins.

@@ -201,16 +201,23 @@ local function execute()
     return outcome(xpcall(convert, handler))
 end
 
+-- A script may meet its limit when it is over, and nothing catches that any more. The hook has just been called then, and
+-- will not be again before this is through.
+local function concluded(ended, ...)
+    if ended then return ... end
+    return outcome(false, (...))
+end
+
 -- Runs a script that may use so many instructions, with the first number for math.random. Keys and arguments follow.
 local function run(script, instructions, start, key_count, ...)
     prepare(script, instructions, start, split(key_count, ...))
-    return execute()
+    return concluded(pcall(execute))
 end
 
 -- The same, with tables of many keys and arguments.
 local function run_with(script, instructions, start, keys, args)
     prepare(script, instructions, start, keys, args)
-    return execute()
+    return concluded(pcall(execute))
 end
 
 return run, run_with, compile

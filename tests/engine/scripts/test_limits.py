@@ -146,6 +146,20 @@ def test_what_ran_before_changes_nothing(shared: ScriptRuntime) -> None:
     assert 10_000 < counts[0] < 20_000
 
 
+def test_a_limit_may_be_met_at_the_very_end(shared: ScriptRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the last instruction falls, the script has its reply or meets the limit, and the runtime goes on."""
+    monkeypatch.setattr(runtimes, "INSTRUCTIONS_MAX", 999)
+    ended = []
+    for turns in range(700, 1000):
+        try:
+            ended.append(run("for i = 1, ARGV[1] do end return 1", args=[b"%d" % turns], runtime=shared) == 1)
+        except ScriptLimitError:
+            ended.append(False)
+
+    assert ended == sorted(ended, reverse=True)
+    assert {True, False} == set(ended)
+
+
 class BrokenHost(RecordingHost):
     """Its commands raise what no script may catch."""
 
