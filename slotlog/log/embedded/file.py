@@ -124,7 +124,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error
-    connection.text_factory = _as_text
+    connection.text_factory = as_text
     try:
         _refuse_foreign(connection, path)
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
@@ -139,15 +139,17 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _as_text(stored: bytes) -> str:
+def as_text(stored: bytes) -> str:
     """A text as it is stored; one that a damaged page makes of other bytes is no error here, but in what holds it."""
     return stored.decode("utf-8", "surrogateescape")
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     """Before anything is changed: the file is empty, or a log."""
+    if is_empty(connection):  # first: another process may make a log of it now, and then the next answer is that one's
+        return
     owner = patiently(lambda: connection.execute("PRAGMA application_id").fetchone())[0]
-    if owner != _APPLICATION_ID and not is_empty(connection):
+    if owner != _APPLICATION_ID:
         raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
 
 

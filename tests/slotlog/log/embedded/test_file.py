@@ -7,11 +7,14 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from slotlog.errors import LogMismatchError, LogRecordError, Mismatch
 from slotlog.log import Entry
+from slotlog.log.embedded import file as local_file
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.slotlog.log.reading import append, last_record, read
 
@@ -144,3 +147,31 @@ async def test_damaged_file(local_log: EmbeddedLog, local_path: Path) -> None:
     with pytest.raises(LogRecordError, match=r"partition 0: the record at offset \d+ cannot be read: .* is damaged"):
         await read(again.reader({0: 0}), 100)
     await again.close()
+
+
+class Overtaken(sqlite3.Connection):
+    """A connection behind whose first statement another process makes the log."""
+
+    made = False
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        """The statement, with its first row; then the log is made."""
+        row = super().execute(sql, *parameters).fetchone()
+        if not self.made:
+            self.made = True
+            path = Path(super().execute("PRAGMA database_list").fetchone()[2])
+            other = local_file.connect(path, create=True)
+            local_file.create_tables(other, "t", 2)
+            other.close()
+        return SimpleNamespace(fetchone=lambda: row)
+
+
+def test_two_that_start_at_once(tmp_path: Path) -> None:
+    """A log that another process makes between two looks at the file is a log, and none of somebody else."""
+    connection = sqlite3.connect(tmp_path / "log", factory=Overtaken, isolation_level=None)
+    try:
+        local_file._refuse_foreign(connection, tmp_path / "log")
+    finally:
+        connection.close()
+
+    assert connection.made
