@@ -108,22 +108,29 @@ class Gate:
             self.machine.rollback()
 
     def close(self) -> None:
-        """Release the machine: suspended work ends, and waiting callers notice by themselves."""
-        self.abandon()
+        """Release the machine as it is: suspended work ends, and waiting callers notice by themselves."""
+        self._end_work()
         self.machine = None
+        self._let_all_in()
 
     def abandon(self) -> None:
         """End the suspended work, as if it had never begun."""
-        fiber, machine = self._fiber, self.machine
-        if fiber is not None and machine is not None:
-            self._unhook()
-            machine.is_held = False
-            fiber.gate = None
-            fiber.parent = getcurrent()
-            with self.slices.whole():
-                fiber.throw(GreenletExit)
-            machine.rollback()
+        if self._end_work() and self.machine is not None:
+            self.machine.rollback()
         self._let_all_in()
+
+    def _end_work(self) -> bool:
+        """End the suspended work, and leave behind what it has done; returns whether there was any."""
+        fiber, machine = self._fiber, self.machine
+        if fiber is None or machine is None:
+            return False
+        self._unhook()
+        machine.is_held = False
+        fiber.gate = None
+        fiber.parent = getcurrent()
+        with self.slices.whole():
+            fiber.throw(GreenletExit)
+        return True
 
     # ------------------------------------------------------------------ of `Slices`
 

@@ -156,11 +156,13 @@ class Worker:
 
     def close(self) -> None:
         """Close the store. What was not committed is forgotten, and suspended work ends."""
-        self.gate.close()
         self._machine = self._path = None
         store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        try:
+            self.gate.close()
+        finally:  # whatever work says that is ended in its midst
+            if store is not None:
+                store.close()
 
     def _swept(self, swept: Swept) -> None:
         self.tell_swept(self.partition, swept)

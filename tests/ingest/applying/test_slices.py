@@ -147,12 +147,15 @@ async def test_one_who_gives_up_waiting_lets_the_next_in() -> None:
 
 
 async def test_a_closed_gate_ends_what_is_suspended() -> None:
-    """The suspended command and those who wait for it are told so, and the machine is as it was committed."""
+    """The suspended command and those who wait for it are told so. The store, which may be broken, is not read."""
     place = Place()
     first = await place.held()
     second = asyncio.create_task(place.gate.call(place.members))
     await asyncio.sleep(0)
+    scans: list[None] = []
+    place.store.scanned = lambda: scans.append(None)
     place.gate.close()
+    assert [] == scans
 
     assert [AbandonedError, AbandonedError] == [
         type(each) for each in await asyncio.gather(first, second, return_exceptions=True)

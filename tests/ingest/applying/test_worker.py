@@ -77,6 +77,37 @@ async def test_a_worker_that_is_closed_meanwhile_commits_nothing(tmp_path: Path)
     await log.close()
 
 
+class Closing(MemoryStore):
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        """Nothing is forgotten."""
+        self.closed += 1
+
+
+async def test_a_store_is_closed_whatever_the_work_says_that_ends_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is told, and the worker can be opened again."""
+    store = Closing(column_families())
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, NullObserver())
+    worker.open()
+
+    def fail() -> None:
+        raise OSError("the disk is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worker.gate, "close", fail)
+        with pytest.raises(OSError, match="the disk is away"):
+            worker.close()
+    assert (1, False) == (store.closed, worker.is_open)
+    worker.open()
+    assert worker.is_open
+
+
 class Told(NullObserver):
     """Keeps the position at each commit."""
 
