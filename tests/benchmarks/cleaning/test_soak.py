@@ -17,7 +17,8 @@ async def test_reclaim_beside_clients() -> None:
     (line,) = [json.loads(result.line()) async for result in run_reclaiming(RECLAIMING_SMOKE)]
 
     assert "reclaim_beside" == line["name"]
-    assert line["p99_ratio"] == pytest.approx(line["p99_ms"] / line["p99_without_ms"], rel=0.02)
+    rounding = 0.005  # the line has two digits
+    assert line["p99_ratio"] == pytest.approx(line["p99_ms"] / line["p99_without_ms"], rel=0.02, abs=rounding)
     assert 0 < line["reclaimed"] < RECLAIMING_SMOKE.elements == line["elements"]
 
 

@@ -11,9 +11,10 @@ from engine.apply.machine import Machine
 from engine.batch.transaction import Transaction
 from engine.layouts.layout import Kind
 from engine.layouts.records import records_of
-from engine.model import HASH, NONE, SET
+from engine.model import HASH, NONE, SET, ZSET
 from engine.store.store import EXPIRY_CF, Changes, Store
 from engine.types import hash_fields
+from engine.values.encoding import pack_u64
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, new_store, open_machine, send
 from tests.engine.stored import written
 from tests.layouts import layout_of
@@ -40,6 +41,9 @@ def plainly(machine: Machine, store: Store) -> Changes:
             uncounted = is_uncounted() and key.type in {HASH, SET}
             if not (uncounted and value == store.getter(LAYOUT.families[Kind.METADATA])(key.metadata_key)):
                 changes.of(LAYOUT.families[Kind.METADATA])[key.metadata_key] = value
+            if key.type == ZSET and Kind.COUNTS in LAYOUT.families:  # where an index has the members
+                counts = changes.of(LAYOUT.families[Kind.COUNTS])
+                counts[LAYOUT.prefix(Kind.COUNTS, key.metadata_key, key.version)] = pack_u64(key.size)
         for subkeys in key.families():
             for subkey, value in subkeys.changed.items():
                 changes.of(subkeys.column_family)[subkeys.prefix + subkey] = value

@@ -171,8 +171,8 @@ async def applying(
 FILL: Final = (
     *(f"SET k{n} v PX 10" for n in range(25)),
     *(f"RPUSH l{n} a b c" for n in range(5)),
+    "HSETEX h PX 10 FIELDS 2 b 1 c 1",  # first, as a layout may rewrite a hash that gets its first field time
     "HSET h a 1",
-    "HSETEX h PX 10 FIELDS 2 b 1 c 1",
     "HSETEX gone PX 10 FIELDS 1 b 1",
     "DEL l0 l1 l2 l3",
 )
