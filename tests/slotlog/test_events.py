@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from typing import Any
+from unittest.mock import patch
 
 import msgpack
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.apply.machine import Record
+from slotlog import events
 from slotlog.events import decode, encode
 from slotlog.shared.doubles import format_double
 from slotlog.shared.errors import EventError
@@ -336,3 +338,20 @@ def test_any_header(head: int, length: int, padding: int) -> None:
     value = b"\x83\xa1v\x01\xa3cmd\xa1X\xa4args\x91" + bytes([head]) + struct.pack(">I", length) + b"\x00" * padding
 
     assert _is_sound(plain(value))
+
+
+_arguments = st.one_of(st.text(max_size=4), st.integers(-9, 2**64 - 1), st.none(), st.lists(st.just("GET"), max_size=2))
+
+
+@given(st.sampled_from(["SET", "hset", "EXEC", "Get", "NOPE"]), st.lists(_arguments, max_size=5))
+@example("SET", ["k", "v" * 1100])
+def test_a_known_head_changes_nothing(name: str, args: list[Any]) -> None:
+    """An event with a known head, however its bytes are cut or changed, is what it is when it is read as a whole."""
+    value = encode(name, args)
+    changed = (value[:at] + b"\x93" + value[at + 1 :] for at in range(min(len(value), 40)))
+    values = [value, value[:-1], value + b"\x01", *changed]
+    quick = [plain(each) for each in values]
+    with patch.object(events, "_NAMES", {}):
+        whole = [plain(each) for each in values]
+
+    assert whole == quick
