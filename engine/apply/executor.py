@@ -6,7 +6,7 @@ is noted and told.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
@@ -16,7 +16,7 @@ from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import set_back
 from engine.batch.effects import KEY, LAST_FIELD
 from engine.batch.transaction import Transaction
-from engine.commands.registry import SPECS, Spec, find
+from engine.commands.registry import SPECS, Handler, Spec, find
 from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.store.store import Store
@@ -29,6 +29,16 @@ from slotlog.shared.limits import SESSION_BYTES
 
 # Each command of a transaction numbers its draws from its own place on: reads among them do not run in every replay.
 _DRAWS_OF_A_STEP: Final = 1 << 32
+
+
+_SIMPLE: Final = {
+    name: (spec.handler, spec.arguments_min, spec.arguments_max)
+    for name, spec in SPECS.items()
+    if not (spec.guarded or spec.runs_others or spec.internal)
+}
+
+NOT_SIMPLE: Final = _SIMPLE[b"GET"][0], 1, 0
+"""Stands for a command that is not simple: no number of arguments is right for it."""
 
 
 class Executor:
@@ -48,6 +58,8 @@ class Executor:
         witnessing: whether `Applied.modified` is filled; `choose_path` must follow a change.
         placement: what belongs to the partition.
         scripts: runs scripts.
+        simple: handler and number of arguments by name, of the commands that only run, as long as nobody looks at what
+            they change: those of an event that is in database 0 and has neither id nor session. For the hot path.
     """
 
     def __init__(
@@ -57,6 +69,7 @@ class Executor:
         self.waiting: Container[int] = frozenset()
         self.witnessing = self._plain = False
         self.placement = Placement(home, tx.holds)
+        self.simple: Mapping[bytes, tuple[Handler, int, int]] = {}
         self.scripts = tx.runner = ScriptRunner(tx, self._run_inner, home)
         self._tx = tx
         self._store = store
@@ -68,6 +81,7 @@ class Executor:
     def choose_path(self) -> None:
         """Note whether commands simply run: nobody looks at what they change. One attribute, for the hot path."""
         self._plain = not (self._verify or self.witnessing or self._tx.watches)
+        self.simple = _SIMPLE if self._plain and not self._clustered else {}
 
     def apply(
         self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied

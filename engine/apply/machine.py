@@ -16,13 +16,13 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from engine import errors
-from engine.apply.executor import Executor
+from engine.apply.executor import NOT_SIMPLE, Executor
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed
 from engine.batch.indexed import make_transaction
 from engine.batch.transaction import Transaction
 from engine.commands.registry import Spec, find
-from engine.errors import DueError, PartitionStoppedError, ScriptAgainError, StoreBusyError
+from engine.errors import CommandError, DueError, PartitionStoppedError, ScriptAgainError, StoreBusyError
 from engine.limits import OVERLAY_BYTES_MAX
 from engine.store.failures import damaged
 from engine.store.store import Store, is_damage
@@ -156,26 +156,33 @@ class Machine:
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
         offset, name, taken = from_offset - 1, b"", 0
-        executor.waiting = waiting
+        executor.waiting, commands = waiting, applied.commands
         executor.scripts.applied = applied
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
                 taken += 1
-                if offset in skips:
+                if skips and offset in skips:
                     applied.skipped += 1
                 elif 0 <= time_ms <= TIME_MS_MAX:
                     if time_ms > executor.clock_ms:  # noqa: PLR1730 - a call of max costs 0.1 us here
                         executor.clock_ms = time_ms
                     try:
-                        if session is None:
+                        handler, least, most = executor.simple.get(name, NOT_SIMPLE)
+                        if least <= len(args) <= most and not db and event_id is session is None:
+                            tx.begin(offset, executor.clock_ms, 0)
+                            commands[name] += 1
+                            reply = handler(tx, args)
+                        elif session is None:
                             reply = executor.apply(offset, name, args, db, event_id, applied)
                         else:
                             reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
+                    except CommandError as error:
+                        reply = applied.reject(offset, name, error)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))
-                    else:
-                        if offset in waiting:
-                            applied.outcomes[offset] = reply
+                        continue
+                    if offset in waiting:
+                        applied.outcomes[offset] = reply
                 else:
                     applied.dead_letters.append((offset, f"time {time_ms} is outside 0 … {TIME_MS_MAX} ms"))
                 if tx.value_bytes > OVERLAY_BYTES_MAX:
