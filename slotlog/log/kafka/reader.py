@@ -19,6 +19,7 @@ from slotlog.log.identity import check_range
 from slotlog.log.kafka.clients import is_dead, open_consumer, stop_consumer, told, unavailable
 from slotlog.log.kafka.requests import Incarnation, fetch_once, incarnations
 from slotlog.log.kafka.settings import KafkaSettings
+from slotlog.log.kafka.unpacking import Unpacker
 from slotlog.log.log import Headers, LogRecord
 from slotlog.log_lines import LineLogger
 
@@ -26,7 +27,7 @@ _PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there i
 _PROBE_TIMEOUT_SECONDS: Final = 5.0
 
 _Fetched: TypeAlias = dict[TopicPartition, list[Any]]
-"""aiokafka's `ConsumerRecord`s by partition."""
+"""Records of aiokafka's parser by partition, with offset, timestamp, key, value and headers."""
 
 logger = LineLogger(__name__)
 
@@ -69,6 +70,7 @@ class KafkaReader:
         self._positions = dict(positions)
         self._paused: dict[int, None] = {}
         self._consumer: AIOKafkaConsumer | None = None
+        self._unpacker: Unpacker | None = None  # of the consumer
         self._checked = checked
         self._given: dict[int, Incarnation | None] = {}  # what gave the records since the last seek
         self._closed = closed
@@ -79,9 +81,9 @@ class KafkaReader:
 
     async def fetch(self, wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
         """What the consumer has fetched ahead, or gets within `wait_ms`."""
-        consumer = await self._ready()
+        consumer, unpacker = await self._ready()
         try:
-            fetched, positions = await self._get(consumer, wait_ms, records_max)
+            fetched, positions = await self._get(consumer, unpacker, wait_ms, records_max)
             async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
                 await self._verify(consumer, [p for p, offset in positions.items() if offset != self._positions[p]])
         except OffsetOutOfRangeError:
@@ -140,10 +142,10 @@ class KafkaReader:
             self._closed(self)
         await self._drop()
 
-    async def _ready(self) -> AIOKafkaConsumer:
+    async def _ready(self) -> tuple[AIOKafkaConsumer, Unpacker]:
         if not self._open:
             raise RuntimeError("the reader is closed")
-        if self._consumer is None:
+        if self._consumer is None or self._unpacker is None:
             consumer = await open_consumer(self._servers, self._settings)
             # No await from here to the last seek: without a position the fetcher would look for a committed one.
             consumer.assign(list(self._partitions.values()))
@@ -151,19 +153,21 @@ class KafkaReader:
                 consumer.seek(topic_partition, self._positions[partition])
             for partition in self._paused:
                 consumer.pause(self._partitions[partition])
-            self._consumer = consumer
+            self._consumer, self._unpacker = consumer, Unpacker(consumer)
             self._heard_at = monotonic()
-        return self._consumer
+        return self._consumer, self._unpacker
 
     async def _drop(self) -> None:
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._unpacker = self._consumer, None, None
         if consumer is not None:
             await stop_consumer(consumer)
 
-    async def _get(self, consumer: AIOKafkaConsumer, wait_ms: int, records_max: int) -> tuple[_Fetched, dict[int, int]]:
+    async def _get(
+        self, consumer: AIOKafkaConsumer, unpacker: Unpacker, wait_ms: int, records_max: int
+    ) -> tuple[_Fetched, dict[int, int]]:
         """Records and the positions behind them."""
         try:
-            fetched = await consumer.getmany(timeout_ms=wait_ms, max_records=records_max)
+            fetched = await unpacker.get(wait_ms, records_max)
         except (CorruptRecordException, UnsupportedCodecError) as error:
             return await self._get_leniently(consumer, records_max, error)
         except (KafkaError, OSError):
@@ -232,7 +236,7 @@ class KafkaReader:
             taken[partition] = [(r.offset, r.timestamp, r.key, r.value) for r in records]
             for record in records:
                 if record.headers:
-                    headers[partition, record.offset] = record.headers
+                    headers[partition, record.offset] = tuple(record.headers)
         self._headers = [headers, self._headers[0]]
         return taken
 

@@ -197,10 +197,10 @@ async def test_failing_fetcher(make_log: MakeKafkaLog, monkeypatch: pytest.Monke
     reader = log.reader({0: 0})
     assert {} == await reader.fetch(0, 1)
 
-    async def broken(**_: object) -> None:
+    async def broken(*_: object) -> None:
         raise AssertionError("broken")
 
-    monkeypatch.setattr(reader._consumer, "getmany", broken)
+    monkeypatch.setattr(reader._unpacker, "get", broken)
     with pytest.raises(LogUnavailableError, match=r"aiokafka failed to fetch from .*broken") as caught:
         await reader.fetch(0, 1)
     await append(log, b"a")

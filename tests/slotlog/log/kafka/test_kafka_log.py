@@ -173,11 +173,11 @@ async def test_silent_consumer_is_replaced(make_log: MakeKafkaLog, monkeypatch: 
     silent = reader._consumer
     assert silent is not None
 
-    async def nothing(**_: object) -> dict[object, object]:
+    async def nothing(*_: object) -> dict[object, object]:
         await asyncio.sleep(0.1)
         return {}
 
-    monkeypatch.setattr(silent, "getmany", nothing)
+    monkeypatch.setattr(reader._unpacker, "get", nothing)
 
     assert [b"b"] == [record[3] for record in (await read(reader, 1))[0]]
     assert reader._consumer is not silent
