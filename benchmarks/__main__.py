@@ -36,6 +36,7 @@ from benchmarks.applying.sources import (
     open_kafka,
     running_broker,
 )
+from benchmarks.applying.stages import run_stages
 from benchmarks.applying.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
 from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
@@ -68,6 +69,7 @@ CACHING: Final = "caching"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
+STAGES: Final = "stages"
 NAMES: Final = (
     *WORKLOADS,
     QUIX,
@@ -82,6 +84,7 @@ NAMES: Final = (
     HELD,
     LAYOUTS,
     IMPORT,
+    STAGES,
 )
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
@@ -150,6 +153,7 @@ def main() -> None:
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
     parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
     parser.add_argument("--keys", type=int, default=0, help="of import: those of the server (1,000,000)")
+    parser.add_argument("--instructions", action="store_true", help="of stages: count them, too, which valgrind does")
     options = parser.parse_args()
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
     for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
@@ -168,6 +172,9 @@ def main() -> None:
         data_size, commands=options.events or data_size.commands, pairs=options.pairs or data_size.pairs
     )
     tune_collector()  # as the service does, for both sides
+    if STAGES in names and ENGINE in sources:
+        for result in run_stages(size, counts=options.instructions):
+            print(result.line(), flush=True)
     asyncio.run(_print(size, resp_size, data_size, names, sources, options.rows, options.keys))
 
 

@@ -1,0 +1,192 @@
+"""Measures the stages of applying events: CPU time of each, and instructions where valgrind is installed.
+
+    decode   a record's value becomes the tuple that a machine takes
+    apply    the commands run against the overlay of their batch; RocksDB's point reads are part of it
+    commit   the batch becomes the records to be written, and is ended
+    write    RocksDB writes them
+
+CPU time is that of the one thread, and of all batches the 10th percentile counts: other work on the machine only ever
+adds to it. Instructions are those of the whole process, counted by callgrind, which starts this module as a program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from operator import add
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import thread_time_ns
+from typing import Final
+
+from benchmarks.applying.subject import HOME, open_store
+from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
+from engine.apply.machine import Machine
+from engine.store.store import Changes
+from ingest.applying.worker import BATCH_RECORDS_MAX
+from ops.serving.process import tune_collector
+from slotlog.events import decode
+
+STAGES: Final = ("decode", "apply", "commit", "write")
+STAGED: Final = tuple(name for name in WORKLOADS if name != "hset_cold")
+"""The workloads that begin with an empty state."""
+
+Mark = Callable[[str], None]
+"""Takes the name of the step that has just ended."""
+
+_STEPS: Final = ("between", "decode", "apply", "commit", "write", "end")
+"""What there are marks for, in this order in each batch; the end of a batch is part of its commit."""
+
+_COUNTED_EVENTS: Final = 20_000
+_COUNTED_BATCHES: Final = 5
+
+
+class Laps:
+    """Notes the CPU time of each stage of each batch, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, list[int]] = {step: [] for step in _STEPS}
+        self._since = thread_time_ns()
+
+    def __call__(self, step: str) -> None:
+        """A step ends; the next one begins."""
+        self.spent[step].append(thread_time_ns() - self._since)
+        self._since = thread_time_ns()
+
+    def low(self) -> dict[str, float]:
+        """The 10th percentile of each stage, in nanoseconds a batch."""
+        commits = list(map(add, self.spent["commit"], self.spent["end"]))
+        found = {stage: commits if stage == "commit" else self.spent[stage] for stage in STAGES}
+        return {stage: sorted(values)[len(values) // 10] for stage, values in found.items()}
+
+
+class _MarkingStore:
+    """RocksDB, with a mark before and behind each write."""
+
+    def __init__(self, path: Path, mark: Mark) -> None:
+        self._store = open_store(path)
+        self._mark = mark
+        self.getter, self.scan, self.close = self._store.getter, self._store.scan, self._store.close
+
+    def write(self, changes: Changes) -> None:
+        """Write, which is a stage of its own."""
+        self._mark("commit")
+        self._store.write(changes)
+        self._mark("write")
+
+
+@dataclass(frozen=True, slots=True)
+class StagesResult:
+    """One line of output: a workload, with the CPU time of its stages and perhaps their instructions, for an event."""
+
+    workload: str
+    events: int
+    us: dict[str, float]
+    instructions: dict[str, int] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """The result as JSON."""
+        facts: dict[str, object] = {"name": f"stages_{self.workload}"}
+        facts |= {f"{stage}_us": round(us, 2) for stage, us in self.us.items()}
+        facts["sum_us"] = round(sum(self.us.values()), 2)
+        facts |= {f"{stage}_instructions": count for stage, count in self.instructions.items()}
+        if self.instructions:
+            facts["sum_instructions"] = sum(self.instructions.values())
+        return json.dumps({**facts, "events": self.events, "load": round(os.getloadavg()[0], 2)})
+
+
+def run_stages(size: Size, *, counts: bool) -> Iterator[StagesResult]:
+    """Measure every workload, with `counts` also its instructions."""
+    for name in STAGED:
+        laps = Laps()
+        events = apply_in_stages(name, size, laps)
+        us = {stage: ns / 1000 / min(BATCH_RECORDS_MAX, events) for stage, ns in laps.low().items()}
+        yield StagesResult(name, events, us, count_instructions(name) if counts else {})
+
+
+def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
+    """Apply a workload to an empty state in the worker's largest batches. Returns how many events it has.
+
+    Raises:
+        RuntimeError: an event was not simply applied.
+    """
+    records = [(offset, event.time_ms, event.value()) for offset, event in enumerate(measured(name, size))]
+    with (
+        TemporaryDirectory(prefix="slotlog-bench-") as directory,
+        closing(_MarkingStore(Path(directory) / "state", mark)) as store,
+    ):
+        machine = Machine(store, HOME)
+        for at in range(0, len(records), BATCH_RECORDS_MAX):
+            batch = records[at : at + BATCH_RECORDS_MAX]
+            mark("between")
+            decoded = [decode(*record) for record in batch]
+            mark("decode")
+            applied = machine.apply(decoded, machine.next_offset)
+            mark("apply")
+            machine.commit(b"fingerprint")
+            mark("end")
+            if applied.rejected or applied.dead_letters or applied.records != len(batch):
+                raise RuntimeError(f"not applied: {applied.rejections} {applied.dead_letters[:3]}")
+    return len(records)
+
+
+def count_instructions(name: str) -> dict[str, int]:
+    """Instructions for an event in each stage of a workload, by a program of its own under callgrind.
+
+    Raises:
+        FileNotFoundError: valgrind is not installed.
+        CalledProcessError: the program failed.
+    """
+    with TemporaryDirectory(prefix="slotlog-bench-") as directory:
+        out = Path(directory) / "counts"
+        callgrind = ["valgrind", "--tool=callgrind", "--dump-before=getpgid", f"--callgrind-out-file={out}"]
+        program = [sys.executable, "-m", "benchmarks.applying.stages", name]
+        subprocess.run(
+            [*callgrind, *program], env={**os.environ, "PYTHONHASHSEED": "0"}, check=True, capture_output=True
+        )
+        dumps = sorted(Path(directory).glob("counts.*"), key=lambda path: int(path.suffix[1:]))
+        totals = [_total(dump) for dump in dumps]
+    batches, left = divmod(len(totals), len(_STEPS))
+    if left or not batches:
+        raise RuntimeError(f"callgrind wrote {len(totals)} counts, for {len(_STEPS)} steps of each batch")
+    counted = {step: sum(totals[at :: len(_STEPS)]) for at, step in enumerate(_STEPS)}
+    counted["commit"] += counted["end"]
+    return {stage: round(counted[stage] / (batches * BATCH_RECORDS_MAX)) for stage in STAGES}
+
+
+def _total(dump: Path) -> int:
+    """The instructions of one dump of callgrind."""
+    for line in dump.read_text().splitlines():
+        if line.startswith(("totals:", "summary:")):
+            return int(line.split()[1])
+    raise RuntimeError(f"callgrind's {dump.name} has no total")
+
+
+class _CallgrindMarks:
+    """Lets callgrind write its counts down and begin anew, at each mark of the last batches."""
+
+    def __init__(self, unmarked: int) -> None:
+        self._unmarked = unmarked
+
+    def __call__(self, step: str) -> None:
+        """Make a call in C that nothing else makes, and for which callgrind waits."""
+        if self._unmarked < 0:
+            os.getpgid(0)
+        elif step == "end":
+            self._unmarked -= 1
+
+
+def main() -> None:
+    """The program that runs under callgrind."""
+    tune_collector()
+    size = replace(LARGE, events=_COUNTED_EVENTS)
+    apply_in_stages(sys.argv[1], size, _CallgrindMarks(_COUNTED_EVENTS // BATCH_RECORDS_MAX - _COUNTED_BATCHES - 1))
+
+
+if __name__ == "__main__":
+    main()
