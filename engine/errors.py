@@ -45,7 +45,15 @@ class DueLeftError(Exception):
 
 
 class ScriptAgainError(Exception):
-    """No failure: a script met a limit, and is to be tried anew. Roll back, and apply the records again."""
+    """No failure: a script met a limit, and is to be tried anew. Roll back, and apply the records again.
+
+    Attributes:
+        offset: of its record.
+    """
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
 
 
 class MachineHeldError(Exception):

@@ -126,6 +126,9 @@ class Machine:
     ) -> Applied:
         """Evaluate `records`, which a log gave from offset `from_offset` on, into the overlay.
 
+        Not all of them where the overlay is full, or where a script met a limit: then those before it, so that a commit
+        of these comes first and none of them is applied a third time.
+
         Args:
             records: in offset order; gaps are legal, as Kafka keeps its transaction markers there.
             from_offset: must be `next_offset`, so that nothing is lost or applied twice between two fetches.
@@ -148,6 +151,8 @@ class Machine:
                 if from_offset != self._next_offset:
                     message = "a script is to be tried anew, behind a commit of what stands before its batch"
                     raise StoreBusyError(message) from again
+                if before := [record for record in records if record[0] < again.offset]:
+                    records, to_offset = before, 0
 
     def _apply(self, records: Sequence[Record], from_offset: int, waiting: Container[int], to_offset: int) -> Applied:
         """As `apply`. Raises ScriptAgainError too: everything since the last commit is forgotten, apply it again."""
@@ -310,7 +315,7 @@ class Machine:
         self._stored_home, self.position = self.home, position
         self._tx.reset(written=True)
         self._dedup.reset()
-        self._executor.scripts.forget_outcomes()
+        self._executor.scripts.forget_outcomes(self._next_offset)
 
     def rollback(self) -> None:
         """Forget everything since the last commit."""

@@ -26,7 +26,7 @@ class Applied:
     """The outcome of one call of `apply`.
 
     Attributes:
-        next_offset: the first record that it did not take; it may leave records over when the overlay is full.
+        next_offset: the first record that it did not take; it may leave records over, see `Machine.apply`.
         records: how many it took.
         first_time_ms: the time of the first of them, as the log has it; 0 if there is none.
         outcomes: offset -> reply, for the offsets that somebody waits for.
@@ -74,7 +74,7 @@ class Applied:
         self.rejected_commands: dict[bytes, int] = {}
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
-        self.published: tuple[tuple[bytes, bytes, bool], ...] = ()
+        self.published: list[tuple[bytes, bytes, bool]] = []
         self.modified: list[Modified] = []
         self.expired: list[tuple[int, int, bytes]] = []
         self.expired_fields: list[tuple[int, int, bytes, bool]] = []

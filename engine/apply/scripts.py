@@ -1,8 +1,8 @@
 """Runs the scripts of one partition: each of their commands is a step, as those of an EXEC are.
 
-A script that meets a limit leaves nothing behind: everything since the last commit is thrown away, and the records are
-applied again, with that error as its outcome. How much memory a script needs depends on what its runtime holds of
-others: so it is tried once more in a runtime of its own before the limit of memory decides.
+A script that meets a limit leaves nothing behind: everything since the last commit is thrown away. The records before
+it are applied again and committed, then its own, with that error as the outcome. How much memory a script needs depends
+on what its runtime holds of others: it is tried once more in a runtime of its own before the limit of memory decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from engine.batch.transaction import Transaction
     from engine.tables.system import Home
 
+LIMITED_MAX: Final = 8
+"""Scripts of one EXEC that may meet a limit, as its other steps run once more for each; later ones are not run."""
+
 UNKNOWN: Final = "ERR Unknown Redis command called from script"
+_TOO_MANY: Final = f"ERR the script was not run: {LIMITED_MAX} scripts of its transaction have met a limit"
 _WRONG_ARITY: Final = "ERR Wrong number of args calling Redis command from script"
 _REFUSED: Final = "ERR This Redis command is not allowed from script"
 _WRITES: Final = "ERR Write commands are not allowed from read-only scripts."
@@ -100,9 +104,10 @@ class ScriptRunner:
             if tx.db != db:
                 tx.select(db)
 
-    def forget_outcomes(self) -> None:
-        """Forget how scripts have met their limits: what they were in is committed, and is not applied again."""
-        self._outcomes.clear()
+    def forget_outcomes(self, next_offset: int) -> None:
+        """Forget how scripts before `next_offset` have met their limits: they are committed, and not applied again."""
+        if self._outcomes:
+            self._outcomes = {step: outcome for step, outcome in self._outcomes.items() if step[0] >= next_offset}
 
     def _run_read(self, call: Call) -> Reply:
         """A read changes nothing, so it can be run again at once."""
@@ -122,12 +127,19 @@ class ScriptRunner:
         outcome = self._outcomes.get(step)
         if outcome is not None:
             raise outcome
+        if self._outcomes and self._limited_before(step) >= LIMITED_MAX:
+            raise CommandError(_TOO_MANY)
         runtime = ScriptRuntime(fresh=True) if again else self._runtime()
         try:
             return runtime.run(call.sha, call.body, call.keys, call.args, self)
         except ScriptLimitError as limit:
             self._outcomes[step] = None if limit.memory and not again else CommandError(limit.message)
-            raise ScriptAgainError from limit
+            raise ScriptAgainError(step[0]) from limit
+
+    def _limited_before(self, step: tuple[int, int]) -> int:
+        """How many scripts of its record have met a limit, of those that stand before this one."""
+        first = (step[0], 0)
+        return sum(first <= other < step for other, outcome in self._outcomes.items() if outcome is not None)
 
     def _runtime(self) -> ScriptRuntime:
         if self._shared is None:
@@ -188,7 +200,7 @@ class ScriptRunner:
         assert self._call is not None, "a script runs"
         if self._call.reads_only or self.applied is None:
             raise CommandError(_WRITES)
-        self.applied.published = (*self.applied.published, (channel, message, on_shard))
+        self.applied.published.append((channel, message, on_shard))
 
     # ------------------------------------------------------------------ inside
 

@@ -87,6 +87,18 @@ def test_pipelined_scripts_are_answered_in_order(client: Any) -> None:
     assert [True, 2, b"2", b"2", b"2"] == pipeline.execute()
 
 
+def test_a_script_that_meets_a_limit_stops_no_pipeline(client: Any) -> None:
+    """It is answered with its error, in its place; nothing of it stays, and what was sent around it is done."""
+    too_much = "redis.call('INCR', KEYS[1]) local all = {} for at = 1, 1e8 do all[at] = {} end"
+    pipeline = client.pipeline(transaction=False).set("n", 1)
+    pipeline.eval(too_much, 1, "n").incr("n").eval(too_much, 1, "n").get("n")
+    replies = pipeline.execute(raise_on_error=False)
+    assert [True, 2, b"2"] == replies[::2]
+    assert ["ERR the script was rolled back: it allocated more than 128 MiB"] * 2 == [
+        f"ERR {str(reply).removeprefix('ERR ')}" for reply in replies[1::2]
+    ]
+
+
 def test_scripts_stand_in_transactions(client: Any) -> None:
     """An EXEC with scripts is one event; one with scripts that only read is none."""
     both = client.pipeline().set("a", 1).eval(SET, 1, "a", "2").script_load("return 1").get("a").eval_ro(GET, 1, "a")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
+from typing import Any
 
 import pytest
 
 from engine.apply import scripts
+from engine.apply.machine import Applied, Machine, Record
 from engine.errors import CommandError, StoreBusyError
 from engine.scripts.host import ScriptHost, ScriptLimitError
 from engine.tables.scripts import digest_of
@@ -52,27 +52,40 @@ def stream() -> list[tuple[str, ...]]:
     return [step for kind in kinds for step in (("INCR", "before"), kind, ("INCR", "behind"))]
 
 
-def replayed(batch: int) -> tuple[list[tuple[str, bytes, bytes]], list[object]]:
+def run_all(machine: Machine, records: list[Record], batch: int = 1000) -> list[Applied]:
+    """Apply the records, and commit each time that `batch` of them are applied, or as many as can be."""
+    done: list[Applied] = []
+    at = 0
+    while at < len(records):
+        applied = machine.apply(records[at : at + batch], machine.next_offset, waiting=range(1000))
+        machine.commit(FINGERPRINT)
+        at += applied.records
+        done.append(applied)
+    return done
+
+
+def outcomes_of(done: list[Applied]) -> list[Reply]:
+    """The outcomes of all records, in order."""
+    return [reply for applied in done for reply in applied.outcomes.values()]
+
+
+def replayed(batch: int) -> tuple[list[tuple[str, bytes, bytes]], list[str]]:
     """The records and outcomes of the stream, committed each time `batch` records are applied."""
     store = new_store()
-    machine = open_machine(store)
     records = [record(number, *words) for number, words in enumerate(stream())]
-    outcomes: list[object] = []
-    for start in range(0, len(records), batch):
-        applied = machine.apply(records[start : start + batch], start, waiting=range(100))
-        outcomes += [str(reply) for reply in applied.outcomes.values()]
-        machine.commit(FINGERPRINT)
-    return records_of(store), outcomes
+    done = run_all(open_machine(store), records, batch)
+    return records_of(store), list(map(str, outcomes_of(done)))
 
 
 def test_a_script_that_meets_a_limit_leaves_nothing_behind() -> None:
     """Its writes are gone, its error is its reply; what stands around it is there, and EVALSHA knows it."""
     machine = open_machine(new_store())
     records = [record(0, "INCR", "before"), record(1, "EVAL", ALWAYS, "0"), record(2, "INCR", "behind")]
-    applied = machine.apply(records, 0, waiting=range(3))
-    machine.commit(FINGERPRINT)
+    before, applied = run_all(machine, records)
     assert isinstance(applied.outcomes[1], CommandError)
-    assert (LIMIT, 1, 3) == (applied.outcomes[1].message, applied.rejected, applied.records)
+    assert (1, 0, LIMIT, 1, 2) == (
+        before.records, before.rejected, applied.outcomes[1].message, applied.rejected, applied.records
+    )  # fmt: skip
     assert [b"before", b"behind"] == sorted(machine.read(b"KEYS", [b"*"]))
     assert [1] == machine.read(b"SCRIPT|EXISTS", [digest_of(ALWAYS.encode())])
 
@@ -81,8 +94,7 @@ def test_a_fresh_runtime_has_the_last_word() -> None:
     """A limit that was met in a runtime which others had used decides nothing."""
     machine = open_machine(new_store())
     records = [record(0, "EVAL", WRITE, "0"), record(1, "EVAL", PASS, "0")]
-    applied = machine.apply(records, 0, waiting=range(2))
-    assert {0: 1, 1: 2} == applied.outcomes
+    assert [1, 2] == outcomes_of(run_all(machine, records))
 
 
 @pytest.mark.parametrize("batch", [2, 3, 5, 12])
@@ -99,7 +111,7 @@ def test_what_was_applied_before_and_not_committed_is_the_callers_to_apply_again
     with pytest.raises(StoreBusyError, match="a script is to be tried anew"):
         machine.apply([script], 1)
     assert 0 == machine.next_offset
-    assert 2 == machine.apply([first, script], 0).next_offset
+    assert [1, LIMIT] == [getattr(reply, "message", reply) for reply in outcomes_of(run_all(machine, [first, script]))]
 
 
 def test_only_the_script_of_a_transaction_is_rejected() -> None:
@@ -108,6 +120,27 @@ def test_only_the_script_of_a_transaction_is_rejected() -> None:
     steps = [[b"INCR", b"a"], [b"EVAL", ALWAYS.encode(), b"0"], [b"INCR", b"a"], [b"EVAL", WRITE.encode(), b"0"]]
     outcome = machine.apply([(0, NOW_MS, b"EXEC", steps, 0, None, None)], 0, waiting={0}).outcomes[0]
     assert [1, LIMIT, 2, 1] == [getattr(reply, "message", reply) for reply in outcome]
+
+
+def test_a_transaction_bears_eight_scripts_that_meet_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later scripts of it are refused without a run, and its other steps stand; the next transaction begins anew."""
+    runs: list[bytes] = []
+
+    class Counted(Runtime):
+        def run(self, sha: bytes, source: bytes, *rest: Any, **more: Any) -> Reply:
+            runs.append(source)
+            return super().run(sha, source, *rest, **more)
+
+    monkeypatch.setattr(scripts, "ScriptRuntime", Counted)
+    steps = [[b"INCR", b"a"], [b"EVAL", WRITE.encode(), b"0"], *[[b"EVAL", ALWAYS.encode(), b"0"]] * 50]
+    steps += [[b"EVAL", WRITE.encode(), b"0"], [b"INCR", b"a"]]
+    transactions: list[Record] = [(offset, NOW_MS, b"EXEC", steps, 0, None, None) for offset in range(2)]
+    for number, reply in enumerate(outcomes_of(run_all(open_machine(new_store()), transactions))):
+        assert isinstance(reply, list)
+        refused = "ERR the script was not run: 8 scripts of its transaction have met a limit"
+        expected = [2 * number + 1, number + 1, *[LIMIT] * 8, *[refused] * 43, 2 * number + 2]
+        assert expected == [getattr(each, "message", each) for each in reply]
+    assert (16, 18 + 2) >= (runs.count(ALWAYS.encode()), runs.count(WRITE.encode()))
 
 
 def test_a_read_is_run_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,14 +159,19 @@ def test_a_read_is_run_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made[0] is not made[1]
 
 
-def test_any_number_of_scripts_of_one_batch_may_meet_a_limit() -> None:
-    """A batch in which each of 200 records meets a limit comes through, in less than a call deep for each of them."""
-    machine = open_machine(new_store())
-    records = [record(number, "EVAL", ALWAYS, "0") for number in range(200)]
-    depth = sys.getrecursionlimit()
-    sys.setrecursionlimit(len(inspect.stack(0)) + 120)
-    try:
-        applied = machine.apply(records, 0, waiting=range(200))
-    finally:
-        sys.setrecursionlimit(depth)
-    assert [LIMIT] * 200 == [str(applied.outcomes[number]) for number in range(200)]
+def test_a_batch_of_limited_scripts_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 scripts that meet a limit, each runs once or twice, and what stands between them at most twice."""
+    runs: list[bytes] = []
+
+    class Counted(Runtime):
+        def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
+            runs.append(source)
+            return super().run(sha, source, keys, args, host)
+
+    monkeypatch.setattr(scripts, "ScriptRuntime", Counted)
+    kinds = [kind for _ in range(100) for kind in (ALWAYS, WRITE, PASS)]
+    done = run_all(open_machine(new_store()), [record(at, "EVAL", kind, "0") for at, kind in enumerate(kinds)])
+    assert [LIMIT] * 100 == list(map(str, outcomes_of(done)))[::3]
+    assert 100 == runs.count(ALWAYS.encode())
+    assert runs.count(WRITE.encode()) <= 200
+    assert runs.count(PASS.encode()) <= 300
