@@ -65,6 +65,7 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	$(call need,prometheus-redis-exporter --version,the exporter of Redis metrics,prometheus-redis-exporter)
 	$(call need,promtool --version,Prometheus with promtool,prometheus)
 	$(call need,systemd-analyze --version,the checker of systemd units,systemd)
+	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call need,curl --version,curl,curl)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,chromium --version,Chromium for the test of the status page,chromium)
@@ -74,6 +75,7 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 .PHONY: nightly
 nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys (COMMANDS=20000)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
+	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)

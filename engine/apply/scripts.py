@@ -22,6 +22,8 @@ from engine.limits import EVAL_SCRIPTS_MAX, EXEC_VALUE_BYTES_MAX
 from engine.scripts.host import ScriptLimitError
 from engine.scripts.runtime import ScriptRuntime
 from engine.values.replies import Reply
+from engine.values.splitmix import SplitMix64
+from slotlog.shared.errors import InvariantError
 from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
@@ -55,13 +57,12 @@ class ScriptRunner:
         applied: of the records that are being applied; None while a server reads.
         clustered: whether there are other partitions.
         rights: of the user whose script runs; None: everything is allowed.
-        seed: of the random numbers of the script that runs: its record's next draw.
     """
 
     def __init__(self, tx: Transaction, run_command: RunCommand, home: Home) -> None:
         self.applied: Applied | None = None
         self.clustered = home.partitions > 1
-        self.seed = 0
+        self._draw = 0
         self.rights: Rights | None = None
         self._tx = tx
         self._run_command = run_command
@@ -70,6 +71,7 @@ class ScriptRunner:
         self._outcomes: dict[tuple[int, int], CommandError | None] = {}
         self._read: OrderedDict[bytes, bytes] = OrderedDict()
         self._call: Call | None = None
+        self._killed: bytes | None = None
         self._slot = -1
 
     # ------------------------------------------------------------------ scripts
@@ -93,16 +95,36 @@ class ScriptRunner:
         """Run a script. Raises as `Runner.run`."""
         tx = self._tx
         db, step, self._slot = tx.db, (tx.offset, tx.draws), -1
-        self.seed = tx.random_below(1 << 32)
+        tx.draws += 1
+        self._draw = tx.draws
         if call.keys and self.clustered:
             self._slot = slot(call.keys[0])
         self._call = call
         try:
             return self._run_read(call) if self.applied is None else self._run_event(call, step)
         finally:
-            self._call = None
+            self._call = self._killed = None
             if tx.db != db:
                 tx.select(db)
+
+    @property
+    def running(self) -> Call | None:
+        """The script that runs now, and is suspended for a moment."""
+        return self._call
+
+    def kill(self, text: str) -> None:
+        """End the script that runs with this error, at its next pause. It must be a read: an event ends as any replay.
+
+        Raises:
+            InvariantError: an event runs.
+        """
+        if self.applied is not None:
+            raise InvariantError("a script that is an event ends by itself")
+        self._killed = text.encode()
+
+    def pause(self) -> bytes | None:
+        """The text of the error with which the script ends now, if it was killed."""
+        return self._killed
 
     def forget_outcomes(self, next_offset: int) -> None:
         """Forget how scripts before `next_offset` have met their limits: they are committed, and not applied again."""
@@ -185,6 +207,11 @@ class ScriptRunner:
         """Nothing: a replay would say it again."""
 
     # ------------------------------------------------------------------ what their simple commands need
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers of the script that runs: the draw of its record that was the next one."""
+        return SplitMix64.below(self._home.partition, self._tx.offset, self._draw, 1 << 32)
 
     @property
     def now_ms(self) -> int:

@@ -8,13 +8,12 @@ from engine.values.replies import Reply
 
 
 class ScriptHost(Protocol):
-    """Runs the commands of one script.
+    """Runs the commands of one script."""
 
-    Attributes:
-        seed: of `math.random`, the same at every replay: 32 bits.
-    """
-
-    seed: int
+    @property
+    def seed(self) -> int:
+        """Of `math.random`, the same at every replay: 32 bits. Few scripts ask for it."""
+        ...
 
     def call(self, words: list[bytes]) -> Reply:
         """Run one command as the next step of the script.
@@ -32,6 +31,13 @@ class ScriptHost(Protocol):
 
     def log(self, level: int, text: bytes) -> None:
         """Take a line of `redis.log`: level 0 is debug, 3 is warning."""
+
+    def pause(self) -> bytes | None:
+        """Let others have their turn. It is called every 0.1 ms.
+
+        Returns:
+            The text of the error with which the script ends now; None: it goes on.
+        """
 
 
 class ScriptLimitError(Exception):

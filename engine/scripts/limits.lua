@@ -11,11 +11,12 @@ local sethook, pause = host.debug.sethook, host.python.pause
 local select, tostring = host.select, host.tostring
 
 local PERIOD = 1000 -- instructions from one call of the hook to the next: 7 us, of which the hook takes 3 %
-local PERIODS_TO_PAUSE = 10
+local PAUSE = 10000 -- instructions from one pause to the next: 0.1 ms, also where C functions take the time
 local OUT_OF_MEMORY = "not enough memory"
 
-local used, most, periods = 0, host.math.huge, 0
+local used, most, due = 0, host.math.huge, PAUSE -- due: what is used when the next pause comes
 local stopped -- why, once it is
+local killed -- the text of the error of a script that was ended from outside
 
 function host.stop(why)
     stopped = stopped or why
@@ -26,30 +27,31 @@ local stop = host.stop
 function host.charge(instructions)
     used = used + instructions
     if used > most then stop("instructions") end
+    if used >= due then
+        due = used + PAUSE
+        killed = pause()
+        if killed then stop("killed") end
+    end
 end
 local charge = host.charge
 
 local function hook()
     if stopped then error(stopped, 0) end
     charge(PERIOD)
-    periods = periods + 1
-    if periods == PERIODS_TO_PAUSE then
-        periods = 0
-        pause()
-    end
 end
 
 -- Begins a run that may use so many instructions. The hook begins to count anew before it may charge anything.
 function host.begin(instructions)
     sethook(hook, "", PERIOD)
-    used, most, periods, stopped = 0, instructions, 0, nil
+    used, most, due, stopped = 0, instructions, PAUSE, nil
 end
 
--- Ends it; returns why it was stopped. The hook stays, and counts nothing until the next run begins.
+-- Ends it; returns why it was stopped, and the text of the error if that was from outside. The hook stays, and counts
+-- nothing until the next run begins.
 function host.finish()
     local why = stopped
     most, stopped = host.math.huge, nil
-    return why
+    return why, killed
 end
 
 -- Whether a Python function raised this: lupa hands the exception to Lua, and no script may have it.

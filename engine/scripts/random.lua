@@ -4,34 +4,32 @@
 
 local host = ...
 local floor, select = host.math.floor, host.select
-local argument_error, check_integer = host.support.argument_error, host.support.check_integer
+local argument_error, check_integer, to_int =
+    host.support.argument_error, host.support.check_integer, host.support.to_int
 local error = host.error
 
 local HALF = 16777216
 local HIGH, LOW, ADDED = 0x5DE, 0xECE66D, 11 -- the multiplier 0x5DEECE66D, and what is added
 local DRAWN_MAX = 2147483647
 
-local high, low
-
--- As C's cast to a signed integer of 32 bits.
-local function to_int(number)
-    number = number % 4294967296
-    return number >= 2147483648 and number - 4294967296 or number
-end
+local high, low -- nothing until the first number is drawn
 
 local function seed(number)
     local start = number % 4294967296 * 65536 + 0x330E
     high, low = floor(start / HALF), start % HALF
 end
 
+local function forget() high = nil end
+
 local function draw()
+    if not high then seed(host.python.seed()) end
     local bottom = low * LOW + ADDED
     local top = high * LOW + low * HIGH + floor(bottom / HALF)
     high, low = top % HALF, bottom % HALF
     return (high * 128 + floor(low / 131072)) % DRAWN_MAX / DRAWN_MAX
 end
 
-local random = { seed = seed }
+local random = { forget = forget }
 
 function random.random(...)
     local count = select("#", ...)

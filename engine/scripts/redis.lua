@@ -3,7 +3,7 @@
 local host = ...
 local python = host.python
 local error, select, tonumber, tostring, type = host.error, host.select, host.tonumber, host.tostring, host.type
-local find, gsub, match, sub = host.string.find, host.string.gsub, host.string.match, host.string.sub
+local gsub, match, sub = host.string.gsub, host.string.match, host.string.sub
 local concat, floor = host.table.concat, host.math.floor
 local charge = host.charge
 
@@ -17,8 +17,8 @@ local redis = {
 
 local function fail(text) error({ err = "ERR " .. text }, 0) end
 
--- Python says 0 and the reply, 1 and the text of a command's error, 2 and why the script must end, or 3 and the text of
--- an error in the arguments, which is no command's. What it raises, no script can catch.
+-- Python says 0 and the reply, 1 and the text of a command's error, 2 and why the script must end, 3 and the text of an
+-- error in the arguments, which is no command's, or 4 and a status. What it raises, no script can catch.
 local function problem_of(outcome, text)
     if outcome == 2 then host.stop(text) end
     if outcome == 3 then return { err = text } end
@@ -29,6 +29,7 @@ function redis.call(...)
     charge(CALL)
     local outcome, value = python.call_command(...)
     if outcome == 0 then return value end
+    if outcome == 4 then return { ok = value } end
     error(problem_of(outcome, value), 0)
 end
 
@@ -36,6 +37,7 @@ function redis.pcall(...)
     charge(CALL)
     local outcome, value = python.call_command(...)
     if outcome == 0 then return value end
+    if outcome == 4 then return { ok = value } end
     return (problem_of(outcome, value))
 end
 
@@ -49,9 +51,10 @@ function redis.error_reply(...)
     if not text then return { err = "ERR wrong number or type of arguments" } end
     text = match(text, "^[^%z]*") -- Redis reads it as a text of C
     if sub(text, 1, 1) == "-" then text = sub(text, 2) end
-    if not find(text, " ", 1, true) then text = "ERR " .. text end
-    text = gsub(text, "[\r\n]+$", "")
-    return { err = text }
+    local code, message = match(text, "^([^ ]*) (.*)$")
+    if not code then code, message = "ERR", text end
+    message = gsub(gsub(message, "^[\r\n]+", ""), "[\r\n]+$", "")
+    return { err = code .. " " .. message }
 end
 
 function redis.status_reply(...)

@@ -1,4 +1,5 @@
--- What a script returns, as one flat list for Python: for each value a letter and what belongs to it.
+-- What a script returns, as one flat list for Python: for each value a letter and what belongs to it. An item is set
+-- when those before it are: Python walks through the table, and only an array without holes has the order of its numbers.
 --
 --     $ text    : number    + text    - text    _    t    f    , digits    ( digits    = format text
 --     * count elements    % count keys and values    ~ count members
@@ -15,7 +16,7 @@ local add
 
 local function add_pairs(out, size, value, depth, letter)
     local head, count = size + 1, 0
-    out[head] = letter
+    out[head], out[head + 1] = letter, 0
     size = size + 2
     for key, element in pairs(value) do
         count = count + 1
@@ -28,7 +29,7 @@ end
 
 local function add_elements(out, size, value, depth)
     local head, count = size + 1, 0
-    out[head] = "*"
+    out[head], out[head + 1] = "*", 0
     size = size + 2
     while true do
         local element = value[count + 1]

@@ -4,22 +4,26 @@
 
 local host = ...
 local collectgarbage, getinfo, loadstring = host.collectgarbage, host.debug.getinfo, host.loadstring
+local setupvalue = host.debug.setupvalue
 local error, next, pcall, setfenv, setmetatable, tostring, type, xpcall = host.error, host.next, host.pcall,
     host.setfenv, host.setmetatable, host.tostring, host.type, host.xpcall
 local dump, gsub = host.string.dump, host.string.gsub
 local argument_error, check_string = host.support.argument_error, host.support.check_string
-local forget_numbers, forget_walk, seed = host.forget_numbers, host.forget_walk, host.random.seed
+local forget_draws, forget_numbers, forget_walk = host.random.forget, host.forget_numbers, host.forget_walk
 local begin, finish, to_list = host.begin, host.finish, host.to_list
 local read_only, reset_libraries, tables = host.read_only, host.reset_libraries, host.tables
 
 local KEPT_KIB = 16 * 1024 -- what earlier scripts may leave before it is collected: 5 ms, once in thousands of scripts
 
--- Compiles without tail calls, so that an error of what a script calls names the line of the script.
-local function compile(source, name)
+-- Compiles, and rewrites what it has compiled: see bytecode.py.
+function host.compile(source, name, environment)
     local called, problem = loadstring(source, name)
     if not called then return nil, problem end
-    return setfenv(loadstring(host.python.without_tail_calls(dump(called)), name), host.environment)
+    called = loadstring(host.python.rewritten(dump(called)), name)
+    setupvalue(called, 1, host.joined)
+    return setfenv(called, environment or host.environment)
 end
+local compile = host.compile
 
 local globals = { _VERSION = host._VERSION }
 for _, name in host.ipairs { "assert", "error", "ipairs", "rawequal", "select", "type" } do
@@ -112,20 +116,23 @@ function globals.load(...)
     return nil, problem
 end
 
-local function missing(_, name)
-    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+function host.missing(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tables.tostring(name) .. "'", 2)
 end
 
-setmetatable(globals, { __index = missing })
-host.environment = read_only(globals, read_only { __index = missing })
+setmetatable(globals, { __index = host.missing })
+host.environment = read_only(globals, read_only { __index = host.missing })
 globals._G = host.environment
 
 -- Says where an error was raised, as Redis' own handler does.
 local function handler(problem)
-    if type(problem) ~= "table" then
+    local kind, text = type(problem), nil
+    if kind == "table" then
+        text = problem.err -- here, where it counts: it may be what a function of the script returns
+        if type(text) ~= "string" and type(text) ~= "number" then text = "ERR unknown error" end
+    else
         if problem == "not enough memory" or host.is_exception(problem) then return problem end
-        local kind = type(problem)
-        problem = { err = "ERR " .. (kind == "function" and tables.tostring(problem) or tostring(problem)) }
+        text = "ERR " .. tables.tostring(problem)
     end
     local level = 2
     local info = getinfo(level, "Sl")
@@ -141,7 +148,7 @@ local function handler(problem)
             info = getinfo(level, "Sl")
         end
     end
-    return { problem = problem, source = info and info.source, line = info and info.currentline }
+    return { text = tostring(text), source = info and info.source, line = info and info.currentline }
 end
 
 local current, result_of_current -- the script that runs, and what it has returned
@@ -161,11 +168,11 @@ local function split(key_count, ...)
     return keys, args
 end
 
-local function prepare(script, instructions, start, ...)
+local function prepare(script, instructions, ...)
     collectgarbage("stop")
     forget_numbers()
     forget_walk()
-    seed(start)
+    forget_draws()
     reset_libraries()
     host.resp = 2
     current = script
@@ -175,7 +182,7 @@ end
 
 -- Returns "done" and what `to_list` does; "failed", text, source and line; "stopped" and why; or "raised" and what.
 local function outcome(ended, result, ...)
-    local stopped = finish()
+    local stopped, killed = finish()
     current, result_of_current, globals.KEYS, globals.ARGV = nil, nil, nil, nil
     if collectgarbage("count") > KEPT_KIB then collectgarbage("collect") end
     if host.is_exception(result) then host.exception = result end
@@ -183,12 +190,14 @@ local function outcome(ended, result, ...)
         result, host.exception = host.exception, nil
         return "raised", result
     end
+    if stopped == "killed" then
+        local place = type(result) == "table" and result or {}
+        return "failed", killed, place.source, place.line
+    end
     if stopped or result == "not enough memory" then return "stopped", stopped or "memory" end
     if ended then return "done", result, ... end
     if type(result) ~= "table" then return "failed", tostring(result) end -- an error within the handler
-    local text = result.problem.err
-    if type(text) ~= "string" and type(text) ~= "number" then text = "ERR unknown error" end
-    return "failed", tostring(text), result.source, result.line
+    return "failed", result.text, result.source, result.line
 end
 
 local function execute()
@@ -208,15 +217,15 @@ local function concluded(ended, ...)
     return outcome(false, (...))
 end
 
--- Runs a script that may use so many instructions, with the first number for math.random. Keys and arguments follow.
-local function run(script, instructions, start, key_count, ...)
-    prepare(script, instructions, start, split(key_count, ...))
+-- Runs a script that may use so many instructions. Keys and arguments follow.
+local function run(script, instructions, key_count, ...)
+    prepare(script, instructions, split(key_count, ...))
     return concluded(pcall(execute))
 end
 
 -- The same, with tables of many keys and arguments.
-local function run_with(script, instructions, start, keys, args)
-    prepare(script, instructions, start, keys, args)
+local function run_with(script, instructions, keys, args)
+    prepare(script, instructions, keys, args)
     return concluded(pcall(execute))
 end
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkgutil import get_data
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.scripts.libraries import load_libraries
 
@@ -12,11 +12,14 @@ VERSION: Final = b"7.4.0"
 
 _VERSION_NUMBER: Final = 0x00070400
 
-_IS_ASCII: Final = rb"""function()
+_IS_PLAIN: Final = rb"""function()
     local bytes = {}
     for code = 128, 255 do bytes[#bytes + 1] = string.char(code) end
     local text = table.concat(bytes)
+    local small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     return text:upper() == text and text:lower() == text and not text:find("[%a%c%p%s%w]")
+        and small:upper() == large and large:lower() == small and "B" < "a"
+        and tostring(1 / 2) == "0.5" and tonumber("0.5") == 1 / 2
 end"""
 
 # Each file gets the table `host`, and adds to it; what it returns is kept there under the second name.
@@ -31,8 +34,16 @@ _FILES: Final = (
 )
 
 
-def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any, Any]:
-    """Make the sandbox in `lua`, a new state, and return its functions `run`, `run_with` and `compile`.
+class Sandbox(NamedTuple):
+    """The functions of Lua that Python calls: those that sandbox.lua and functions.lua return, in their order."""
+
+    run: Any
+    run_with: Any
+    compile: Any
+
+
+def load(lua: Any, functions: dict[bytes, Any]) -> Sandbox:
+    """Make the sandbox in `lua`, a new state.
 
     Args:
         lua: the state.
@@ -41,8 +52,8 @@ def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any, Any]:
     Raises:
         RuntimeError: the process has a locale in which scripts would do something else.
     """
-    if not lua.eval(_IS_ASCII)():
-        raise RuntimeError("scripts need a locale without letters of one byte above 127: set LC_ALL=C.UTF-8")
+    if not lua.eval(_IS_PLAIN)():
+        raise RuntimeError("scripts need the letters, order and decimal point of the C locale: set LC_ALL=C.UTF-8")
     compile_ = lua.eval(b"loadstring")
 
     def do(name: str) -> Any:
@@ -59,5 +70,4 @@ def load(lua: Any, functions: dict[bytes, Any]) -> tuple[Any, Any, Any]:
         if kept_as:
             host[kept_as.encode()] = result
     host[b"strings"], host[b"lists"] = do("strings")
-    run, run_with, compiled = do("sandbox")
-    return run, run_with, compiled
+    return Sandbox(*do("sandbox"))

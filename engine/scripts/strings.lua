@@ -8,12 +8,18 @@ local optional_integer, type_error = host.support.optional_integer, host.support
 
 local BYTES_OF_AN_INSTRUCTION = 10 -- of copying, or of C's loops over the letters
 local REPEATED_BYTES_MAX = 134217728 -- more than any runtime has
-local SORTED = 20 -- instructions for each element: a million need some 20 comparisons each
+local SORTED = 20 -- instructions for each element of a short list
+local SORTED_MAX = 300 -- elements that C compares by itself: in a bad order as often as their number squared
 
 local strings, lists = {}, {}
 
 local function charge_bytes(count)
     if count > 100 then charge(count / BYTES_OF_AN_INSTRUCTION) end
+end
+
+-- Is called with what `..` has made, which a metamethod may have done.
+function host.joined(text)
+    if type(text) == "string" then charge_bytes(#text) end
 end
 
 for _, name in host.ipairs { "lower", "reverse", "upper" } do
@@ -63,14 +69,18 @@ function lists.concat(...)
     return text
 end
 
+local function is_less(one, other) return one < other end
+
 function lists.sort(...)
     local t, before = ...
     if type(t) ~= "table" then type_error(1, "table", 0, ...) end
     if before ~= nil and type(before) ~= "function" then type_error(2, "function", 0, ...) end
+    local counted = not before and #t > SORTED_MAX
     charge(SORTED * #t)
-    local sorted, problem = pcall(host.table.sort, t, before)
+    local sorted, problem = pcall(host.table.sort, t, counted and is_less or before)
     if sorted then return end
     host.check(problem)
+    if counted and type(problem) == "string" then problem = host.string.gsub(problem, "^engine:%d+: ", "") end
     error(problem, problem == "invalid order function for sorting" and 2 or 0)
 end
 

@@ -8,7 +8,9 @@ local error, next, rawget, rawset, select, tostring, type = host.error, host.nex
     host.select, host.tostring, host.type
 local getmetatable, setmetatable, pcall = host.getmetatable, host.setmetatable, host.pcall
 local argument_error, type_error = host.support.argument_error, host.support.type_error
-local optional_integer, unpack = host.support.optional_integer, host.unpack
+local check_integer, optional_integer, to_int =
+    host.support.check_integer, host.support.optional_integer, host.support.to_int
+local unpack = host.unpack
 local charge = host.charge
 
 local RESULTS_MAX = 7990 -- C functions have room for 8000 values
@@ -178,9 +180,18 @@ function lib.foreach(...)
     end
 end
 
-local function moved(t, position)
-    local count = #t
-    if type(position) == "number" and count - position > 100 then charge(count - position) end
+-- As C's, which calls some functions at once, and the hook sees none of them.
+function lib.foreachi(...)
+    local t, called = ...
+    if type(t) ~= "table" then type_error(1, "table", 0, ...) end
+    if type(called) ~= "function" then type_error(2, "function", 0, ...) end
+    return host.table.foreachi(real[t] or t, function(at, value) return called(at, value) end)
+end
+
+-- Charges the elements that C moves from `position`, the second argument, to the end. It reads an int, which may be negative.
+local function charge_moved(t, ...)
+    local count = #t - to_int(check_integer(2, 1, ...))
+    if count > 100 then charge(count) end
 end
 
 -- Raises the error of a C function that was called in its place, under the name by which the script called it.
@@ -195,17 +206,17 @@ end
 host.relay = relay
 
 function lib.insert(...)
-    local t, position = ...
+    local t = ...
     if type(t) ~= "table" then type_error(1, "table", 0, ...) end
     if real[t] then error(READ_ONLY, 0) end
-    if select("#", ...) == 3 then moved(t, position) end
+    if select("#", ...) == 3 then charge_moved(t, ...) end
     relay(pcall(host.table.insert, ...))
 end
 
 function lib.remove(...)
     local t, position = ...
     if type(t) ~= "table" then type_error(1, "table", 0, ...) end
-    if position then moved(t, position) end
+    if position ~= nil then charge_moved(t, ...) end
     local removed = relay(pcall(host.table.remove, ...))
     return removed
 end

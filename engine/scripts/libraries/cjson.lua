@@ -31,7 +31,7 @@ local WITH_NULL = { [0] = "off", [1] = "on", [2] = "null" }
 local function named_option(config, name, names, index, ...)
     local value = (select(index, ...))
     if value == true or value == false then
-        config[name] = value and 1 or 0
+        config[name], config.changed = value and 1 or 0, true
     elseif value ~= nil then
         local text = match(check_string(index, 1, ...), "^[^%z]*")
         local found
@@ -43,7 +43,7 @@ local function named_option(config, name, names, index, ...)
         if not found then
             argument_error(index, "invalid option '" .. text .. "'", 1)
         end
-        config[name] = found
+        config[name], config.changed = found, true
     end
     local code = config[name]
     if code < 2 then
@@ -59,7 +59,7 @@ local function integer_option(config, name, lowest, highest, index, ...)
         if value < lowest or value > highest then
             argument_error(1, format("expected integer between %d and %d", lowest, highest), 1)
         end
-        config[name] = value
+        config[name], config.changed = value, true
     end
     return config[name]
 end
@@ -161,6 +161,8 @@ end
 local shared = new_config()
 
 local function reset()
+    if not shared.changed then return end
+    shared.changed = false
     for name, value in next, DEFAULTS do
         shared[name] = value
     end

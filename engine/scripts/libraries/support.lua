@@ -65,6 +65,12 @@ function support.to_integer(number)
 end
 local to_integer = support.to_integer
 
+-- An integer as C's cast to a signed one of 32 bits gives it.
+function support.to_int(number)
+    number = number % 4294967296
+    return number >= 2147483648 and number - 4294967296 or number
+end
+
 -- Argument `index` as an integer, of the arguments `...`; the text of a number is one, too.
 function support.check_integer(index, depth, ...)
     local value = (select(index, ...))

@@ -36,6 +36,10 @@ class RecordingHost:
         """Keep a line."""
         self.lines.append((level, text))
 
+    def pause(self) -> bytes | None:
+        """Go on."""
+        return None
+
 
 def run(
     source: bytes | str,

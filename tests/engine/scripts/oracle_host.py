@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.errors import CommandError
 from engine.scripts.runtime import ScriptRuntime
-from engine.values.replies import Map, Reply, Set, Status
+from engine.values.replies import Map, Pairs, Reply, Set, Status
 from slotlog.shared.doubles import format_double
 from tests.engine.scripts.host import run
 from tests.real.oracle import Connection, ErrorReply, MapReply, NullArray, SetReply, SimpleString
@@ -34,13 +34,17 @@ class OracleHost:
     def log(self, level: int, text: bytes) -> None:
         """Drop a line."""
 
+    def pause(self) -> bytes | None:
+        """Go on."""
+        return None
+
 
 def ours(source: str, host: OracleHost, runtime: ScriptRuntime, protocol: int = 2) -> Any:
     """What our runtime makes of a script, in the form in which a connection to the oracle shows it."""
     try:
-        return _shown(run(source, host, runtime=runtime), protocol)
+        return shown(run(source, host, runtime=runtime), protocol)
     except CommandError as error:
-        return _shown(error, protocol)
+        return shown(error, protocol)
 
 
 def _reply(shown: Any) -> Reply:
@@ -61,7 +65,8 @@ def _reply(shown: Any) -> Reply:
             return shown
 
 
-def _shown(reply: Reply, protocol: int) -> Any:
+def shown(reply: Reply, protocol: int) -> Any:
+    """A reply in the form in which a connection to the oracle shows it."""
     match reply:
         case Status():
             return SimpleString(bytes(reply))
@@ -71,14 +76,14 @@ def _shown(reply: Reply, protocol: int) -> Any:
             return int(reply)
         case float() if protocol == 2:
             return format_double(reply)
-        case Map() if protocol == 2:
-            return [_shown(part, 2) for pair in reply for part in pair]
+        case Map() | Pairs() if protocol == 2:
+            return [shown(part, 2) for pair in reply for part in pair]
         case Map():
-            return MapReply([(_shown(key, 3), _shown(value, 3)) for key, value in reply])
+            return MapReply([(shown(key, 3), shown(value, 3)) for key, value in reply])
         case Set() if protocol == 3:
-            return SetReply([_shown(member, 3) for member in reply])
+            return SetReply([shown(member, 3) for member in reply])
         case list():
-            return [_shown(element, protocol) for element in reply]
+            return [shown(element, protocol) for element in reply]
         case bytes():
             return bytes(reply)
         case _:

@@ -45,6 +45,15 @@ _ENDLESS: Final = (
     "return ('('):rep(1e6):find('%b()')",
     "for word in ('a'):rep(1e5):gmatch('.-b') do end",
     "local t = {} for i = 1, 1e4 do t[i] = i end while true do table.insert(t, 1, 1) table.remove(t, 1) end",
+    "local t = {} for i = 1, 1e4 do t[i] = i end while true do table.insert(t, '1', 1) table.remove(t, '1') end",
+    "table.insert({}, 2^31, 1)",
+    "table.insert({}, '-2147483648', 1)",
+    "local t = {} for i = 1, 1e4 do t[i] = i end while true do table.foreachi(t, coroutine.running) end",
+    "error(setmetatable({}, {__index = function() while true do end end}))",
+    "local e = {} function e.__index(t, k) while k ~= 1 do end error(t) end return setmetatable({}, e)",
+    "return xpcall(error, setmetatable({}, {__call = function() while true do end end}))",
+    "load(coroutine.wrap(function() while true do coroutine.yield('x') end end))",
+    "local c = coroutine.wrap(function() while true do pcall(coroutine.yield) end end) while true do c() end",
     "local s = '\"' .. ('x'):rep(1e5) for i = 1, 100 do pcall(cjson.decode, s) end",
     "local s = (' '):rep(1e5) for i = 1, 100 do pcall(cjson.decode, s) end",
     "local s = ('x'):rep(1e5) for i = 1, 100 do cjson.encode(s) end",
@@ -74,6 +83,9 @@ _BOMBS: Final = (
     "cjson.encode_sparse_array(false, 0, 2147483647) return cjson.encode({[2^30] = 1})",
     "local s = cjson.encode({('x'):rep(1e6)}) while true do cjson.decode(s:sub(1, -3) .. math.random() .. '\"]') end",
     "return struct.pack(('x'):rep(1e7))",
+    "error(setmetatable({}, {__index = function() local s = 'x' while true do s = s .. s end end}))",
+    "return cjson.encode(('\\0'):rep(1.5e7))",  # CVE-2022-24834
+    "return cjson.decode('\"' .. ('\\\\u0000'):rep(1e7) .. '\"')",  # CVE-2022-24834
     "return cmsgpack.pack(string.rep('x', 1e8))",
 )
 
@@ -88,6 +100,25 @@ _REFUSED: Final = (
     ("return ('x'):rep(1e6):byte(1, -1)", "string slice too long"),
     ("return string.find('x', ('('):rep(1e5))", "pattern too complex"),
     ("return string.format('%99999d', 1)", "invalid format"),
+    ("return string.format('%.100f', 1)", "invalid format"),
+    ("return struct.pack('>I2147483648', '10')", "integral size overflow"),  # CVE-2015-8080, CVE-2020-14147
+    ("return struct.unpack('>I2147483647', '10')", "larger than limit"),  # CVE-2015-8080, CVE-2020-14147
+    ("return struct.unpack('I', 'xxxx', 2^31)", "data string too short"),  # CVE-2018-11219
+    ("return struct.unpack('I', 'xxxx', -2^31)", "data string too short"),  # CVE-2018-11219
+    ("return cmsgpack.unpack(('\\192'):rep(1e5))", "stack overflow"),  # CVE-2018-11218
+    ("local t = {} for i = 1, 7900 do t[i] = i end cmsgpack.pack(unpack(t))", "Too many arguments"),  # CVE-2018-11218
+    ("return cmsgpack.unpack('\\219\\255\\255\\255\\255')", "Missing bytes"),
+    ("error(setmetatable({}, {__index = function(t) error(t) end}))", "C stack overflow"),
+    ("local f f = coroutine.wrap(function() f() end) f()", "cannot resume running coroutine"),
+    ("local f = coroutine.wrap(function() error('x') end) pcall(f) f()", "cannot resume dead coroutine"),
+    ("table.sort({3, 2, 1}, function() coroutine.yield() end)", "attempt to yield across"),
+    ("string.gsub('x', 'x', function() coroutine.yield() end)", "attempt to yield across"),
+    ("return table.concat({}, '', -2^31, 2^31)", "invalid value"),
+    ("return select(-2147483648, 1)", "index out of range"),
+    ("return redis.call(setmetatable({}, {__tostring = function() end}))", "must be strings or integers"),
+    ("getmetatable(_G).__newindex = nil", "readonly table"),
+    ("getmetatable('').__add = 1", "readonly table"),  # CVE-2025-46818
+    ("cjson.decode_max_depth(2147483647) return cjson.decode(('['):rep(1e5))", "too many nested data structures"),
     ("local t = {} t[1] = t return cjson.encode(t)", "excessive nesting"),
     ("return cjson.decode(('['):rep(1e5))", "too many nested data structures"),
     ("return string.dump(function() end)", "unable to dump"),
@@ -121,6 +152,15 @@ _REFUSED: Final = (
 _HARMLESS: Final = (
     ("return bit.tohex(1, -2147483648)", b"00000001"),  # CVE-2024-31449
     ("return tostring(loadstring('\\27Lua'))", b"nil"),  # CVE-2022-24736: no bytecode
+    (
+        "local n = 0 return tostring(load(function() n = n + 1 return ({'\\27', 'LuaQ'})[n] end))",
+        b"nil",
+    ),  # CVE-2022-24736, in two pieces
+    ("return bit.rshift(1, 2^31) + bit.lshift(1, -2147483648) + bit.arshift(1, 1e308)", 3),
+    ("return bit.tohex(1, 2^31) .. bit.tohex(1, -2^53)", b"00000001"),  # CVE-2024-31449
+    ("return tostring(xpcall(1, 2)) .. tostring(xpcall(error, nil))", b"falsefalse"),
+    ("return ('x'):rep(-2^63) .. ('x'):rep(0/0) .. ('x'):sub(-2^63, 2^63)", b""),
+    ("return tostring(getmetatable(1)) .. tostring(getmetatable(type))", b"nilnil"),  # CVE-2025-46818
     ("return tostring(loadstring('return [' .. ('='):rep(1e5) .. '['))", b"nil"),  # CVE-2025-46819
     ("return tostring(loadstring(('('):rep(1e5)))", b"nil"),
     ("return tostring(loadstring('return 1', ('x'):rep(1e5)) ~= nil)", b"true"),  # CVE-2025-49844: the name of a chunk

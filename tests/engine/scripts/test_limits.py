@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lupa.lua51 import LuaRuntime  # noqa: TID251 - what Lua itself sorts
 
 from engine.errors import CommandError
 from engine.scripts import runtime as runtimes
@@ -33,6 +34,9 @@ ENDLESS = {
     "moving elements": "local t = {} for i = 1, 30000 do t[i] = i end"
     " while true do table.insert(t, 1, 0) table.remove(t, 1) end",
     "a long text": "local s = ('x'):rep(1e6) while true do s:upper() s:sub(2) redis.sha1hex(s) tonumber(s) end",
+    "joining texts": "local s = ('x'):rep(1e5) while true do local t = s .. 'y' end",
+    "joining in loadstring": "local s = ('x'):rep(1e5) local f = loadstring('local s = ... return s .. 1')"
+    " while true do f(s) end",
     "sorting": "local t = {} for i = 1, 10000 do t[i] = i end while true do table.sort(t) end",
     "nothing repeated": "while true do (''):rep(1e9) end",
 }
@@ -73,6 +77,42 @@ def test_instructions_end(program: str, shared: ScriptRuntime) -> None:
     assert 1 == run("return 1", runtime=shared)
 
 
+_BAD_ORDER = b"""
+local gas, solid, candidate = ... , 0, 0
+local values, places = {}, {}
+for at = 1, gas do values[at], places[at] = gas, at end
+local function freeze(at) values[at], solid = solid, solid + 1 end
+table.sort(places, function(one, other)
+    if values[one] == gas and values[other] == gas then freeze(one == candidate and one or other) end
+    if values[one] == gas then candidate = one elseif values[other] == gas then candidate = other end
+    return values[one] < values[other]
+end)
+return table.concat(values, " ")
+"""
+"""Numbers in the order that is the worst for the quicksort, by M. D. McIlroy's "A killer adversary for quicksort"."""
+
+
+@pytest.mark.usefixtures("few_instructions")
+def test_comparisons_of_a_long_list_count(shared: ScriptRuntime) -> None:
+    """To sort a list in an order that needs very many comparisons meets the limit, another order does not."""
+    bad = LuaRuntime(encoding=None).eval(b"loadstring(...)", _BAD_ORDER)(2000).split(b" ")
+    program = "local t = {} for at = 1, #ARGV do t[at] = tonumber(ARGV[at]) end table.sort(t) return t[2000]"
+    assert 1999 == run(program, args=[b"%d" % (at * 7919 % 2000) for at in range(2000)], runtime=shared)
+    with pytest.raises(ScriptLimitError, match="instructions"):
+        run(program, args=bad, runtime=shared)
+
+
+@pytest.mark.parametrize("wrong", ["'x'", "{}", "false", "function() end"])
+def test_a_long_list_fails_as_a_short_one(wrong: str, shared: ScriptRuntime) -> None:
+    """What cannot be compared has the same error in lists of any length."""
+    program = (
+        "local t = {{}} for at = 1, {} do t[at] = 1 end t[150] = {} local ok, text = pcall(table.sort, t) return text"
+    )
+    short, long = (run(program.format(count, wrong), runtime=shared) for count in (300, 301))
+    assert short == long
+    assert b"attempt to compare" in short
+
+
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """An eighth of the limits, so that a test takes milliseconds."""
@@ -90,6 +130,17 @@ def test_memory_ends(program: str, fresh: bool) -> None:
         run(program, runtime=runtime)
 
     assert (MEMORY, not fresh) == (caught.value.message, caught.value.memory)
+    assert 1 == run("return 1", runtime=runtime)
+
+
+def test_a_runtime_that_is_full_at_the_end_of_a_script_stops_no_partition() -> None:
+    """Lua's collector needs memory itself where the table of strings is to shrink; there is none behind this script."""
+    runtime = ScriptRuntime()
+    assert 300_000 == run("local t = {} for i = 1, 3e5 do t[i] = 'text ' .. i end return #t", runtime=runtime)
+    for _ in range(2):
+        with pytest.raises(ScriptLimitError) as caught:
+            run("local t, n = {}, 0 while true do n = n + 1 t[n] = {n} end", runtime=runtime)
+        assert (MEMORY, True) == (caught.value.message, caught.value.memory)
     assert 1 == run("return 1", runtime=runtime)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from engine.errors import CommandError
+from engine.scripts.runtime import ScriptRuntime
 from tests.engine.scripts.host import RecordingHost, failure, run
 
 
@@ -21,6 +24,21 @@ def test_a_failed_command_ends_the_script() -> None:
     assert "ERR value is not an integer or out of range script: on @user_script:2." == failure(
         "local x = 1\nlocal y = redis.call('INCR', 'k')\nreturn y", host
     )
+
+
+def test_nested_replies_of_any_size_arrive_whole() -> None:
+    """However many items stand before and within nested tables, each comes out in its place."""
+    runtime = ScriptRuntime()
+    source = "local t = {} for n = 1, ARGV[1] do t[n] = n end for _ = 1, ARGV[2] do t = {t} end return {0, t}"
+    wrong = []
+    for count, depth in product(range(190, 540, 3), (1, 3, 7)):
+        expected: list[object] = list(range(1, count + 1))
+        for _ in range(depth):
+            expected = [expected]
+        if [0, expected] != run(source, args=[b"%d" % count, b"%d" % depth], runtime=runtime):
+            wrong.append((count, depth))
+
+    assert [] == wrong
 
 
 def test_globals_are_protected() -> None:

@@ -115,6 +115,20 @@ def test_no_address_is_shown(kind: str) -> None:
     assert second.endswith(b": 0x00000002")
 
 
+@pytest.mark.parametrize(
+    ("raised", "text"),
+    [
+        ("error(cjson.null)", "ERR userdata: (nil)"),
+        ("error(type)", "ERR function: 0x00000001"),
+        ("error(coroutine.create(function() end))", "ERR thread: 0x00000001"),
+        ("return _G[{}]", "nonexistent global variable 'table: 0x00000001'"),
+    ],
+)
+def test_no_error_shows_an_address(raised: str, text: str) -> None:
+    """The same holds for the errors that a script ends with."""
+    assert text in failure(raised)
+
+
 @pytest.mark.parametrize("key", ["{}", "print_", "coroutine.create(print_)", "cjson.null"])
 @pytest.mark.parametrize(
     "walk", ["for k in pairs(t) do end", "next(t)", "next(t, 'a')", "table.foreach(t, print_)", "return {map = t}"]
