@@ -51,3 +51,6 @@ FRAGMENT_BYTES: Final = 4096
 # Scripts that EVAL has brought and SCRIPT LOAD has not: more of them push out those that came first. Redis 7.4 has the
 # same number. A script that is built anew for each call must not fill the state.
 EVAL_SCRIPTS_MAX: Final = 500
+
+# Sources that reads on a server have brought, which are in its memory alone: at most so many, and so many bytes.
+READ_SCRIPT_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -18,7 +18,7 @@ from engine.commands.registry import SPECS, Spec
 from engine.commands.scripting.callable import REFUSED, WITHOUT_KEYS
 from engine.commands.scripting.rights import Rights
 from engine.errors import EXEC_TOO_LARGE, CommandError, ScriptAgainError
-from engine.limits import EVAL_SCRIPTS_MAX, EXEC_VALUE_BYTES_MAX
+from engine.limits import EVAL_SCRIPTS_MAX, EXEC_VALUE_BYTES_MAX, READ_SCRIPT_BYTES_MAX
 from engine.scripts.host import ScriptLimitError
 from engine.scripts.runtime import ScriptRuntime
 from engine.values.replies import Reply
@@ -70,6 +70,7 @@ class ScriptRunner:
         self._shared: ScriptRuntime | None = None
         self._outcomes: dict[tuple[int, int], CommandError | None] = {}
         self._read: OrderedDict[bytes, bytes] = OrderedDict()
+        self._read_bytes = 0
         self._call: Call | None = None
         self._killed: bytes | None = None
         self._slot = -1
@@ -82,14 +83,20 @@ class ScriptRunner:
 
     def remember(self, sha: bytes, source: bytes) -> None:
         """Keep the source of a read on the server, which changes no state, for the reads behind it."""
-        if self.applied is None:
+        if self.applied is None and sha not in self._read:
             self._read[sha] = source
-            if len(self._read) > EVAL_SCRIPTS_MAX:
-                self._read.popitem(last=False)
+            self._read_bytes += len(source)
+            while len(self._read) > EVAL_SCRIPTS_MAX or self._read_bytes > READ_SCRIPT_BYTES_MAX:
+                self._read_bytes -= len(self._read.popitem(last=False)[1])
 
     def remembered(self, sha: bytes) -> bytes | None:
         """A source that a read on the server has brought; for an event, which must not depend on it, none."""
         return self._read.get(sha) if self.applied is None else None
+
+    def forget_reads(self) -> None:
+        """Forget the sources that reads have brought: SCRIPT FLUSH."""
+        self._read.clear()
+        self._read_bytes = 0
 
     def run(self, call: Call) -> Reply:
         """Run a script. Raises as `Runner.run`."""

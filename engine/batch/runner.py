@@ -51,6 +51,9 @@ class Runner(Protocol):
     def remembered(self, sha: bytes) -> bytes | None:
         """A source that a read on the server has brought; for an event, which must not depend on it, none."""
 
+    def forget_reads(self) -> None:
+        """Forget the sources that reads on the server have brought."""
+
     def run(self, call: Call) -> Reply:
         """Run a script for the record at hand, or for a read.
 
@@ -76,6 +79,9 @@ class _NoRunner:
     def remembered(self, sha: bytes) -> bytes | None:
         """None is kept."""
         return None
+
+    def forget_reads(self) -> None:
+        """There are none."""
 
     def run(self, call: Call) -> Reply:
         """Refuse it."""

@@ -31,6 +31,7 @@ Patterns = Callable[[list[bytes]], list[tuple[str, bytes]]]
 AccessBy = Callable[[list[bytes]], Access]
 FindDatabases = Callable[[list[bytes]], list[bytes]]
 ClusterRefusal = Callable[[list[bytes]], str]
+OnlyReads = Callable[[Transaction, list[bytes]], bool]
 Of = Literal["redis", "slotlog"]
 Database = Literal["current", "every", "named"]
 
@@ -74,6 +75,8 @@ class Spec(Signature):
             that it has then. None: they follow.
         runs_others: it is a script, whose commands are watched and observed one by one; what they wrote stays when it
             fails.
+        only_reads: whether a run of it, a script, is known to change nothing: a server then reads by its `_RO` form.
+            None: that is never known.
         rule: the keyspace events that it has; None: none.
     """
 
@@ -105,6 +108,7 @@ class Spec(Signature):
     internal: bool = False
     flags: tuple[str, ...] | None = None
     runs_others: bool = False
+    only_reads: OnlyReads | None = None
     guarded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,6 +164,7 @@ class Facts(TypedDict, total=False):
     internal: bool
     flags: tuple[str, ...]
     runs_others: bool
+    only_reads: OnlyReads
 
 
 def command(

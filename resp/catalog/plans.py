@@ -34,6 +34,8 @@ class Plan:
         spec: of the engine, for reads and writes.
         event_head: what the event of a write begins with.
         is_script: it runs a script, so its event carries the rights of a user who may not do everything.
+        reading: how it is run when its script is known only to read; None: it always writes, or always reads.
+        counted: the plan that has the counters: itself, or that of which it is the reading form.
         returns_data: its reply may be large.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
@@ -51,12 +53,14 @@ class Plan:
         "arguments_min",
         "calls",
         "calls_by_digits",
+        "counted",
         "event_head",
         "failed",
         "first_key",
         "is_script",
         "kind",
         "name",
+        "reading",
         "rejected",
         "returns_data",
         "seconds",
@@ -85,6 +89,8 @@ class Plan:
         self.short_words = _SHORT_WORDS.get(spec.complexity, 0) if spec is not None else 0
         is_fast = server is not None and server.keys is None and "fast" in server.flags
         self.takes_time = not (kind is CommandKind.WRITE or is_fast)  # a write takes its time behind the log
+        self.reading: Plan | None = None
+        self.counted = self
         self.reset()
 
     def reset(self) -> None:
@@ -119,7 +125,10 @@ class Plans:
         self.by_name: dict[bytes, Plan] = {}
         for name, spec in SPECS.items():
             if not spec.internal and name not in SERVER_SPECS:
-                self.by_name[name] = Plan(name, CommandKind.WRITE if spec.write else CommandKind.READ, spec)
+                plan = self.by_name[name] = Plan(name, CommandKind.WRITE if spec.write else CommandKind.READ, spec)
+                if spec.only_reads is not None:
+                    plan.reading = Plan(name, CommandKind.READ, SPECS[name + b"_RO"])
+                    plan.reading.counted = plan
         for name, server in SERVER_SPECS.items():
             self.by_name[name] = Plan(name, CommandKind.SERVER, server=server)
         for name in CONTAINERS:

@@ -62,6 +62,10 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
     server = session.server
     plan = server.plans.find(command)
     args = command[1:] if plan is None or b"|" not in plan.name else command[2:]
+    if plan is not None and plan.reading is not None and _only_reads(session, plan, args):
+        if server.slices.fiber is None:
+            return False  # it may take its time: this is called again in a fiber
+        plan = plan.reading
     refusal = _refusal(session, plan, command, args)
     if plan is None or refusal is not None:
         return _refuse(session, plan, refusal or CommandError("ERR unknown command"))
@@ -85,6 +89,21 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
     except CommandError as error:
         _done(session, plan, command, error, 0.0)
     return True
+
+
+def _only_reads(session: Session, plan: Plan, args: list[bytes]) -> bool:
+    """Whether a script is known to change nothing, so that it needs no event.
+
+    Behind commands that are on their way it is not: one of them may flush the scripts.
+    """
+    if session.transaction is not None or session.output.pending_replies or len(args) < plan.arguments_min:
+        return False
+    try:
+        pipeline = session.server.pipeline_of(plan.keys(args))
+    except CommandError:
+        return False
+    assert plan.spec is not None
+    return pipeline.owned.worker.is_open and pipeline.machine.only_reads(plan.spec, args)
 
 
 # ---------------------------------------------------------------------- checks
@@ -282,7 +301,8 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
 
 def _as_user(session: Session, plan: Plan, args: list[bytes]) -> tuple[Spec, list[bytes]]:
     """A script that reads, with the rights of the session's user."""
-    name, words = session.user.as_user(plan.name, args)
+    assert plan.spec is not None
+    name, words = session.user.as_user(plan.spec.name, args)
     return SPECS[name], words
 
 

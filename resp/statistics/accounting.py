@@ -50,13 +50,14 @@ class Accounting:
             reply: how it ended; a CommandError: it failed.
             seconds: how long it ran, without what it waited.
         """
-        plan.calls += 1
-        plan.seconds += seconds
+        counted = plan.counted
+        counted.calls += 1
+        counted.seconds += seconds
         if self._tracks_latencies:
             # `int(…)` looks its argument's type up: 500 more of the 32,000 instructions that a GET takes.
-            plan.calls_by_digits[(seconds * 1e6).__trunc__().bit_length()] += 1
+            counted.calls_by_digits[(seconds * 1e6).__trunc__().bit_length()] += 1
         if type(reply) is CommandError:  # what is a kind of it is raised where a command is refused, and never here
-            plan.failed += 1
+            counted.failed += 1
             self._stats.count_error(reply.message)
         elif plan.kind is _READ:
             if reply:
@@ -73,7 +74,7 @@ class Accounting:
     def refused(self, plan: Plan | None, error: CommandError) -> None:
         """A command was not run: it is unknown (then it has no plan), or may not run now."""
         if plan is not None:
-            plan.rejected += 1
+            plan.counted.rejected += 1
         self._stats.count_error(error.message)
 
     # ------------------------------------------------------------------ inside

@@ -115,6 +115,54 @@ def test_a_reading_script_is_no_event(client: Any) -> None:
     assert before == client.role()
 
 
+NO_WRITES = f"#!lua flags=no-writes\n{GET}"
+
+
+def calls(client: Any, command: str) -> int:
+    """How often a command has run."""
+    return int(client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+
+def test_a_stored_script_that_says_no_writes_is_no_event(client: Any) -> None:
+    """EVAL and EVALSHA of it leave the log as it is, and count as themselves."""
+    client.set("a", "1")
+    client.config_resetstat()
+    sha = client.register_script(NO_WRITES).sha
+    assert b"1" == client.eval(NO_WRITES, 1, "a")  # an event, which keeps it
+    before = client.role()
+    assert [b"1", b"1"] == [client.eval(NO_WRITES, 1, "a"), client.evalsha(sha.upper(), 1, "a")]
+    assert before == client.role()
+    assert (2, 1, 0) == (calls(client, "eval"), calls(client, "evalsha"), calls(client, "eval_ro"))
+    assert [b"1", b"1"] == client.pipeline().eval(NO_WRITES, 1, "a").get("a").execute()
+    assert before != client.role()
+
+
+def test_a_script_without_events_is_refused_as_one_with(client: Any) -> None:
+    """What it may not do, and wrong numbers of keys, have the texts that they have in its first run."""
+    script = "#!lua flags=no-writes\nreturn redis.call(unpack(ARGV))"
+    for words in (("1", "a", "SET", "a", "1"), ("0", "NOSUCH"), ("x",), ("-1",), ("5", "a"), ("0",)):
+        texts = []
+        for _ in range(2):
+            with pytest.raises(ResponseError) as refused:
+                client.execute_command("EVAL", script, *words)
+            texts.append(str(refused.value))
+        assert texts[0] == texts[1]
+
+
+def test_a_flush_ends_the_runs_without_events(client: Any) -> None:
+    """A script that was flushed comes back by its event, in whatever way its commands are sent."""
+    sha = client.script_load(NO_WRITES)
+    client.set("a", "1")
+    flushed = client.pipeline(transaction=False).script_flush().eval(NO_WRITES, 1, "a").evalsha(sha, 1, "a")
+    assert [True, b"1", b"1"] == flushed.execute()
+    assert [True] == client.script_exists(sha)
+    client.script_flush()
+    with pytest.raises(NoScriptError):
+        client.evalsha(sha, 1, "a")
+    assert b"1" == client.eval(NO_WRITES, 1, "a")
+    assert [True] == client.script_exists(sha)
+
+
 def test_a_script_serves_a_client_that_waits(server: RespServer, client: Any) -> None:
     """A BLPOP gets what a script pushes."""
     waiting = server.connect()
@@ -146,6 +194,7 @@ def test_a_script_has_the_rights_of_its_user(server: RespServer, client: Any) ->
         refused: tuple[Callable[[], object], ...] = (
             lambda: ann.eval("return redis.call('SET', 'b', '1')", 0),
             lambda: ann.eval_ro("return redis.call('GET', 'b')", 0),
+            lambda: ann.evalsha(client.script_load("#!lua flags=no-writes\nreturn redis.call('GET', 'b')"), 0),
             lambda: ann.pipeline().set("a", "2").eval("return redis.call('GET', 'b')", 0).execute(),
             lambda: ann.pipeline().eval_ro("return redis.call('GET', 'b')", 0).get("a").execute(),
         )

@@ -5,6 +5,7 @@ A script is one event: it runs when it is applied. Source: https://valkey.io/com
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from engine.batch.runner import Call
@@ -16,28 +17,42 @@ from engine.tables.scripts import digest_of
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 
-WRITING_FLAGS: Final = ("noscript", "stale", "skip_monitor", "no_mandatory_keys", "movablekeys")
-READING_FLAGS: Final = ("readonly", *WRITING_FLAGS)
 CATEGORIES: Final = ("slow", "scripting")
+_FLAGS: Final = ("noscript", "stale", "skip_monitor", "no_mandatory_keys", "movablekeys")
+_script = partial(command, complexity="depends on the script", categories=CATEGORIES, runs_others=True)
+writing_script = partial(_script, write=True, access="RW access update", flags=_FLAGS, notifies="")
+"""A command that runs a script as one event."""
+reading_script = partial(_script, access="RO access", flags=("readonly", *_FLAGS), by_wall=True)
+"""A command that runs a script which only reads, without an event."""
 _KEYS_NEGATIVE: Final = "ERR Number of keys can't be negative"
 _KEYS_TOO_MANY: Final = "ERR Number of keys can't be greater than number of args"
 _CLUSTER_REFUSED: Final = "ERR Can not run script on cluster, 'no-cluster' flag is set."
 _WRITING_REFUSED: Final = "ERR Can not execute a script with write flag using *_ro command."
 
 
-@command(
+def _reads_by_sha(tx: Transaction, sha: bytes) -> bool:
+    """Whether a stored script says that it does not write."""
+    source = tx.scripts.find(sha)
+    flags = None if source is None else parse(source).flags
+    return flags is not None and NO_WRITES in flags
+
+
+def _evalsha_reads(tx: Transaction, args: list[bytes]) -> bool:
+    return _reads_by_sha(tx, args[0])
+
+
+def _eval_reads(tx: Transaction, args: list[bytes]) -> bool:
+    """Of a script that is not stored yet nothing is known: its event keeps it for EVALSHA."""
+    return args[0].startswith(b"#!") and _reads_by_sha(tx, digest_of(args[0]))
+
+
+@writing_script(
     "EVAL script numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
     since="2.6.0",
-    complexity="depends on the script",
-    write=True,
     grows=True,
-    access="RW access update",
-    categories=CATEGORIES,
-    flags=WRITING_FLAGS,
-    runs_others=True,
     large_reply=True,
-    notifies="",
+    only_reads=_eval_reads,
 )
 def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a Lua script as one event. EVALSHA finds it afterwards.
@@ -50,19 +65,13 @@ def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     return _evaluate(tx, args, reads_only=False)
 
 
-@command(
+@writing_script(
     "EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
     since="2.6.0",
-    complexity="depends on the script",
-    write=True,
     grows=True,
-    access="RW access update",
-    categories=CATEGORIES,
-    flags=WRITING_FLAGS,
-    runs_others=True,
     large_reply=True,
-    notifies="",
+    only_reads=_evalsha_reads,
 )
 def evalsha(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script that EVAL or SCRIPT LOAD has brought, by the SHA-1 of its source.
@@ -77,17 +86,7 @@ def evalsha(tx: Transaction, args: list[bytes]) -> Reply:
     return _evaluate_stored(tx, args, reads_only=False)
 
 
-@command(
-    "EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]",
-    group="scripting",
-    since="7.0.0",
-    complexity="depends on the script",
-    access="RO access",
-    categories=CATEGORIES,
-    flags=READING_FLAGS,
-    runs_others=True,
-    by_wall=True,
-)
+@reading_script("EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]", group="scripting", since="7.0.0")
 def eval_ro(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a Lua script that only reads, without an event.
 
@@ -99,17 +98,7 @@ def eval_ro(tx: Transaction, args: list[bytes]) -> Reply:
     return _evaluate(tx, args, reads_only=True)
 
 
-@command(
-    "EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    group="scripting",
-    since="7.0.0",
-    complexity="depends on the script",
-    access="RO access",
-    categories=CATEGORIES,
-    flags=READING_FLAGS,
-    runs_others=True,
-    by_wall=True,
-)
+@reading_script("EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]", group="scripting", since="7.0.0")
 def evalsha_ro(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script that only reads by the SHA-1 of its source, without an event.
 
@@ -122,10 +111,11 @@ def evalsha_ro(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 def _evaluate(tx: Transaction, args: list[bytes], *, reads_only: bool) -> Reply:
-    source, count = args[0], _key_count(args)
+    source, count = args[0], key_count(args)
     sha = digest_of(source)
     call = _call(tx, sha, source, args[2:], count, reads_only=reads_only)
     if reads_only:
+        tx.runner.check(sha, call.body)
         tx.runner.remember(sha, source)
     elif sha not in tx.scripts.by_sha:
         tx.runner.check(sha, call.body)
@@ -134,18 +124,18 @@ def _evaluate(tx: Transaction, args: list[bytes], *, reads_only: bool) -> Reply:
 
 
 def _evaluate_stored(tx: Transaction, args: list[bytes], *, reads_only: bool) -> Reply:
-    sha, count = args[0].lower(), _key_count(args)
+    sha, count = args[0].lower(), key_count(args)
     source = tx.scripts.find(sha) or (tx.runner.remembered(sha) if reads_only else None)
     if source is None:
         raise CommandError(NO_SCRIPT)
     return tx.runner.run(_call(tx, sha, source, args[2:], count, reads_only=reads_only))
 
 
-def _key_count(args: list[bytes]) -> int:
-    """The second argument: how many of those behind it are keys."""
+def key_count(args: list[bytes], no_number: str = NOT_AN_INTEGER) -> int:
+    """The second argument: how many of those behind it are keys. `no_number` is the error when it is none."""
     count = parse_int(args[1])
     if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+        raise CommandError(no_number)
     if count > len(args) - 2:
         raise CommandError(_KEYS_TOO_MANY)
     if count < 0:
@@ -157,10 +147,15 @@ def _call(tx: Transaction, sha: bytes, source: bytes, words: list[bytes], count:
     """One run, as the flags of the script allow it."""
     body, flags = parse(source)
     if flags is not None:
-        if tx.runner.clustered and NO_CLUSTER in flags:
-            raise CommandError(_CLUSTER_REFUSED)
-        if reads_only and NO_WRITES not in flags:
-            raise CommandError(_WRITING_REFUSED)
+        check_flags(tx, flags, reads_only=reads_only)
         reads_only = NO_WRITES in flags
     one_slot = flags is not None and ALLOW_CROSS_SLOT_KEYS not in flags
     return Call(sha, body, words[:count], words[count:], reads_only, one_slot)
+
+
+def check_flags(tx: Transaction, flags: frozenset[bytes], *, reads_only: bool) -> None:
+    """Refuse a script or function whose flags say that it cannot run here, or by this command."""
+    if tx.runner.clustered and NO_CLUSTER in flags:
+        raise CommandError(_CLUSTER_REFUSED)
+    if reads_only and NO_WRITES not in flags:
+        raise CommandError(_WRITING_REFUSED)

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
-from engine.commands.registry import SPECS, command
-from engine.commands.scripting.evaluation import CATEGORIES, READING_FLAGS, WRITING_FLAGS
+from engine.commands.registry import SPECS
+from engine.commands.scripting.evaluation import reading_script, writing_script
 from engine.commands.scripting.rights import Rights
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
 
-@command(
+@writing_script(
     "RUNAS user rights command script numkeys [key [key ...]] [arg [arg ...]]",
     group="slotlog",
     of="slotlog",
     since="1",
-    complexity="depends on the script",
-    write=True,
     internal=True,
-    access="RW access update",
-    categories=CATEGORIES,
-    flags=WRITING_FLAGS,
-    runs_others=True,
-    notifies="",
 )
 def run_as(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script whose commands are held against the rights of its user.
@@ -33,18 +26,12 @@ def run_as(tx: Transaction, args: list[bytes]) -> Reply:
     return _run_as(tx, args)
 
 
-@command(
+@reading_script(
     "RUNAS_RO user rights command script numkeys [key [key ...]] [arg [arg ...]]",
     group="slotlog",
     of="slotlog",
     since="1",
-    complexity="depends on the script",
     internal=True,
-    access="RO access",
-    categories=CATEGORIES,
-    flags=READING_FLAGS,
-    runs_others=True,
-    by_wall=True,
 )
 def run_as_ro(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script that only reads, whose commands are held against the rights of its user.

@@ -64,6 +64,7 @@ def script_flush(tx: Transaction, args: list[bytes]) -> Reply:
         message = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
         raise CommandError(message)
     tx.scripts.flush(tx.batch)
+    tx.runner.forget_reads()
     return OK
 
 

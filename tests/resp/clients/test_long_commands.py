@@ -114,6 +114,22 @@ async def test_events_of_others(tmp_path: Path) -> None:
             assert await live.replayed_digest() == live.digest()
 
 
+@pytest.mark.parametrize("flag", ["no-writes", "allow-oom"])
+async def test_scripts(tmp_path: Path, flag: str) -> None:
+    """A long script holds no other client, as an event or without one."""
+    script = f"#!lua flags={flag}\nlocal sum = 0 for at = 1, ARGV[1] do sum = sum + at end return sum"
+    with timed() as slices:
+        async with serving(tmp_path, slices=slices) as live:
+            worker, other = await live.client(), await live.client()
+            await worker.call("EVAL", script, 0, 1)
+            before, plan = slices.suspensions, live.server.plans.by_name[b"EVAL"]
+            command = asyncio.create_task(worker.call("EVAL", script, 0, 1_000_000))
+            pings = await pings_until(other, lambda: plan.calls > 1)
+            assert 500_000_500_000 == await command
+            assert slices.suspensions - before > 3
+            assert pings > 1
+
+
 class Steps:
     """Suspends a command again and again, as long as the test wants it to stay in the middle."""
 

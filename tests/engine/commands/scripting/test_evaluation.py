@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.apply.machine import Record
+from engine.apply.machine import Machine, Record
 from engine.errors import CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.tables.scripts import digest_of
@@ -17,6 +17,40 @@ SET = "return redis.call('SET', KEYS[1], ARGV[1])"
 GET = "return redis.call('GET', KEYS[1])"
 HALF = "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])"
 NO_SCRIPT = ("CommandError", "NOSCRIPT No matching script.")
+
+
+def reading(size: int) -> bytes:
+    """A script of so many bytes, each size another one."""
+    return b"return %d --" % size + bytes(size - len(b"return %d --" % size))
+
+
+def is_known(machine: Machine, source: bytes) -> bool:
+    """Whether a read finds the script by its SHA-1."""
+    try:
+        machine.read(b"EVALSHA_RO", [digest_of(source), b"0"])
+    except CommandError:
+        return False
+    return True
+
+
+def test_the_sources_of_reads_have_a_bound() -> None:
+    """Beyond 4 MiB the first ones go; one that is larger by itself is not kept; a run again takes no more room."""
+    machine = open_machine(new_store())
+    sources = [reading(size) for size in (1_500_000, 1_500_001, 1_000_000, 1_000_001)]
+    for source in (sources[0], *sources):
+        machine.read(b"EVAL_RO", [source, b"0"])
+    assert [False, True, True, True] == [is_known(machine, source) for source in sources]
+    machine.read(b"EVAL_RO", [reading(5_000_000), b"0"])
+    assert [False] * 3 == [is_known(machine, source) for source in (*sources[2:], reading(5_000_000))]
+
+
+def test_a_flush_forgets_the_sources_of_reads() -> None:
+    """SCRIPT FLUSH leaves no script, whoever has brought it."""
+    machine = open_machine(new_store())
+    machine.read(b"EVAL_RO", [reading(100), b"0"])
+    assert is_known(machine, reading(100))
+    outcome(machine, "SCRIPT|FLUSH")
+    assert not is_known(machine, reading(100))
 
 
 def test_a_script_writes_and_replies() -> None:
@@ -67,6 +101,15 @@ def test_a_script_that_does_not_compile_is_not_kept() -> None:
     text = "ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'"
     assert ("CommandError", text) == shape(outcome(machine, "EVAL", "return (", "0"))
     assert NO_SCRIPT == shape(outcome(machine, "EVALSHA", digest_of(b"return ("), "0"))
+
+
+def test_a_reading_script_that_does_not_compile_is_not_kept() -> None:
+    """EVAL_RO replies with the error of EVAL, and EVALSHA_RO does not know the script."""
+    machine = open_machine(new_store())
+    with pytest.raises(CommandError, match="ERR Error compiling script"):
+        machine.read(b"EVAL_RO", [b"return (", b"0"])
+    with pytest.raises(CommandError, match="NOSCRIPT"):
+        machine.read(b"EVALSHA_RO", [digest_of(b"return ("), b"0"])
 
 
 @pytest.mark.parametrize(
