@@ -194,12 +194,13 @@ class ScriptRunner:
             raise CommandError(_WRONG_ARITY)
         if self._call.reads_only and spec.changes_data:
             raise CommandError(_WRITES)
-        if spec.physical and self.applied is not None:
+        if spec.physical and self.applied is not None and not spec.sorted_in_scripts:
             raise CommandError(_PHYSICAL.format(spec.name.decode().replace("|", " ")))
         self._check_rights(spec.name, spec, args)
         if self.clustered:
             self._check_place(spec, args)
-        return self._step(spec, args)
+        reply = self._step(spec, args)
+        return sorted(reply) if spec.sorted_in_scripts else reply
 
     def check_acl(self, words: list[bytes]) -> bool:
         """Whether the script's user may run this command. Raises CommandError: there is no such command."""

@@ -69,6 +69,8 @@ class Spec(Signature):
             arguments name.
         databases: the arguments that name databases; None: none does.
         categories: the ACL categories that it is in beside @read or @write and @fast or @slow; None: that of its group.
+        sorted_in_scripts: its reply is a list in any order. A script gets it in the order of bytes, without what is
+            due: so a script that is an event may call it, whatever `physical` says.
         fills: finds the keys that it may fill with elements for which clients wait; None: it fills none.
         tips: how a cluster's client may send it to many nodes; Redis has further tips, which say nothing about that.
         flags: as `COMMAND INFO` gives them, where they do not follow from the other attributes; its categories are all
@@ -101,6 +103,7 @@ class Spec(Signature):
     large_reply: bool = False
     patterns: Patterns | None = None
     by_wall: bool = False
+    sorted_in_scripts: bool = False
     alone: bool = True
     sessional: bool = False
     standalone: bool = False
@@ -154,6 +157,7 @@ class Facts(TypedDict, total=False):
     large_reply: bool
     patterns: Patterns
     by_wall: bool
+    sorted_in_scripts: bool
     physical: bool
     transactional: bool
     for_operators: str

@@ -116,7 +116,7 @@ def _kind(spec: Spec | ServerSpec) -> str:
     if isinstance(spec, ServerSpec):
         return "server"
     if spec.physical:
-        return "read, never in an event"
+        return "read, in an event by scripts alone" if spec.sorted_in_scripts else "read, never in an event"
     return "write" if spec.write else "read"
 
 

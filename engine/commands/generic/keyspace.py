@@ -16,13 +16,15 @@ from engine.values.replies import Reply, bounded
     complexity="O(keys in the database)",
     by_wall=True,
     physical=True,
+    sorted_in_scripts=True,
     categories=("keyspace", "dangerous"),
     tips=("request_policy:all_shards",),
 )
 def keys(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Return all keys that match a pattern. It reads every key; SCAN does so in pieces.
 
-    `*` is anything, `?` one byte, `[abc]` and `[a-c]` one of these, `[^a]` any other, and `\\*` the byte itself.
+    `*` is anything, `?` one byte, `[abc]` and `[a-c]` one of these, `[^a]` any other, and `\\*` the byte itself. In a
+    script the keys are in the order of their bytes.
 
     > MSET one "1" two "2"
     OK
