@@ -52,5 +52,11 @@ FRAGMENT_BYTES: Final = 4096
 # same number. A script that is built anew for each call must not fill the state.
 EVAL_SCRIPTS_MAX: Final = 500
 
+# Functions of all libraries: as many as nobody writes, and some 5 MB of memory.
+FUNCTIONS_MAX: Final = 10_000
+
+# The records of all libraries: all of them are in memory, and FUNCTION LIST shows them in one reply.
+LIBRARIES_BYTES_MAX: Final = 64 * 1024 * 1024
+
 # Sources that reads on a server have brought, which are in its memory alone: at most so many, and so many bytes.
 READ_SCRIPT_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -49,8 +49,20 @@ COMMANDS: Final[dict[bytes, Signature]] = {
         Signature(name=b"EXPIRE", arguments_min=2),
         Signature(name=b"EXPIREAT", arguments_min=2),
         Signature(name=b"EXPIRETIME", arguments_min=1, arguments_max=1),
+        Signature(
+            name=b"FCALL", arguments_min=2, first_key=2, many_keys=True, keys_end=0, key_count=1, keys_optional=True
+        ),
+        Signature(
+            name=b"FCALL_RO", arguments_min=2, first_key=2, many_keys=True, keys_end=0, key_count=1, keys_optional=True
+        ),
         Signature(name=b"FLUSHALL", arguments_min=0, first_key=-1, key_step=0, keys_end=0),
         Signature(name=b"FLUSHDB", arguments_min=0, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|DELETE", arguments_min=1, arguments_max=1, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|DUMP", arguments_min=0, arguments_max=0, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|FLUSH", arguments_min=0, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|LIST", arguments_min=0, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|LOAD", arguments_min=1, first_key=-1, key_step=0, keys_end=0),
+        Signature(name=b"FUNCTION|RESTORE", arguments_min=1, first_key=-1, key_step=0, keys_end=0),
         Signature(name=b"GEOADD", arguments_min=4),
         Signature(name=b"GEODIST", arguments_min=3),
         Signature(name=b"GEOHASH", arguments_min=1),

@@ -29,6 +29,8 @@ from engine.store.store import Store, is_damage
 from engine.tables.adoption import open_layout, settle
 from engine.tables.compaction_notes import notes_in
 from engine.tables.dedup import Deduplicator
+from engine.tables.libraries import Libraries
+from engine.tables.scripts import Scripts
 from engine.tables.system import Home, Position, open_position, read_home, write_position
 from engine.values.replies import Reply
 from slotlog.shared.errors import EventError, InvariantError
@@ -116,6 +118,11 @@ class Machine:
         known = self.position if self.is_held else self._tx
         logical = {stored: db for db, stored in enumerate(known.stored_dbs)}
         return {(logical[stored], type_code): count for (stored, type_code), count in known.counts.items()}
+
+    @property
+    def kept(self) -> tuple[Scripts, Libraries]:
+        """The scripts and the libraries that are stored, to look at."""
+        return self._tx.scripts, self._tx.libraries
 
     def apply(
         self,

@@ -81,6 +81,22 @@ class ScriptRunner:
         """Refuse a script that does not compile. Raises as `Runner.check`."""
         self._runtime().check(sha, body)
 
+    def functions_of(self, sha: bytes, body: bytes) -> list[tuple[bytes, bytes | None, int]]:
+        """What the code of a library registers. Raises as `Runner.functions_of`.
+
+        It changes nothing, so it can be run again at once.
+        """
+        try:
+            return self._runtime().functions_of(sha, body, self)
+        except ScriptLimitError as limit:
+            error = CommandError(limit.message)
+            if not limit.memory:
+                raise error from limit
+        try:
+            return ScriptRuntime(fresh=True).functions_of(sha, body, self)
+        except ScriptLimitError as limit:
+            raise CommandError(limit.message) from error
+
     def remember(self, sha: bytes, source: bytes) -> None:
         """Keep the source of a read on the server, which changes no state, for the reads behind it."""
         if self.applied is None and sha not in self._read:
@@ -141,13 +157,13 @@ class ScriptRunner:
     def _run_read(self, call: Call) -> Reply:
         """A read changes nothing, so it can be run again at once."""
         try:
-            return self._runtime().run(call.sha, call.body, call.keys, call.args, self)
+            return self._runtime().run(call.sha, call.body, call.keys, call.args, self, call.function)
         except ScriptLimitError as limit:
             error = CommandError(limit.message)
             if not limit.memory:
                 raise error from limit
         try:
-            return ScriptRuntime(fresh=True).run(call.sha, call.body, call.keys, call.args, self)
+            return ScriptRuntime(fresh=True).run(call.sha, call.body, call.keys, call.args, self, call.function)
         except ScriptLimitError as limit:
             raise CommandError(limit.message) from error
 
@@ -160,7 +176,7 @@ class ScriptRunner:
             raise CommandError(_TOO_MANY)
         runtime = ScriptRuntime(fresh=True) if again else self._runtime()
         try:
-            return runtime.run(call.sha, call.body, call.keys, call.args, self)
+            return runtime.run(call.sha, call.body, call.keys, call.args, self, call.function)
         except ScriptLimitError as limit:
             self._outcomes[step] = None if limit.memory and not again else CommandError(limit.message)
             raise ScriptAgainError(step[0]) from limit

@@ -9,14 +9,15 @@ from engine.values.replies import Reply
 
 
 class Call(NamedTuple):
-    """One run of a script.
+    """One run of a script, or of a function.
 
     Attributes:
         sha: SHA-1 of the whole source, in lower-case hexadecimal.
-        body: Lua, without the line of flags.
+        body: Lua, without the first line that begins with `#!`.
         keys, args: `KEYS` and `ARGV`.
         reads_only: it may not write.
         one_slot: the keys that its commands name have to be in one slot, in a topic of several partitions.
+        function: its name, as it was registered; `body` is its library. Empty: this is a script.
     """
 
     sha: bytes
@@ -25,6 +26,7 @@ class Call(NamedTuple):
     args: list[bytes]
     reads_only: bool
     one_slot: bool
+    function: bytes = b""
 
 
 class Runner(Protocol):
@@ -43,6 +45,13 @@ class Runner(Protocol):
 
         Raises:
             CommandError: with the place and the problem.
+        """
+
+    def functions_of(self, sha: bytes, body: bytes) -> list[tuple[bytes, bytes | None, int]]:
+        """What the code of a library registers: name, description and flags of each function.
+
+        Raises:
+            CommandError: it does not compile, fails, or needs more than it may.
         """
 
     def remember(self, sha: bytes, source: bytes) -> None:
@@ -70,6 +79,10 @@ class _NoRunner:
     rights: Any = None
 
     def check(self, sha: bytes, body: bytes) -> None:
+        """Refuse it."""
+        raise CommandError("ERR no scripts run here")
+
+    def functions_of(self, sha: bytes, body: bytes) -> list[tuple[bytes, bytes | None, int]]:
         """Refuse it."""
         raise CommandError("ERR no scripts run here")
 

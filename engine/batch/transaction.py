@@ -24,6 +24,7 @@ from engine.errors import WRONG_TYPE, CommandError, CorruptionError
 from engine.layouts.layout import Form, Layout
 from engine.model import LIST_START, NONE, STRING, Times
 from engine.store.store import Changes, Store
+from engine.tables.libraries import Libraries
 from engine.tables.scripts import Scripts
 from engine.tables.watches import Watches
 from engine.values.splitmix import SplitMix64
@@ -41,7 +42,7 @@ class Transaction:
         now_ms, offset: log time and offset of the record that is being applied.
         session: of the record that is being applied, if it names one.
         watches: what sessions watch.
-        scripts, runner: those that are stored, and what runs them.
+        scripts, libraries, runner: those that are stored, and what runs them.
         staging: what large collections have written ahead of the batch.
         batch: what is to be written beside the keys and watches.
         last_version: the newest version taken.
@@ -60,8 +61,9 @@ class Transaction:
     # Beyond 30 attributes CPython keeps an object's in a dict of its own: 0.1 us more for each event (measured).
     __slots__ = (
         "_db", "_families", "_keys", "_layout", "_observed", "_observer", "_overlay", "_partition", "_touched", "batch",
-        "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version", "now_ms", "offset",
-        "rules", "runner", "scripts", "session", "staging", "stored_dbs", "value_bytes", "watches", "written_bytes",
+        "ceilings", "counts", "cursors", "draws", "floors", "forms", "knobs", "last_version", "libraries", "now_ms",
+        "offset", "rules", "runner", "scripts", "session", "staging", "stored_dbs", "value_bytes", "watches",
+        "written_bytes",
     )  # fmt: skip
 
     overlay_of: ClassVar[type[Overlay]] = Overlay
@@ -81,7 +83,7 @@ class Transaction:
         self.now_ms = 0
         self.session: bytes | None = None
         self.watches = Watches(store)
-        self.scripts, self.runner = Scripts(store), NO_RUNNER
+        self.scripts, self.libraries, self.runner = Scripts(store), Libraries(store), NO_RUNNER
         self.staging = Staging(store, layout)
         self.stored_dbs = stored_dbs
         self.last_version = last_version
@@ -89,14 +91,11 @@ class Transaction:
         self.rules = rules
         self.value_bytes = self.written_bytes = 0
         self.forms = layout.forms
-        self._layout = layout
-        self._partition = partition
+        self._layout, self._partition = layout, partition
         self._overlay = self.overlay_of(store, layout, cached_keys_max)
         self._touched = self._overlay.touched
         self._families = self._overlay.families
-        self.offset = 0
-        self.draws = 0
-        self._db = 0
+        self.offset = self.draws = self._db = 0
         self.batch = Changes()
         self._observer = EffectObserver()
         self._observed = False
@@ -348,6 +347,7 @@ class Transaction:
             self._overlay.forget()
             self.select(self._db)
             self.scripts.load()
+            self.libraries.load()
         if not written or len(self.floors) + len(self.ceilings) > _HINTS_MAX:
             self.floors.clear()
             self.ceilings.clear()
@@ -360,7 +360,7 @@ class Transaction:
     def image(self) -> object:
         """Everything that the overlay would write, to be compared with another image. Slow: for tests."""
         others = (dict(self.counts), self.last_version, len(self.batch.ranges), self.stored_dbs)
-        return self._overlay.image(), others, self.watches.image(), self.scripts.image()
+        return self._overlay.image(), others, self.watches.image(), self.scripts.image(), self.libraries.image()
 
     # ------------------------------------------------------------------ inside
 

@@ -1,8 +1,8 @@
 """The digest of a logical state at a time: equal contents have equal digests.
 
-It covers the live keys of all databases, the stored scripts and nothing else: it is blind to keys that are due,
-orphans, versions, positions, batch sizes, the layout and the number of partitions. The digests of a topic's partitions
-add up to the topic's; a script counts in each partition that has it.
+It covers the live keys of all databases, the stored scripts and libraries, and nothing else: it is blind to keys that
+are due, orphans, versions, positions, batch sizes, the layout and the number of partitions. The digests of a topic's
+partitions add up to the topic's; a script or library counts in each partition that has it.
 
     digest of a state   sum of the digests of its live keys, modulo 2**256
     digest of a key     BLAKE2b-256, personalized `slotlog digest 1`, of
@@ -13,6 +13,7 @@ add up to the topic's; a script counts in each partition that has it.
                         is the first of these
     digest of a script  as that of a key in database 0: its name the 20 bytes of its SHA-1, its type 255, its pieces
                         whether it was loaded, one byte, and its source
+    digest of a library likewise: its type 254, its piece what stands in its record
 
 A sum finds every accident; against somebody who makes up states to collide it proves nothing, and need not.
 """
@@ -30,6 +31,7 @@ from engine.layouts.layout import Layout
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.walk import live_keys
 from engine.store.store import SYSTEM_CF, Store
+from engine.tables.libraries import PREFIX as LIBRARY
 from engine.tables.scripts import LOADED_AT
 from engine.tables.scripts import PREFIX as SCRIPT
 from engine.values.encoding import U32, pack_score, pack_u64, prefix_end
@@ -37,6 +39,7 @@ from engine.values.encoding import U32, pack_score, pack_u64, prefix_end
 _MODULUS: Final = 1 << 256
 _DIGEST_BYTES: Final = 32
 _SCRIPT_TYPE: Final = 255
+_LIBRARY_TYPE: Final = 254
 _PERSON: Final = b"slotlog digest 1"
 _DB_AND_LENGTH: Final = Struct(">QI")
 _TYPE_AND_EXPIRE: Final = Struct(">BQ")
@@ -75,7 +78,7 @@ def running_digest(store: Store, layout: Layout, now_ms: int) -> Iterator[Digest
         times = (piece for field, ms in field_times for piece in (field, pack_u64(ms)))
         result += Digest(key_digest(db, name, type_code, expire_ms, chain(content, times)), 1)
         yield result
-    for each in _of_scripts(store):
+    for each in chain(_of_scripts(store), _of_libraries(store)):
         result += each
         yield result
 
@@ -84,6 +87,11 @@ def _of_scripts(store: Store) -> Iterator[Digest]:
     for name, value in store.scan(SYSTEM_CF, SCRIPT, prefix_end(SCRIPT)):
         pieces = value[LOADED_AT : LOADED_AT + 1], value[LOADED_AT + 1 :]
         yield Digest(key_digest(0, name[len(SCRIPT) :], _SCRIPT_TYPE, 0, pieces))
+
+
+def _of_libraries(store: Store) -> Iterator[Digest]:
+    for name, value in store.scan(SYSTEM_CF, LIBRARY, prefix_end(LIBRARY)):
+        yield Digest(key_digest(0, name[len(LIBRARY) :], _LIBRARY_TYPE, 0, (value,)))
 
 
 def combine(digests: Iterable[Digest]) -> Digest:

@@ -1,1 +1,1 @@
-"""Runs the Lua scripts of EVAL and FCALL, the same at every replay."""
+"""Runs the Lua scripts of EVAL and EVALSHA, the same at every replay."""

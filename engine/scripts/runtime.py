@@ -30,6 +30,9 @@ from engine.values.replies import Reply, Status
 INSTRUCTIONS_MAX: Final = 100_000_000
 """Of one script: about a second. What C functions do at once counts as instructions, and each command as 50."""
 
+LOAD_INSTRUCTIONS_MAX: Final = 1_000_000
+"""Of the code of a library while it registers its functions: 10 ms. Each call of one of them takes as long again."""
+
 MEMORY_BYTES_MAX: Final = 128 * 1024 * 1024
 """What one script may allocate in all, with what the sandbox takes."""
 
@@ -44,12 +47,20 @@ _ELEMENT_BYTES: Final = 64
 _SMALL_BYTES: Final = 64 * 1024  # for this much there is always room
 _SMALL_COUNT: Final = 100  # arguments that Lua's stack takes at once
 _CHUNK_NAME: Final = b"@user_script"
+_LIBRARY_NAME: Final = b"@user_function"
 _DONE, _FAILED, _STOPPED, _REFUSED, _STATUS = 0, 1, 2, 3, 4
 _TEXTS: Final = {
     b"instructions": f"ERR the script was rolled back: it ran more than {INSTRUCTIONS_MAX:,} instructions",
     b"memory": f"ERR the script was rolled back: it allocated more than {MEMORY_BYTES_MAX >> 20} MiB",
 }
 _TOO_LARGE: Final = f"ERR the script is too large: it takes more than {MEMORY_BYTES_MAX >> 20} MiB to compile"
+_COMPILING: Final = "ERR Error compiling script (new function):"
+_COMPILING_LIBRARY: Final = "ERR Error compiling function:"
+_REGISTERING: Final = "ERR Error registering functions:"
+_LOAD_TEXTS: Final = {
+    b"instructions": f"ERR FUNCTION LOAD ran more than {LOAD_INSTRUCTIONS_MAX:,} instructions",
+    b"memory": f"ERR FUNCTION LOAD allocated more than {MEMORY_BYTES_MAX >> 20} MiB",
+}
 _ARITY_HINT: Final = "Please specify at least one argument for this redis lib call"
 
 
@@ -104,23 +115,55 @@ class ScriptRuntime:
                 raise CommandError(_TOO_LARGE) from None
             ScriptRuntime(fresh=True).check(sha, source)
 
-    def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
+    def run(
+        self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost, function: bytes = b""
+    ) -> Reply:
         """Run a script to its end.
 
         Args:
             sha: SHA-1 of the script in lower-case hex digits: the compiled script is kept under it.
             source: Lua 5.1.
-            keys: `KEYS`.
-            args: `ARGV`.
+            keys: `KEYS`, or the first argument of a function.
+            args: `ARGV`, or the second one.
             host: runs its commands.
+            function: the one to run, of the library that `source` is. Empty: `source` is a script.
 
         Raises:
             CommandError: it does not compile, or failed; what it wrote before stays.
             ScriptLimitError: it needed more than it may; nothing of it may stay.
         """
+        script = self._function(sha, source, function) if function else self._script(sha, source)
+        outcome = self._execute(script, INSTRUCTIONS_MAX, keys, args, host)
+        if outcome[0] == b"done":
+            return from_list(outcome)
+        raise self._error(function or sha, *outcome)
+
+    def functions_of(self, sha: bytes, source: bytes, host: ScriptHost) -> list[tuple[bytes, bytes | None, int]]:
+        """Run the code of a library; return name, description and flags of each function that it registers.
+
+        Raises:
+            CommandError: it does not compile, fails, or runs too long.
+            ScriptLimitError: it needed more memory than it may.
+        """
+        script = self._sandbox.list_of(self._library(sha, source))
+        outcome = self._execute(script, LOAD_INSTRUCTIONS_MAX, [], [], host)
+        if outcome[0] == b"done":
+            rows: Any = from_list(outcome)
+            return [(name, description, flags) for name, description, flags in rows]
+        how, result = outcome[:2]
+        error = self._error(sha, how, result)
+        if isinstance(error, ScriptLimitError) and not error.memory:
+            raise CommandError(f"{_REGISTERING} {_LOAD_TEXTS[result]}")
+        if isinstance(error, CommandError):
+            raise CommandError(f"{_REGISTERING} {_one_line(result)}")
+        raise error
+
+    def _execute(
+        self, script: Any, instructions: int, keys: list[bytes], args: list[bytes], host: ScriptHost
+    ) -> tuple[Any, ...]:
+        """Run what was compiled: `sandbox.lua` says what comes of it."""
         if self._host is not None:
             raise RuntimeError("a script runs in this runtime already")  # lupa would go on in the other one's stack
-        script = self._script(sha, source)
         count = len(keys) + len(args)
         size = sum(map(len, keys)) + sum(map(len, args)) + _ELEMENT_BYTES * count
         if size > _SMALL_BYTES:
@@ -128,46 +171,61 @@ class ScriptRuntime:
         self._host, self._resp = host, 2
         try:
             if count <= _SMALL_COUNT:
-                outcome = self._sandbox.run(script, INSTRUCTIONS_MAX, len(keys), *keys, *args)
+                outcome = self._sandbox.run(script, instructions, len(keys), *keys, *args)
             else:
                 table = self._lua.table_from
-                outcome = self._sandbox.run_with(script, INSTRUCTIONS_MAX, table(keys), table(args))
+                outcome = self._sandbox.run_with(script, instructions, table(keys), table(args))
         except lua51.LuaMemoryError:  # Lua's collector needs memory itself, to shrink the table of strings
-            outcome = b"stopped", b"memory"
+            return b"stopped", b"memory"
         finally:
             self._host = None
-        if outcome[0] == b"done":
-            return from_list(outcome)
-        raise self._error(sha, *outcome)
+        return tuple(outcome)
 
-    def _error(self, sha: bytes, how: bytes, result: Any, source: bytes | None = None, line: int = 0) -> BaseException:
-        """What a script that did not end well raises."""
+    def _error(self, name: bytes, how: bytes, result: Any, source: bytes | None = None, line: int = 0) -> BaseException:
+        """What a script, or a function of that name, that did not end well raises."""
         if how == b"stopped":
             return self._limit_error(result)
         if how == b"raised":
             assert isinstance(result, BaseException)
             return result
-        return CommandError(_failure(sha, result, source, line))
+        return CommandError(_failure(name, result, source, line))
 
     def _script(self, sha: bytes, source: bytes) -> Any:
         """The compiled script."""
         script = self._compiled.get(sha)
-        if script is not None:
-            return script
+        return script or self._keep(sha, source, self._sandbox.compile, _CHUNK_NAME, _COMPILING)
+
+    def _library(self, sha: bytes, source: bytes) -> Any:
+        """The compiled library."""
+        key = b"library " + sha
+        library = self._compiled.get(key)
+        return library or self._keep(key, source, self._sandbox.compile_library, _LIBRARY_NAME, _COMPILING_LIBRARY)
+
+    def _function(self, sha: bytes, source: bytes, name: bytes) -> Any:
+        """A script that runs one function of a library."""
+        key = b"%b %b" % (sha, name)
+        script = self._compiled.get(key)
+        if script is None:
+            library = self._library(sha, source)
+            script = self._compiled[key] = self._sandbox.function_of(library, name.lower())
+        return script
+
+    def _keep(self, key: bytes, source: bytes, compile_: Any, name: bytes, failing: str) -> Any:
+        """Compile something, and keep it."""
         if len(self._compiled) >= COMPILED_MAX or self._compiled_bytes + len(source) > COMPILED_BYTES_MAX:
             self._compiled.clear()
             self._compiled_bytes = 0
         self._require(10 * len(source))
         try:
-            script = self._sandbox.compile(source, _CHUNK_NAME)
+            script = compile_(source, name)
         except lua51.LuaMemoryError:
             raise self._limit_error(b"memory") from None
         if isinstance(script, tuple):
             if script[1] == b"not enough memory":
                 raise self._limit_error(b"memory")
             text = script[1].decode(errors="surrogateescape")
-            raise CommandError(f"ERR Error compiling script (new function): {text}")
-        self._compiled[sha] = script
+            raise CommandError(f"{failing} {text}")
+        self._compiled[key] = script
         self._compiled_bytes += len(source)
         return script
 
@@ -253,11 +311,14 @@ def _size_of(reply: Reply) -> int:
     return _ELEMENT_BYTES
 
 
-def _failure(sha: bytes, text: bytes, source: bytes | None, line: int) -> str:
+def _failure(name: bytes, text: bytes, source: bytes | None, line: int) -> str:
     """The reply of a script that failed, as Redis words it."""
-    place = b"" if source is None else b", on %b:%d." % (source, line)
-    whole = text + b" script: " + sha + place
-    return whole.replace(b"\r", b" ").replace(b"\n", b" ").decode(errors="surrogateescape")
+    place = b"" if source is None else b" script: %b, on %b:%d." % (name, source, line)
+    return _one_line(text + place)
+
+
+def _one_line(text: bytes) -> str:
+    return text.replace(b"\r", b" ").replace(b"\n", b" ").decode(errors="surrogateescape")
 
 
 def _no_attribute(owner: object, name: object, setting: bool) -> str:

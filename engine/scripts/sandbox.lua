@@ -123,6 +123,7 @@ end
 setmetatable(globals, { __index = host.missing })
 host.environment = read_only(globals, read_only { __index = host.missing })
 globals._G = host.environment
+host.globals = globals
 
 -- Says where an error was raised, as Redis' own handler does.
 local function handler(problem)
@@ -172,6 +173,7 @@ local function prepare(script, instructions, ...)
     collectgarbage("stop")
     forget_numbers()
     forget_walk()
+    host.forget_library()
     forget_draws()
     reset_libraries()
     host.resp = 2

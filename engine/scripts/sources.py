@@ -40,6 +40,9 @@ class Sandbox(NamedTuple):
     run: Any
     run_with: Any
     compile: Any
+    compile_library: Any
+    function_of: Any
+    list_of: Any
 
 
 def load(lua: Any, functions: dict[bytes, Any]) -> Sandbox:
@@ -70,4 +73,4 @@ def load(lua: Any, functions: dict[bytes, Any]) -> Sandbox:
         if kept_as:
             host[kept_as.encode()] = result
     host[b"strings"], host[b"lists"] = do("strings")
-    return Sandbox(*do("sandbox"))
+    return Sandbox(*do("sandbox"), *do("functions"))

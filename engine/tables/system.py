@@ -19,6 +19,7 @@ set_back/<n>   [from_ms:8][to_ms:8]   the n-th time, from 0, that the clock was 
 retime/<offset>  [end:8][time_ms:8]   an operator's decision: no record from there to before `end` has a later time
 watch/…                     engine/tables/watches.py
 script/…                    engine/tables/scripts.py
+library/…                   engine/tables/libraries.py
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from __future__ import annotations
 import itertools
 from typing import Final, NoReturn
 
+from engine.values.inline import split_inline
 from engine.values.numbers import parse_int
-from resp.wire.inline import split_inline
 from slotlog.shared.limits import RECORD_BYTES_MAX
 
 BULK_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -54,8 +54,6 @@ MISSING: Final[dict[str, str]] = {
     "xack xadd xautoclaim xclaim xdel xgroup xgroup|create xgroup|createconsumer xgroup|delconsumer xgroup|destroy "
     "xgroup|help xgroup|setid xinfo xinfo|consumers xinfo|groups xinfo|help xinfo|stream xlen xpending xrange xread "
     "xreadgroup xrevrange xsetid xtrim": "streams come in a later release",
-    "fcall fcall_ro function|dump function|load function|restore": "functions come in a later release; what asks about "
-    "them says that there are none",
     "module|load module|loadex module|unload": "no code is loaded into a running server",
     "failover psync replconf sync": "the log is the replication: any process that reads it has the same state, and a "
     "second one takes over by reading it",

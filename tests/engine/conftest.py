@@ -27,5 +27,6 @@ def redis(redis_server: Oracle) -> Iterator[Connection]:
     """A new connection to an empty redis-server."""
     connection = redis_server.connect()
     connection.call("FLUSHALL")
+    connection.call("FUNCTION", "FLUSH")
     yield connection
     connection.close()

@@ -35,6 +35,7 @@ from tests.differential.strategy import (
 from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
+from tests.golden.function_events import function_events
 from tests.golden.script_events import script_events
 from tests.ops.state.test_replay_everything import story
 from tests.simulation.events import Events, Stopper
@@ -358,6 +359,15 @@ def _scripts() -> Log:
     return author.log()
 
 
+def _functions() -> Log:
+    """Libraries and calls of their functions."""
+    author = _Author("functions")
+    for passed_ms, name, args in function_events(author.random):
+        author.now_ms += passed_ms
+        author.event(name, args)
+    return author.log()
+
+
 LOGS: Final[dict[str, Callable[[], Log]]] = {
     "small": _small,
     "everything": _everything,
@@ -371,6 +381,7 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "hostile": _hostile,
     "stopped": _stopped,
     "scripts": _scripts,
+    "functions": _functions,
 }
 """Name -> what makes the log."""
 

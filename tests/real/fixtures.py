@@ -65,5 +65,6 @@ def oracle(oracle_server: Oracle) -> Iterator[Connection]:
     """A new connection to an empty oracle, RESP2, database 0."""
     connection = oracle_server.connect()
     connection.call("FLUSHALL")
+    connection.call("FUNCTION", "FLUSH")
     yield connection
     connection.close()

@@ -15,7 +15,8 @@ ALLOW_STALE: Final = b"allow-stale"
 NO_CLUSTER: Final = b"no-cluster"
 ALLOW_CROSS_SLOT_KEYS: Final = b"allow-cross-slot-keys"
 
-FLAGS: Final = frozenset({NO_WRITES, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, ALLOW_CROSS_SLOT_KEYS})
+FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, ALLOW_CROSS_SLOT_KEYS)
+"""In Redis' order. The flags of a function are kept as one bit for each of them, the first the lowest."""
 
 
 class Script(NamedTuple):
@@ -53,6 +54,11 @@ def parse(source: bytes) -> Script:
     if engine.lower() != b"lua":
         raise CommandError(f"ERR Could not find scripting engine '{_text(engine)}'")
     return Script(source[len(line) :], flags)
+
+
+def flags_of(bits: int) -> frozenset[bytes]:
+    """The flags that stand for these bits."""
+    return frozenset(flag for at, flag in enumerate(FLAGS) if bits >> at & 1)
 
 
 def _parse_flags(words: bytes) -> frozenset[bytes]:

@@ -7,7 +7,9 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final
 
 from engine.batch.staging import MARK
-from engine.errors import CorruptionError
+from engine.commands.scripting.library_code import parse
+from engine.commands.scripting.shebang import FLAGS
+from engine.errors import CommandError, CorruptionError
 from engine.layouts import takes_over
 from engine.layouts.index import BATCH, parse_batch
 from engine.layouts.records import column_families, metadata_records
@@ -21,6 +23,8 @@ from engine.tables.dedup import CURSOR as DEDUP_CURSOR
 from engine.tables.dedup import HEADER
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.tables.graveyard import CURSOR
+from engine.tables.libraries import PREFIX as LIBRARY
+from engine.tables.libraries import parse_record as parse_library
 from engine.tables.scripts import PREFIX as SCRIPT
 from engine.tables.scripts import digest_of, parse_record
 from engine.tables.system import COUNT, DATABASE, FORMAT, PAIR, REPLAYING, RETIME, RULES, SET_BACK, SKIP
@@ -40,12 +44,16 @@ def check_system(state: State) -> Violations:
     """Every record of the column family but the watches; what they say is in `state` then."""
     numbers: dict[bytes, int] = {}
     stored_dbs = list(state.stored_dbs)
+    taken: set[bytes] = set()
     names = 0
     for name, value in state.store.scan(SYSTEM_CF, b"", None):
         if name.startswith(PREFIX):
             continue
         if name.startswith(SCRIPT):
             yield from _of_script(name, value)
+            continue
+        if name.startswith(LIBRARY):
+            yield from _of_library(name, value, taken)
             continue
         names += not name.startswith((SKIP, RETIME))
         number = parse_u64(value) if len(value) == U64.size else None
@@ -76,6 +84,28 @@ def _of_script(name: bytes, value: bytes) -> Violations:
     script = parse_record(value)
     if script is None or name[len(SCRIPT) :].hex().encode() != digest_of(script.source):
         yield _wrong(name, f"the script {shown(name)} with {shown(value)} is not the one of that name")
+
+
+def _of_library(name: bytes, value: bytes, taken: set[bytes]) -> Violations:
+    """A library stands under the name that its code gives it, and shares no function with those before it.
+
+    `taken` are the names of those before it; its own join them.
+    """
+    library = parse_library(value)
+    if library is None or name[len(LIBRARY) :] != _name_of_library(library.code):
+        yield _wrong(name, f"the library {shown(name)} with {shown(value)} is not the one of that name")
+        return
+    for function in library.functions:
+        if function.flags >> len(FLAGS) or function.name.lower() in taken:
+            yield _wrong(name, f"the function {shown(function.name)} has unknown flags, or is there twice")
+        taken.add(function.name.lower())
+
+
+def _name_of_library(code: bytes) -> bytes | None:
+    try:
+        return parse(code).name
+    except CommandError:
+        return None
 
 
 def _check_home(state: State, numbers: dict[bytes, int]) -> Violations:

@@ -26,13 +26,22 @@ def decode(payload: bytes) -> Content:
     Raises:
         VersionError, FormatError, UnsupportedError, TooLargeError: see there. Nothing else, whatever the bytes are.
     """
+    version, reader = opened(payload)
+    return _whole(parts(reader.byte(), version, reader))
+
+
+def opened(payload: bytes) -> tuple[int, PayloadReader]:
+    """The RDB version of a payload, and what stands before its footer.
+
+    Raises:
+        VersionError: the footer is none.
+    """
     version = int.from_bytes(payload[-FOOTER_BYTES:-_CHECKSUM_BYTES], "little")
     if len(payload) < FOOTER_BYTES or not is_known(version):
         raise VersionError("version")
     if crc64(payload[:-_CHECKSUM_BYTES]) != int.from_bytes(payload[-_CHECKSUM_BYTES:], "little"):
         raise VersionError("checksum")
-    reader = PayloadReader(payload[:-FOOTER_BYTES])
-    return _whole(parts(reader.byte(), version, reader))
+    return version, PayloadReader(payload[:-FOOTER_BYTES])
 
 
 def _whole(parts: Iterator[Content]) -> Content:

@@ -97,6 +97,10 @@ class PayloadReader(Reader):
         self._at = 0
         self._budget = RESTORED_BYTES_MAX
 
+    def left(self) -> int:
+        """How many bytes follow."""
+        return len(self._data) - self._at
+
     def take(self, count: int) -> bytes:
         """As `Reader.take`."""
         start = self._at

@@ -43,30 +43,6 @@ def _check_mode(args: list[bytes], refusal: str) -> None:
 # ---------------------------------------------------------------------- functions
 
 
-@_function("FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]", flags=("noscript",), categories=_SCRIPTING)
-def function_list(client: object, args: list[bytes]) -> Reply:
-    """The libraries of functions: there are none."""
-    rest = list(args)
-    while rest:
-        word = rest.pop(0)
-        if word.upper() == b"LIBRARYNAME":
-            if not rest:
-                raise CommandError("ERR library name argument was not given")
-            rest.pop(0)
-        elif word.upper() != b"WITHCODE":
-            raise CommandError(f"ERR Unknown argument {word.decode(errors='surrogateescape')}")
-    return []
-
-
-@_function("FUNCTION FLUSH [ASYNC|SYNC]", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
-def function_flush(client: object, args: list[bytes]) -> Reply:
-    """Remove all libraries: there are none."""
-    if len(args) > 1:
-        raise CommandError("ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.")
-    _check_mode(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    return OK
-
-
 @_function("FUNCTION STATS", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
 def function_stats(client: object, args: list[bytes]) -> Reply:
     """What runs, and the engines: nothing, and none."""
@@ -77,12 +53,6 @@ def function_stats(client: object, args: list[bytes]) -> Reply:
 def function_kill(client: object, args: list[bytes]) -> Reply:
     """End the function that runs: none does."""
     raise CommandError(_NOT_BUSY)
-
-
-@_function("FUNCTION DELETE library-name", flags=("write", "noscript"), categories=_SCRIPTING_WRITE)
-def function_delete(client: object, args: list[bytes]) -> Reply:
-    """Remove a library: there is none."""
-    raise CommandError("ERR Library not found")
 
 
 # ---------------------------------------------------------------------- scripts

@@ -30,7 +30,9 @@ class Runtime:
     def check(self, sha: bytes, source: bytes) -> None:
         """Everything compiles."""
 
-    def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
+    def run(
+        self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost, function: bytes
+    ) -> Reply:
         """Write, and pass or not."""
         reply = host.call([b"INCR", b"runs"])
         if source == ALWAYS.encode():
@@ -148,7 +150,9 @@ def test_a_read_is_run_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Limited] = []
 
     class Limited(Runtime):
-        def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
+        def run(
+            self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost, function: bytes
+        ) -> Reply:
             made.append(self)
             raise ScriptLimitError(MEMORY, memory=True)
 
@@ -164,9 +168,11 @@ def test_a_batch_of_limited_scripts_is_linear(monkeypatch: pytest.MonkeyPatch) -
     runs: list[bytes] = []
 
     class Counted(Runtime):
-        def run(self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost) -> Reply:
+        def run(
+            self, sha: bytes, source: bytes, keys: list[bytes], args: list[bytes], host: ScriptHost, function: bytes
+        ) -> Reply:
             runs.append(source)
-            return super().run(sha, source, keys, args, host)
+            return super().run(sha, source, keys, args, host, function)
 
     monkeypatch.setattr(scripts, "ScriptRuntime", Counted)
     kinds = [kind for _ in range(100) for kind in (ALWAYS, WRITE, PASS)]

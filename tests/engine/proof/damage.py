@@ -12,6 +12,7 @@ from engine.store.store import DEDUP_CF, EXPIRY_CF, GRAVEYARD_CF, LOCAL_CF, SYST
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.tables.graveyard import CURSOR as GRAVEYARD_CURSOR
 from engine.tables.graveyard import parse_grave
+from engine.tables.libraries import PREFIX, Function, library_of, pack
 from engine.values.encoding import U32, pack_score, pack_u64
 from slotlog.shared.slots import slot
 from tests.engine.harness import NOW_MS, family
@@ -73,6 +74,11 @@ def _emptied(store: MemoryStore) -> None:
     """Take all fields of a hash."""
     put(store, DATA, *((key, None) for key, _ in below(store, DATA, b"h")))
     describe(store, b"h", size=0)
+
+
+def _library(name: bytes) -> bytes:
+    """The record of a library with the function f."""
+    return pack(library_of(b"#!lua name=%b\n" % name, (Function(b"f", None, 0),)))
 
 
 _CF: Final = LAYOUT.families
@@ -242,6 +248,14 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     "a system record that nobody knows": (
         lambda store: put(store, SYSTEM_CF, (b"count/0/9", pack_u64(1)), (b"colour", b"red")),
         ["unreadable: the record b'colour' with b'red' is none", "unreadable: the record b'count/0/9' with"],
+    ),
+    "a library of another name": (
+        lambda store: put(store, SYSTEM_CF, (PREFIX + b"other", _library(b"lib"))),
+        ["unreadable: the library b'library/other' with * is not the one of that name"],
+    ),
+    "a function of two libraries": (
+        lambda store: put(store, SYSTEM_CF, *((PREFIX + name, _library(name)) for name in (b"lib", b"other"))),
+        ["unreadable: the function b'f' has unknown flags, or is there twice"],
     ),
     "another state": (
         lambda store: put(store, SYSTEM_CF, (b"topic", b"bills")),

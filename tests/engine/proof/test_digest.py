@@ -82,6 +82,12 @@ VARIANTS = {
     "a sorted set": ("ZADD a 2 1",),
     "its score": ("ZADD a 3 1",),
     "two keys": ("SET a 1", "SET b 1"),
+    "a script": ("EVAL return(1) 0",),
+    "one that was loaded": ("SCRIPT|LOAD return(1)",),
+    "a library": ("FUNCTION|LOAD #!lua\tname=a\nredis.register_function('f',redis.log)",),
+    "its code": ("FUNCTION|LOAD #!lua\tname=a\nredis.register_function('f',redis.log);",),
+    "its function": ("FUNCTION|LOAD #!lua\tname=a\nredis.register_function('g',redis.log)",),
+    "the name of a library": ("FUNCTION|LOAD #!lua\tname=b\nredis.register_function('f',redis.log)",),
 }
 TIMED = {
     "a field's time to live": ("HSETEX a PX 100 FIELDS 1 1 2",),

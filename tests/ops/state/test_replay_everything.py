@@ -25,6 +25,7 @@ from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.scripts import digest_of
+from engine.values.rdb.functions import dump
 from engine.values.replies import NIL_ARRAY, pack
 from slotlog.events import decode, encode
 from slotlog.log.embedded.embedded_log import EmbeddedLog
@@ -226,8 +227,29 @@ def _scripts(author: Author) -> None:
         [b"SCRIPT|FLUSH"],
         [b"EVAL", source, *on_key],
     )
-    for words in steps:
+    for words in (*steps, *_functions()):
         assert not isinstance(author.event(words[0], words[1:]), CommandError | EventError), words
+
+
+def _functions() -> tuple[list[Any], ...]:
+    """Libraries that are loaded, replaced, restored and deleted, and calls that write, read and draw."""
+    put = b"function(keys, args) return {redis.call('SET', keys[1], args[1]), math.random(9)} end"
+    get = b"{function_name='read', callback=function(keys) return redis.call('GET', keys[1]) end, flags={'no-writes'}}"
+    code = b"#!lua name=lib\nredis.register_function('put', %b) redis.register_function%b" % (put, get)
+    on_key = [b"1", b"called"]
+    return (
+        [b"FUNCTION|LOAD", code],
+        [b"FCALL", b"put", *on_key, b"1"],
+        [b"FCALL_RO", b"read", *on_key],
+        [b"RUNAS", b"ann", b"-flushall ~*", b"FCALL", b"READ", *on_key],
+        [b"FUNCTION|LIST", b"WITHCODE"],
+        [b"FUNCTION|DUMP"],
+        [b"FUNCTION|DELETE", b"lib"],
+        [b"FUNCTION|RESTORE", dump([code])],
+        [b"EXEC", [b"FUNCTION|LOAD", b"REPLACE", code], [b"FCALL", b"put", *on_key, b"3"]],
+        [b"FUNCTION|FLUSH"],
+        [b"FUNCTION|LOAD", code],
+    )
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from engine.apply.records import Applied, Modified
 from engine.cleaning.sweep import Sweeper, Swept
 from engine.commands.registry import SPECS, find_words
 from engine.values.rdb.encode import seal
+from engine.values.rdb.functions import dump
 from resp.messages.notifications import Notifications
 from resp.messages.pubsub import PubSub
 from slotlog.clock import now_ms
@@ -27,10 +28,17 @@ MARK: Final = b"__key-mark__:"
 SILENT: Final = """
 SET a 1 | SWAPDB 0 1 | SELECT 1 | WATCH a | UNWATCH | FLUSHDB | SELECT 0 | SET a 1 | FLUSHALL
 SCRIPT LOAD return | EVALSHA 63143b6f8007b98c53ca2149822777b3566f9241 0 | EVAL return 0 | SCRIPT FLUSH
+FUNCTION LOAD LIBRARY | FCALL silent 0 | FUNCTION DELETE silent | FUNCTION RESTORE LIBRARIES | FUNCTION FLUSH
 """
 """Write commands after which Redis tells nothing, behind SET."""
 
-WORDS: Final = {"''": b"", "PAYLOAD": seal([b"\x01\x01\x01a"], 9)}
+SILENT_LIBRARY: Final = b"#!lua name=silent\nredis.register_function('silent', function() end)"
+WORDS: Final = {
+    "''": b"",
+    "PAYLOAD": seal([b"\x01\x01\x01a"], 9),
+    "LIBRARY": SILENT_LIBRARY,
+    "LIBRARIES": dump([SILENT_LIBRARY]),
+}
 """Words of a script that stand for something else; the payload is a list."""
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.values.inline import split_inline
 from resp.wire.encode import encode2
-from resp.wire.inline import split_inline
 from tests.real.oracle import Oracle
 from tests.resp.wire.test_protocol import answer, spelled
 

@@ -77,7 +77,8 @@ def stream() -> list[Record]:
     (block,) = re.findall(r"^```events\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     records: list[Record] = []
     for line in block.splitlines():
-        offset, at_ms, db, event_id, session, name, *args = line.encode().split(b" ")
+        offset, at_ms, db, event_id, session, name, *words = line.encode().split(b" ")
+        args = [word.replace(rb"\t", b"\t").replace(rb"\n", b"\n") for word in words]
         marks = (None if mark == b"-" else mark for mark in (event_id, session))
         records.append((int(offset), int(at_ms), name, args, int(db), *marks))
     return records

@@ -39,7 +39,8 @@ def stream() -> list[Record]:
     (block,) = re.findall(r"^```events\n(.*?)^```", (ENGINE / "FORMAT.md").read_text(), flags=re.MULTILINE | re.DOTALL)
     records: list[Record] = []
     for line in block.splitlines():
-        offset, at_ms, db, _, session, name, *args = line.encode().split(b" ")
+        offset, at_ms, db, _, session, name, *words = line.encode().split(b" ")
+        args = [word.replace(rb"\t", b"\t").replace(rb"\n", b"\n") for word in words]
         if session == b"-":
             records.append((int(offset), int(at_ms), name, args, int(db), None, None))
     return records

@@ -1,4 +1,4 @@
-"""Parses inline commands: one line as a person types it, with blanks and quotes."""
+"""Cuts a line as a person types it into words, with blanks and quotes."""
 
 from __future__ import annotations
 
