@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -10,17 +10,17 @@ from engine.proof.walk import LiveKey
 
 
 class NotExported(NamedTuple):
-    """Something of a key that the files cannot hold.
+    """Something that the files cannot hold.
 
     Attributes:
-        db: logical database.
-        name: of the key.
+        db: logical database; None of a library of functions.
+        name: of the key, or of the library.
         what: is missing in the files, such as `times of fields`.
         reason: why, in words.
         is_whole_key: nothing of the key is in the files.
     """
 
-    db: int
+    db: int | None
     name: bytes
     what: str
     reason: str
@@ -29,9 +29,10 @@ class NotExported(NamedTuple):
 
 Tell: TypeAlias = Callable[[NotExported], None]
 
-Export: TypeAlias = Callable[[Path, Iterable[LiveKey], int, Tell], None]
+Export: TypeAlias = Callable[[Path, Iterable[LiveKey], Mapping[bytes, bytes], int, Tell], None]
 """Writes all keys, given one after another, to a path that is not there or may be replaced.
 
-Arguments: the path; the keys; the time of the state, in ms; what to tell of what is missing. Until everything is
-written and on disk the path is as it was, and after an error nothing is left beside it.
+Arguments: the path; the keys; the code of each library of functions by its name; the time of the state, in ms; what to
+tell of what is missing. Until everything is written and on disk the path is as it was, and after an error nothing is
+left beside it.
 """

@@ -58,12 +58,13 @@ def export(settings: Settings, to: Path, writer: Export, told: Callable[[NotExpo
         ConfigError: there is no state of a partition.
         CorruptionError, OSError: it cannot be read, or written; `to` is as it was.
     """
-    ends = log_ends(settings, settings.owned)
+    ends, libraries = log_ends(settings, settings.owned), dict[bytes, bytes]()
     exported = Exported(ends)
     for partition in settings.owned:
         with reading(settings, partition) as (_, machine):
             exported.positions[partition] = machine.position
             exported.standings.append(standing_of(settings, ends, partition, machine.next_offset))
+            libraries = machine.kept[1].codes  # each partition has them all
 
     def note(missing: NotExported) -> None:
         exported.missing[missing.what] += 1
@@ -73,7 +74,7 @@ def export(settings: Settings, to: Path, writer: Export, told: Callable[[NotExpo
     time_ms = max(position.clock_ms for position in exported.positions.values())
     keys = sum(sum(position.counts.values()) for position in exported.positions.values())
     with progress("export", keys, "keys") as advance:
-        writer(to, _keys(settings, exported, advance), time_ms, note)
+        writer(to, _keys(settings, exported, advance), libraries, time_ms, note)
     return exported
 
 

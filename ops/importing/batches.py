@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ops.importing.libraries import LIBRARY
 from ops.importing.source import Command, ImportKey, LeftOut
 from ops.sending.target import APPEND_BYTES_MAX, APPEND_ENTRIES_MAX
 from slotlog.events import encode
@@ -111,7 +112,8 @@ class _Maker:
     def _entries(self, key: ImportKey, command: Command) -> list[Entry]:
         """As `slotlog.producer.prepare`, in a third of the time: a short record is not decoded again to be judged."""
         value = encode(*command, db=key.db)
-        if len(value) > _CHECKED_ABOVE_BYTES or (key.db and self._partitions > 1):
+        is_everywhere = key.type == LIBRARY  # it has no slot
+        if len(value) > _CHECKED_ABOVE_BYTES or is_everywhere or (key.db and self._partitions > 1):
             return prepare_value(self._partitions, value)
         key_slot = slot(key.name)
         return [Entry(partition_of(key_slot, self._partitions), key_slot.to_bytes(2, "big"), value)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from ops.importing.libraries import LIBRARY
 from ops.importing.source import LeftOut
 
 SHOWN_MAX: Final = 20
@@ -35,6 +36,11 @@ class Imported:
     failure: str = ""
     notes: list[str] = field(default_factory=list)
     listing: Callable[[LeftOut], None] | None = None
+
+    @property
+    def keys(self) -> int:
+        """Keys that were carried over: libraries of functions are none."""
+        return self.types.total() - self.types[LIBRARY]
 
     def note(self, types: Iterable[str], events: int) -> None:
         """Keys of these types were carried over."""

@@ -149,7 +149,7 @@ def _facts(label: str, imported: Imported, *, dry_run: bool) -> dict[str, Any]:
     return {
         "source": label,
         "dry_run": dry_run,
-        "keys": sum(imported.types.values()),
+        "keys": imported.keys,
         "types": dict(sorted(imported.types.items())),
         "events": imported.events,
         "earlier_keys": imported.earlier_keys,
@@ -161,7 +161,7 @@ def _facts(label: str, imported: Imported, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _print(label: str, imported: Imported, report: Path | None, *, dry_run: bool) -> None:
-    keys = counted(sum(imported.types.values()), "key")
+    keys = counted(imported.keys, "key")
     before = f", {imported.earlier_keys} by an earlier run" if imported.earlier_keys else ""
     events = counted(imported.events, "event")
     print(f"{label}: {keys} would be imported" if dry_run else f"{label}: {keys} in {events}{before}")

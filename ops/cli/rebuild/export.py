@@ -150,8 +150,9 @@ def _directory_writer(to: Path, layout: str, field_times: str | None, *, of_file
 
 def _tell(missing: NotExported) -> None:
     name = missing.name.decode(errors="backslashreplace")
+    place = f"library {name}" if missing.db is None else f"database {missing.db}, key {name}"
     what = "left out" if missing.is_whole_key else f"{missing.what} are not in the file"
-    print_note(f"database {missing.db}, key {name}: {what}: {missing.reason}")
+    print_note(f"{place}: {what}: {missing.reason}")
 
 
 def _facts(to: Path, exported: Exported) -> dict[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain
@@ -31,6 +31,7 @@ from slotlog.shared.slots import slot
 _FINISHED: Final = "db"
 _UNFINISHED: Final = "db.unfinished"
 _COUNTER_BITS: Final = 11
+_NO_LIBRARIES: Final = "how Kvrocks keeps one is not known here; FUNCTION LOAD brings it there"
 _NO_TIMES: Final = "Kvrocks 2.10 has none; --field-times drop writes the fields without, keep is for a later Kvrocks"
 
 
@@ -54,8 +55,10 @@ def kvrocks_export(layout: str, field_times: FieldTimesMode) -> Export:
         field_times: what becomes of hashes whose fields have times to live.
     """
 
-    def export(to: Path, keys: Iterable[LiveKey], time_ms: int, tell: Tell) -> None:
+    def export(to: Path, keys: Iterable[LiveKey], libraries: Mapping[bytes, bytes], time_ms: int, tell: Tell) -> None:
         refuse_used(to)
+        for name in libraries:
+            tell(NotExported(None, name, "functions", _NO_LIBRARIES))
         with _unfinished(to) as writer:
             target = _Target(writer, time_ms, tell, has_slot=layout == CLUSTER, field_times=field_times)
             for key in keys:

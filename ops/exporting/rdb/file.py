@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,6 +13,7 @@ from engine.proof.walk import LiveKey
 from engine.values.rdb.content import Content
 from engine.values.rdb.crc64 import crc64
 from engine.values.rdb.encode import pack_length, pack_string
+from engine.values.rdb.functions import library_record
 from engine.values.rdb.parts import REDIS_EXPIRE_MS_MAX
 from ops.config import ConfigError
 from ops.exporting.exporter import NotExported, Tell
@@ -30,16 +31,21 @@ VERSIONS: Final = {
 }
 """The versions of RDB that are written, and who loads them. Every Valkey loads 9 to 11, and none loads 12."""
 
+_FUNCTIONS_VERSION: Final = 10
 _BUFFER_BYTES: Final = 256 * 1024
 _MODE: Final = 0o600
 
 
-def export(to: Path, keys: Iterable[LiveKey], time_ms: int, tell: Tell, *, version: int) -> None:
+def export(
+    to: Path, keys: Iterable[LiveKey], libraries: Mapping[bytes, bytes], time_ms: int, tell: Tell, *, version: int
+) -> None:
     """Write the keys to a file for its owner alone, `to`; for the rest see `ops.exporting.exporter.Export`."""
     partial = to.with_name(f".{to.name}.partial")
     with _claimed(partial) as file:
         try:
-            _write(_Summed(file), keys, time_ms, version, tell, to.parent)
+            summed = _Summed(file)
+            _begin(summed, libraries, time_ms, version, tell)
+            _write(summed, keys, version, tell, to.parent)
             file.flush()
             os.fsync(file.fileno())
             partial.replace(to)
@@ -78,11 +84,21 @@ def _claimed(partial: Path) -> BinaryIO:
         file.close()  # since it was opened, its export has ended
 
 
-def _write(file: _Summed, keys: Iterable[LiveKey], time_ms: int, version: int, tell: Tell, directory: Path) -> None:
+def _begin(file: _Summed, libraries: Mapping[bytes, bytes], time_ms: int, version: int, tell: Tell) -> None:
+    """Write what stands before the keys."""
     magic = b"VALKEY%03d" if version >= VALKEY_TIMES_VERSION else b"REDIS%04d"
     file.write(magic % version)
     for name, text in (("slotlog-ver", VERSION), ("redis-bits", "64"), ("ctime", str(time_ms // 1000))):
         file.write(bytes((AUX,)), pack_string(name.encode()), pack_string(text.encode()))
+    for library, code in libraries.items():
+        if version < _FUNCTIONS_VERSION:
+            reason = f"RDB version {version} has none; --rdb-version {_FUNCTIONS_VERSION} (Redis 7.0) and later have"
+            tell(NotExported(None, library, "functions", reason))
+        else:
+            file.write(library_record(code))
+
+
+def _write(file: _Summed, keys: Iterable[LiveKey], version: int, tell: Tell, directory: Path) -> None:
     db = -1
     for key in keys:
         if key.db != db:

@@ -13,6 +13,7 @@ from engine.model import TYPE_NAMES
 from engine.values.rdb.content import Content
 from engine.values.rdb.parts import NOT_SUPPORTED, parts
 from ops.importing.key_events import events_of
+from ops.importing.libraries import library
 from ops.importing.rdb.check import Checked, check, refused, skip
 from ops.importing.rdb.file_reader import FileReader
 from ops.importing.rdb.records import KeyRecord, RdbError, records
@@ -140,10 +141,10 @@ class RdbSource:
             saved = f" at {datetime.fromtimestamp(int(ctime), UTC):%Y-%m-%d %H:%M:%S} UTC"
         return [f"RDB version {self._checked.version}, written by {server}{saved}"]
 
-    def _beside_the_keys(self) -> Iterator[LeftOut]:
+    def _beside_the_keys(self) -> Iterator[ImportKey | LeftOut]:
         for other in self._checked.others:
             if other.what == "library":
-                yield LeftOut(None, other.name, "library of functions", "slotlog has no functions")
+                yield library(other.name, other.text)
             elif other.what == "module":
                 yield LeftOut(None, other.name, "data of a module", "slotlog has no modules")
 

@@ -97,12 +97,13 @@ class Server:
         found = _RUN_ID.search(self.ask(0, [("INFO", "server")])[0])
         return found[1].decode() if found else ""
 
-    def libraries(self) -> list[bytes]:
-        """The names of the libraries of functions."""
+    def libraries(self) -> list[tuple[bytes, bytes]]:
+        """Name and code of the libraries of functions."""
         if not self._knows("FUNCTION", "LIST"):  # older than functions
             return []
-        (found,) = self.ask(0, [("FUNCTION", "LIST")])
-        return [library[library.index(b"library_name") + 1] for library in found]
+        (found,) = self.ask(0, [("FUNCTION", "LIST", "WITHCODE")])
+        listed = [dict(zip(library[::2], library[1::2], strict=True)) for library in found]
+        return [(library[b"library_name"], library[b"library_code"]) for library in listed]
 
     def scan(self, db: int, cursor: int) -> tuple[int, list[bytes]]:
         """The next cursor and keys, none twice; the cursor is 0 behind the last ones."""

@@ -19,6 +19,7 @@ from engine.model import TYPE_NAMES
 from engine.values.rdb.decode import decode
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
 from ops.importing.key_events import events_of, too_large
+from ops.importing.libraries import library
 from ops.importing.progress_file import make_private
 from ops.importing.redis.ledger import LEFT_OUT, TORN, Ledger, Seen
 from ops.importing.redis.pieces import Reading
@@ -75,6 +76,7 @@ class RedisSource:
         self._passes = 0
         self._changed = 0
         self._converged = False
+        self._libraries = 0  # that were given, and are not appended yet
         self.done = 0
         self.total = sum(self._databases().values())
 
@@ -90,8 +92,10 @@ class RedisSource:
 
     def keys(self, mark: str | None) -> Iterator[ImportKey | LeftOut | None]:
         """The keys that differ from what the ledger remembers; there are no marks."""
-        for name in self._server.libraries():
-            yield LeftOut(None, name, "function library", "functions are not supported")
+        for name, code in self._server.libraries():
+            found = library(name, code)
+            self._libraries += isinstance(found, ImportKey)
+            yield found
         while True:
             began = monotonic()
             yield from self._pass()
@@ -105,8 +109,10 @@ class RedisSource:
             logger.info("import_next_pass", hint="stop the writers of the source: a pass without a change is the last")
 
     def appended(self, keys: int) -> None:
-        """Note so many more keys in the ledger."""
-        self._ledger.appended(keys)
+        """Note so many more keys in the ledger, in which libraries are not."""
+        libraries = min(keys, self._libraries)
+        self._libraries -= libraries
+        self._ledger.appended(keys - libraries)
 
     def notes(self) -> Sequence[str]:
         """Whether the time has come to switch."""

@@ -154,7 +154,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
 
     assert 1 == result.exit_code
-    assert "left out: library of functions tools: slotlog has no functions" in result.output.replace('"', "")
+    assert "left out: library of functions tools: Invalid library metadata" in result.output.replace('"', "")
     assert [(None, "tools"), (0, "stream")] == [(line["db"], line["name"]) for line in lines]
     assert {(0, b"a"): ("string", b"v", None)} == of_log(tmp_path / "state", "--data", tmp_path / "data")
 

@@ -43,7 +43,7 @@ def export(
     store, machine = state
     told: list[NotExported] = []
     keys = live_keys(store, layout_of(), machine.clock_ms)
-    kvrocks_export(layout, field_times)(to, keys, machine.clock_ms, told.append)
+    kvrocks_export(layout, field_times)(to, keys, machine.kept[1].codes, machine.clock_ms, told.append)
     return told
 
 
@@ -214,7 +214,7 @@ def test_after_an_error_nothing_is_left(tmp_path: Path, *, there: bool) -> None:
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        kvrocks_export("kvrocks", LEAVE_OUT)(to, keys(), NOW_MS, lambda _: None)
+        kvrocks_export("kvrocks", LEAVE_OUT)(to, keys(), {}, NOW_MS, lambda _: None)
     assert (["to"] if there else [], []) == (
         [path.name for path in tmp_path.iterdir()],
         [path.name for path in to.iterdir()] if there else [],
@@ -232,7 +232,7 @@ def keys():
         yield LiveKey(0, b"%d" % at, 1, 0, iter([b"v" * 100]))
     os.kill(os.getpid(), signal.SIGKILL)
 
-kvrocks_export("kvrocks", FieldTimesMode.LEAVE_OUT)(Path(sys.argv[1]), keys(), 1, print)
+kvrocks_export("kvrocks", FieldTimesMode.LEAVE_OUT)(Path(sys.argv[1]), keys(), {}, 1, print)
 """
 
 

@@ -40,7 +40,7 @@ def keys(many: int) -> list[LiveKey]:
 
 def written(path: Path, version: int = 80, many: int = 3) -> bytes:
     """The bytes of a file that is whole."""
-    export(path, keys(many), FAR_MS, lambda _: None, version=version)
+    export(path, keys(many), {}, FAR_MS, lambda _: None, version=version)
     return path.read_bytes()
 
 
