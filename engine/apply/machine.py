@@ -18,6 +18,7 @@ from typing import Final
 from engine import errors
 from engine.apply.executor import NOT_SIMPLE, Executor
 from engine.apply.records import Applied, Record
+from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import retimed
 from engine.batch.indexed import make_transaction
 from engine.batch.transaction import Transaction
@@ -124,6 +125,11 @@ class Machine:
         """The scripts and the libraries that are stored, to look at."""
         return self._tx.scripts, self._tx.libraries
 
+    @property
+    def scripts(self) -> ScriptRunner:
+        """Runs its scripts."""
+        return self._executor.scripts
+
     def apply(
         self,
         records: Sequence[Record],
@@ -169,7 +175,7 @@ class Machine:
         records = retimed(records, self.position.retimes)
         offset, name, taken = from_offset - 1, b"", 0
         executor.waiting, commands = waiting, applied.commands
-        executor.scripts.applied = applied
+        executor.scripts.applied, executor.scripts.waiting = applied, waiting
         try:
             for offset, time_ms, name, args, db, event_id, session in records:
                 taken += 1

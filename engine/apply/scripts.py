@@ -8,7 +8,7 @@ on what its runtime holds of others: it is tried once more in a runtime of its o
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Final
 
 from engine.apply.admission import pattern_refusal
@@ -43,6 +43,8 @@ _CROSS_SLOT: Final = "ERR Script attempted to access keys that do not hash to th
 _PHYSICAL: Final = "ERR {} reads what is physically there: a script that is an event cannot call it, EVAL_RO can"
 
 RunCommand = Callable[[Spec, list[bytes], Applied], Reply]
+Show = Callable[[int, list[bytes]], None]
+"""Takes the database and the words of a command that has run."""
 
 
 class ScriptRunner:
@@ -55,12 +57,16 @@ class ScriptRunner:
 
     Attributes:
         applied: of the records that are being applied; None while a server reads.
+        waiting: the offsets of those whose outcome somebody waits for.
+        show: is told of each command that a read or one of those events runs; None: nobody wants to know.
         clustered: whether there are other partitions.
         rights: of the user whose script runs; None: everything is allowed.
     """
 
     def __init__(self, tx: Transaction, run_command: RunCommand, home: Home) -> None:
         self.applied: Applied | None = None
+        self.waiting: Container[int] = frozenset()
+        self.show: Show | None = None
         self.clustered = home.partitions > 1
         self._draw = 0
         self.rights: Rights | None = None
@@ -204,7 +210,10 @@ class ScriptRunner:
         simple = WITHOUT_KEYS.get(name)
         if simple is not None:
             self._check_rights(name, None, words[1:])
-            return simple(self, words[1:])
+            reply = simple(self, words[1:])
+            if self.show is not None:
+                self._tell(self.show, words)
+            return reply
         spec, args = self._find(name, words)
         if not spec.arguments_min <= len(args) <= spec.arguments_max:
             raise CommandError(_WRONG_ARITY)
@@ -215,7 +224,11 @@ class ScriptRunner:
         self._check_rights(spec.name, spec, args)
         if self.clustered:
             self._check_place(spec, args)
-        reply = self._step(spec, args)
+        try:
+            reply = self._step(spec, args)
+        finally:
+            if self.show is not None:
+                self._tell(self.show, words)
         return sorted(reply) if spec.sorted_in_scripts else reply
 
     def check_acl(self, words: list[bytes]) -> bool:
@@ -254,6 +267,10 @@ class ScriptRunner:
         self.applied.published.append((channel, message, on_shard))
 
     # ------------------------------------------------------------------ inside
+
+    def _tell(self, show: Show, words: list[bytes]) -> None:
+        if self.applied is None or self._tx.offset in self.waiting:
+            show(self._tx.db, words)
 
     def _find(self, name: bytes, words: list[bytes]) -> tuple[Spec, list[bytes]]:
         """The command, that of a container included, and its arguments."""

@@ -93,7 +93,7 @@ class Shared(Generic[S]):
         self.slices = Slices()
         self.plans, self.stats = Plans(), Stats()
         self.pubsub = PubSub()
-        self.monitors, self.slowlog, self.latency = Monitors(), SlowLog(), Latency()
+        self.monitors, self.slowlog, self.latency = Monitors(self._monitor), SlowLog(), Latency()
         self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
         self.notifications = Notifications(self.pubsub)
         self.tracking = Tracking(self.sessions, self.config, self._follow, self.flush)
@@ -188,6 +188,7 @@ class Shared(Generic[S]):
             if pipeline.owned.worker.is_open:
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
+                pipeline.machine.scripts.show = self._show if self.monitors.any else None
 
     # ------------------------------------------------------------------ inside
 
@@ -197,6 +198,16 @@ class Shared(Generic[S]):
         for partition, pipeline in self.pipelines.items():
             if pipeline.owned.worker.is_open:
                 self.tracking.follow(partition, pipeline.machine.next_offset)
+
+    def _monitor(self) -> None:
+        """The first client monitors, or the last one has ended it."""
+        self.witness()
+        self.refresh()
+
+    def _show(self, db: int, command: list[bytes]) -> None:
+        """Show a command of a script. It runs in a machine, where a slice may end: a client is not left half-way."""
+        with self.slices.whole():
+            self.monitors.feed_script(db, command)
 
     def _notify(self, events: str) -> None:
         self.notifications.flags = self.notifications.parse(events)

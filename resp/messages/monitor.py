@@ -1,6 +1,7 @@
 """MONITOR: clients that see every command as it arrives.
 
     +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
+    +1339518083.107412 [0 lua] "get" "a"                    by a script
 
 Passwords are never shown. Arguments are values of the data or say where they are, so only a user who may read every key
 sees them; any other sees the command's name alone.
@@ -18,7 +19,7 @@ from slotlog.clock import now_us
 from slotlog.shared.limits import DATABASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from resp.acl import User
     from resp.catalog.multi_queue import Step
@@ -61,30 +62,41 @@ class Monitor(Protocol):
 class Monitors:
     """The clients that sent MONITOR.
 
+    Args:
+        changed: called when the first one has come, or the last one has gone.
+
     Attributes:
         any: whether there is one; nothing here is called while there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.any = False
+        self._changed = changed
         self._sessions: dict[Monitor, None] = {}
 
     def add(self, session: Monitor) -> None:
         """Show this client every command from now on."""
         session.monitoring = True
         self._sessions[session] = None
-        self.any = True
+        self._count()
 
     def forget(self, session: Monitor) -> None:
         """Show it nothing more."""
         session.monitoring = False
         self._sessions.pop(session, None)
-        self.any = bool(self._sessions)
+        self._count()
 
     def feed(self, session: Monitor, db: int, command: list[bytes]) -> None:
         """Show everybody that `session` has sent `command`."""
+        self._show(session.address, db, command)
+
+    def feed_script(self, db: int, command: list[bytes]) -> None:
+        """Show everybody that a script has run `command`."""
+        self._show(b"lua", db, command)
+
+    def _show(self, origin: bytes, db: int, command: list[bytes]) -> None:
         now_s, us = divmod(now_us(), 1_000_000)
-        prefix = b"%d.%06d [%d %b] " % (now_s, us, db, session.address)
+        prefix = b"%d.%06d [%d %b] " % (now_s, us, db, origin)
         whole = Status(prefix + b" ".join(map(quoted, redacted(command))))
         name_only = Status(prefix + b" ".join(map(quoted, without_values(command))))
         for monitor in list(self._sessions):
@@ -98,6 +110,11 @@ class Monitors:
             if is_shown(step.plan):
                 self.feed(session, db, step.command)
         self.feed(session, db, command)
+
+    def _count(self) -> None:
+        before, self.any = self.any, bool(self._sessions)
+        if self.any != before:
+            self._changed()
 
 
 def read_db(text: bytes, db: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,9 @@ import redis
 from redis.exceptions import LockNotOwnedError, NoPermissionError, NoScriptError, ResponseError
 from redis.lock import Lock
 
+from tests.real.oracle import Oracle
 from tests.resp.processes import serving
+from tests.resp.scripts import OracleClients, normal, play, replay
 from tests.wire.servers import RespServer
 
 SET = "return redis.call('SET', KEYS[1], ARGV[1])"
@@ -182,6 +185,31 @@ def test_a_script_publishes_to_listeners(client: Any) -> None:
     assert 0 == client.eval("return redis.call('PUBLISH', 'news', 'hello')", 0)
     assert b"hello" == listener.get_message(timeout=10)["data"]
     listener.close()
+
+
+MONITORED = """
+    a: SELECT 3
+    m: MONITOR
+    a: EVAL "redis.call('SET', KEYS[1], 'v') redis.call('select', '2') return redis.pcall('get', KEYS[1])" 1 k
+    a: EVAL "redis.pcall('nosuch') redis.pcall('GET', 'a', 'b') redis.pcall('LPUSH', 'k', 'x') redis.call('ping')" 0
+    a: EVAL_RO "redis.pcall('SET', 'k', 'w') return redis.call('get', KEYS[1])" 1 k
+    a: SCRIPT LOAD "return redis.call('echo', 'x')"
+    a: EVALSHA c7848912f5b8aa62347b829c6173cfffa5f76531 0
+    a: PING
+"""
+
+
+def test_a_monitor_sees_the_commands_of_scripts(server: RespServer, client: Any, oracle_server: Oracle) -> None:
+    """Each that has run, behind the script, as `lua` and with the database that it has selected."""
+    theirs = OracleClients(oracle_server)
+    expected = play(theirs, MONITORED)
+    theirs.close()
+    got = replay(server.address, expected)
+    assert normal(expected) == normal(got)
+    shown = b"".join(told["m"] for _, told in got if "m" in told)
+    assert [b'3 lua] "SET" "k" "v"', b'2 lua] "select" "2"', b'2 lua] "get" "k"'] == re.findall(
+        rb"\d lua\] .*?(?=\r)", shown
+    )[:3]
 
 
 def test_a_script_has_the_rights_of_its_user(server: RespServer, client: Any) -> None:

@@ -19,10 +19,6 @@ class Monitored(Protocol):
 
     monitors: Monitors
 
-    def refresh(self) -> None:
-        """Find out anew which commands may take the short way."""
-        ...
-
 
 class MonitoringClient(Monitor, Client[Monitored], Protocol):
     """A client that may send MONITOR.
@@ -52,5 +48,4 @@ def monitor(client: MonitoringClient, args: list[bytes]) -> Reply:
     if client.monitoring:
         return NO_REPLY
     client.server.monitors.add(client)
-    client.server.refresh()
     return OK

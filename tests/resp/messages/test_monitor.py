@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from resp.messages.monitor import quoted
 from tests.real.oracle import Oracle
+from tests.resp.harness import serving, until
 from tests.resp.plays import MONITOR
 from tests.resp.scripts import OracleClients, OurClients, normal, play
 
@@ -127,3 +129,20 @@ def test_inside_a_transaction(oracle_server: Oracle) -> None:
     theirs.close()
 
     assert expected == play(OurClients(), script)
+
+
+async def test_the_short_way_is_open_when_nobody_monitors(tmp_path: Path) -> None:
+    """Reads take it before a client monitors, and again when the last one has gone, whichever way."""
+    async with serving(tmp_path) as live:
+        first, second = await live.client(), await live.client()
+
+        def is_open() -> bool:
+            return live.server.evaluate is not None
+
+        assert is_open()
+        await first.call("MONITOR")
+        await second.call("MONITOR")
+        await second.call("RESET")
+        assert not is_open()
+        first.close()
+        await until(is_open)
