@@ -137,6 +137,11 @@ class ScriptRunner:
                 tx.select(db)
 
     @property
+    def memory_bytes(self) -> int:
+        """What Lua has allocated; 0 before the first script."""
+        return 0 if self._shared is None else self._shared.memory_bytes
+
+    @property
     def running(self) -> Call | None:
         """The script that runs now, and is suspended for a moment."""
         return self._call

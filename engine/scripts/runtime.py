@@ -102,6 +102,11 @@ class ScriptRuntime:
         }
         self._sandbox = load(self._lua, functions)
 
+    @property
+    def memory_bytes(self) -> int:
+        """What Lua has allocated for it, compiled scripts included."""
+        return int(self._lua.get_memory_used())
+
     def check(self, sha: bytes, source: bytes) -> None:
         """Compile a script, which is kept for `run`.
 

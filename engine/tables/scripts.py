@@ -57,12 +57,13 @@ class Scripts:
     Attributes:
         by_sha: by their SHA-1 in lower-case hexadecimal, in the order of their numbers.
         bytes: size of all sources.
+        evicted: how many have gone since this was made, as EVAL had brought too many; not those of other processes.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.by_sha: dict[bytes, StoredScript] = {}
-        self.bytes = 0
+        self.bytes = self.evicted = 0
         self._evaluated: dict[bytes, None] = {}
         self._last = 0
         self.load()
@@ -85,6 +86,7 @@ class Scripts:
         changes.of(SYSTEM_CF)[_name(sha)] = HEADER.pack(number, loaded) + source
         if len(self._evaluated) > EVAL_SCRIPTS_MAX:
             self._remove(next(iter(self._evaluated)), changes)
+            self.evicted += 1
 
     def flush(self, changes: Changes) -> None:
         """Forget all scripts."""

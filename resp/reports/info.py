@@ -17,7 +17,7 @@ from resp.clients.client_list import has_time_limit, is_blocked, total_bytes
 from resp.reports.info_commands import Fields, commandstats, errorstats, latencystats
 from resp.resources.memory import memory_use
 from resp.statistics.census import Expiring
-from resp.statistics.partitions import applied_offsets, key_counts
+from resp.statistics.partitions import ScriptFigures, applied_offsets, key_counts, script_figures
 from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
@@ -120,19 +120,7 @@ def _memory(server: Shared[Session]) -> Fields:
     yield "allocator_active", use.rss_bytes
     yield "allocator_resident", use.rss_bytes
     yield "allocator_muzzy", 0
-    for name in (
-        "used_memory_vm_eval",
-        "used_memory_scripts_eval",
-        "used_memory_vm_functions",
-        "used_memory_functions",
-    ):
-        yield name, 0
-    for name in ("used_memory_lua", "used_memory_vm_total", "used_memory_scripts"):
-        yield name, 0
-        yield f"{name}_human", _human(0)
-    yield "number_of_cached_scripts", 0
-    yield "number_of_functions", 0
-    yield "number_of_libraries", 0
+    yield from _scripts(script_figures(server.pipelines))
     yield "maxmemory_policy", "noeviction"
     for name in ("allocator_frag", "allocator_rss", "rss_overhead"):
         yield f"{name}_ratio", "1.00"
@@ -151,6 +139,24 @@ def _memory(server: Shared[Session]) -> Fields:
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", 0
     yield "lazyfreed_objects", 0
+
+
+def _scripts(figures: ScriptFigures) -> Fields:
+    """Functions run in the runtimes of scripts."""
+    yield "used_memory_vm_eval", figures.lua_bytes
+    yield "used_memory_scripts_eval", figures.script_bytes
+    yield "used_memory_vm_functions", 0
+    yield "used_memory_functions", figures.library_bytes
+    for name, size in (
+        ("used_memory_lua", figures.lua_bytes),
+        ("used_memory_vm_total", figures.lua_bytes),
+        ("used_memory_scripts", figures.script_bytes + figures.library_bytes),
+    ):
+        yield name, size
+        yield f"{name}_human", _human(size)
+    yield "number_of_cached_scripts", figures.scripts
+    yield "number_of_functions", figures.functions
+    yield "number_of_libraries", figures.libraries
 
 
 def _persistence(server: Shared[Session]) -> Fields:
@@ -211,7 +217,7 @@ def _stats(server: Shared[Session]) -> Fields:
     yield "expire_cycle_cpu_milliseconds", round(stats.expiry_seconds * 1000)
     yield "evicted_keys", 0
     yield "evicted_clients", stats.evicted_clients
-    yield "evicted_scripts", 0
+    yield "evicted_scripts", script_figures(server.pipelines).evicted
     for name in ("total_eviction_exceeded_time", "current_eviction_exceeded_time"):
         yield name, 0
     yield "keyspace_hits", stats.keyspace_hits

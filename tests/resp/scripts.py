@@ -304,7 +304,7 @@ class _Transport:
 class _Partition:
     """One that takes all commands, and is asked for nothing."""
 
-    owned = SimpleNamespace(condition=None)
+    owned = SimpleNamespace(condition=None, worker=SimpleNamespace(is_open=False))
     answers = SimpleNamespace(crowded=False)
 
     def refusal(self, *, write: bool) -> None:

@@ -347,3 +347,29 @@ def test_memory_is_measured() -> None:
 
     assert len(ballast) < use.rss_bytes <= use.peak_bytes < use.system_bytes
     assert use.startup_bytes <= use.rss_bytes
+
+
+def test_scripts_and_functions_are_counted(client: Connection) -> None:
+    """How many there are, what they and Lua take, and how many went when EVAL had brought more than 500."""
+    client.pipeline([["SCRIPT", "FLUSH"], ["FUNCTION", "FLUSH"]])
+    before = sections(client)["memory"]
+    assert ("0", "0", "0") == (
+        before["number_of_cached_scripts"],
+        before["used_memory_scripts"],
+        before["number_of_libraries"],
+    )
+    evicted = int(sections(client)["stats"]["evicted_scripts"])
+    library = (
+        "#!lua name=lib\nredis.register_function('f', function() end) redis.register_function('g', function() end)"
+    )
+    client.pipeline([["FUNCTION", "LOAD", library], ["SCRIPT", "LOAD", "return 0"]])
+    client.pipeline([["EVAL", f"return {number}", "0"] for number in range(1, 506)])
+    memory = sections(client)["memory"]
+    figures = {name: int(memory[name]) for name in memory if memory[name].isdigit()}
+    assert (501, 1, 2) == tuple(figures[f"number_of_{what}"] for what in ("cached_scripts", "libraries", "functions"))
+    assert 5 == int(sections(client)["stats"]["evicted_scripts"]) - evicted
+    assert sum(len(f"return {number}") for number in (0, *range(6, 506))) == figures["used_memory_scripts_eval"]
+    assert figures["used_memory_functions"] > len(library)
+    assert figures["used_memory_scripts"] == figures["used_memory_scripts_eval"] + figures["used_memory_functions"]
+    assert figures["used_memory_lua"] == figures["used_memory_vm_total"] > 100_000
+    client.pipeline([["SCRIPT", "FLUSH"], ["FUNCTION", "FLUSH"]])
