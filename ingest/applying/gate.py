@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import TypeVar
 
 from greenlet import GreenletExit, getcurrent
@@ -35,6 +36,7 @@ class Gate:
         self.slices = slices
         self._fiber: Fiber | None = None
         self._handle: asyncio.Handle | None = None
+        self._held_since = 0.0
         self._waiting: deque[Fiber | asyncio.Future[None]] = deque()
         slices.add_holder(self, Gate.hold.__code__)
 
@@ -42,6 +44,11 @@ class Gate:
     def is_held(self) -> bool:
         """Whether the machine cannot be entered: a command is suspended in it, or others wait for it."""
         return self.machine is not None and self.machine.is_held
+
+    @property
+    def held_seconds(self) -> float:
+        """For how long commands have been under way in the machine, one after the other, since one was suspended."""
+        return 0.0 if self._fiber is None else perf_counter() - self._held_since
 
     def enter(self) -> None:
         """Return when the machine can be entered. For a caller that cannot wait, finish the suspended work first."""
@@ -112,6 +119,7 @@ class Gate:
         self._end_work()
         self.machine = None
         self._let_all_in()
+        self._held_since = 0.0
 
     def abandon(self) -> None:
         """End the suspended work, as if it had never begun."""
@@ -143,6 +151,7 @@ class Gate:
         assert self.machine is not None
         self.machine.is_held = True
         self._fiber, self._handle = fiber, handle
+        self._held_since = self._held_since or perf_counter()
         fiber.gate = self
 
     def resume(self) -> None:
@@ -154,6 +163,7 @@ class Gate:
     def let_in(self) -> None:
         """Let the next caller in, if nobody is in the machine."""
         if self._fiber is None and self.machine is not None:
+            self._held_since = 0.0
             self.machine.is_held = bool(self._waiting)  # nobody overtakes those who wait
             if self._waiting:
                 self._next()

@@ -14,6 +14,7 @@ from resp.commands.server import (
     latency,
     monitor,
     process,
+    running_scripts,
     slotlog,
     slowlog,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "peers",
     "process",
     "pubsub",
+    "running_scripts",
     "slotlog",
     "slowlog",
     "tracking",

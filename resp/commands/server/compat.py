@@ -1,4 +1,4 @@
-"""Commands of Redis that slotlog lacks but clients ask for: scripts, functions, modules, replicas.
+"""Commands of Redis about what slotlog lacks: a debugger, modules, replicas.
 
 A question after them has an answer, there are none; an attempt to make one is refused.
 """
@@ -10,18 +10,12 @@ from typing import Final
 
 from engine.errors import CommandError
 from engine.values.numbers import parse_int
-from engine.values.replies import OK, Map, Reply
+from engine.values.replies import OK, Reply
 from resp.commands.cluster.cluster import Cluster
 from resp.commands.handlers import Client, server_command
 
-_SCRIPTING: Final = ("slow", "scripting")
-_SCRIPTING_WRITE: Final = ("write", "slow", "scripting")
 _ADMIN: Final = ("admin", "slow", "dangerous")
 
-_function = partial(server_command, group="scripting", since="7.0.0", immediate=True, container=True)
-_script = partial(
-    server_command, group="scripting", since="2.6.0", categories=_SCRIPTING, immediate=True, container=True
-)
 _replication = partial(
     server_command,
     group="server",
@@ -30,41 +24,18 @@ _replication = partial(
     immediate=True,
 )
 
-_NOT_BUSY: Final = "NOTBUSY No scripts in execution right now."
 _PORT_MAX: Final = 65535
 
 
-def _check_mode(args: list[bytes], refusal: str) -> None:
-    """Refuse anything but one word, ASYNC or SYNC."""
-    if len(args) > 1 or (args and args[0].upper() not in {b"ASYNC", b"SYNC"}):
-        raise CommandError(refusal)
-
-
-# ---------------------------------------------------------------------- functions
-
-
-@_function("FUNCTION STATS", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
-def function_stats(client: object, args: list[bytes]) -> Reply:
-    """What runs, and the engines: nothing, and none."""
-    return Map([(b"running_script", None), (b"engines", Map())])
-
-
-@_function("FUNCTION KILL", flags=("noscript", "allow_busy"), categories=_SCRIPTING)
-def function_kill(client: object, args: list[bytes]) -> Reply:
-    """End the function that runs: none does."""
-    raise CommandError(_NOT_BUSY)
-
-
-# ---------------------------------------------------------------------- scripts
-
-
-@_script("SCRIPT KILL", flags=("noscript", "allow_busy"))
-def script_kill(client: object, args: list[bytes]) -> Reply:
-    """End the script that runs: none does."""
-    raise CommandError(_NOT_BUSY)
-
-
-@_script("SCRIPT DEBUG YES|SYNC|NO [engine-name]", flags=("noscript",))
+@server_command(
+    "SCRIPT DEBUG YES|SYNC|NO [engine-name]",
+    group="scripting",
+    since="2.6.0",
+    flags=("noscript",),
+    categories=("slow", "scripting"),
+    immediate=True,
+    container=True,
+)
 def script_debug(client: object, args: list[bytes]) -> Reply:
     """`NO` is what every client has already; there is no debugger."""
     mode = args[0].upper()
