@@ -57,6 +57,7 @@ _OWN: Final = (
 )
 
 CONTENTS: Final = """
+redis.setresp(2)
 local found = {}
 for _, key in ipairs({'s', 'n', 'l', 'h', 'u', 'z', 'none'}) do
     local kind = redis.call('TYPE', key).ok
@@ -70,7 +71,7 @@ for _, key in ipairs({'s', 'n', 'l', 'h', 'u', 'z', 'none'}) do
 end
 return found
 """
-"""Reads all that programs can have written; the fields of a hash in one order."""
+"""Reads all that programs can have written, whatever protocol they have chosen; the fields of a hash in one order."""
 
 
 class CallingProgram(Program):
@@ -86,10 +87,10 @@ class CallingProgram(Program):
         if self._calls.random() < 0.1:
             return f"out({self._calls.choice(_OWN).format(self._string())})"
         words = self._calls.choice(_COMMANDS).format(
-            any=self._pick(self._string, self._word),
+            any=f"word({self._pick(self._string, self._word)})",
             key=self._calls.choice(_KEYS),
             small=self._word(),
-            text=f"({self._string()})",
+            text=f"word({self._string()})",
         )
         form = self._calls.choice(_FORMS)
         return form.format(words, self._new() if "{1}" in form else "")

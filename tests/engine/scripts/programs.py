@@ -72,6 +72,11 @@ _EVENTS: Final = (
 
 _HEAD: Final = """
 math.randomseed(7)
+local shown = tostring
+local function tostring(value)
+    local kind = type(value)
+    return (kind == "table" or kind == "function" or kind == "thread") and kind or shown(value)
+end
 local results, tables = {}, 0
 local function out(...) results[#results + 1] = {...} end
 local function kept(value)
@@ -80,11 +85,14 @@ local function kept(value)
     if type(value) == "table" and tables > 5 then return tables end
     return value
 end
+local function word(value) return type(value) == "number" and shown(value) or value end
 local function key(value)
     return (type(value) == "table" or type(value) == "function" or type(value) == "thread") and 1 or value
 end
 """
-"""`kept` bounds what is assigned: a loop could double a string or a table at each turn. `key` has an order."""
+"""`tostring` shows no address, whose text a program could cut or turn round. `kept` bounds what is assigned: a loop
+could double a string or a table at each turn. `key` has an order. `word` has the digits of Lua: Redis 7.0 writes more
+of them into the words of a command than later versions do."""
 
 
 class Program:
@@ -208,7 +216,8 @@ class Program:
         form = self._random.choice(
             ("pcall(function(...) {0} end)", "xpcall(function(...) {0} end, function(e, ...) return {1} end)")
         )
-        return f"out({form.format(self._block(), self._any())})"
+        # How often a handler that fails is called depends on how deep C's stack is, so it does not.
+        return f"out({form.format(self._block(), f'select(2, pcall(function(...) return {self._any()} end, ...))')})"
 
     def _thread(self) -> str:
         body = f"local got = coroutine.yield({self._any()}) {self._body()} coroutine.yield(got) {self._block()}"
