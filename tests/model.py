@@ -13,11 +13,13 @@ from typing import Any, Final
 
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest_of_items, key_digest
+from engine.tables.scripts import digest_of
 from engine.values.encoding import pack_u64
 from slotlog.shared.limits import TIME_MS_MAX
-from tests import model_more
+from tests import model_more, scripted
 from tests.model_base import Entry, Moment, RejectedError
 
+_SCRIPT_TYPE: Final = 255
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
 
@@ -38,6 +40,7 @@ class Model:
         self._keys: dict[tuple[int, bytes], Entry] = {}
         self._remembered: dict[bytes, list[Moment]] = {}
         self._db = 0
+        self._scripts: dict[bytes, bool] = {}
 
     def pass_by(self, time_ms: int) -> None:
         """A record that is not applied, such as a dead letter: its time counts all the same, when it is a time."""
@@ -68,7 +71,10 @@ class Model:
     def digest(self) -> Digest:
         """What `engine.proof.digest` must say of a state that applied the same events."""
         return combine(
-            _digest(db, name, entry) for (db, name), entry in self._keys.items() if entry.lives(self.clock_ms)
+            [
+                *(_digest(db, name, entry) for (db, name), entry in self._keys.items() if entry.lives(self.clock_ms)),
+                *(_script_digest(source, loaded) for source, loaded in self._scripts.items()),
+            ]
         )
 
     # ---------------------------------------------------------------------------------------------------------- keys
@@ -147,7 +153,7 @@ class Model:
         self._keys = {}
 
     def _nothing(self, *_: bytes) -> None:
-        """A read, or TICK."""
+        """TICK."""
 
     def _setclock(self, from_ms: bytes, to_ms: bytes) -> None:
         """Back to a time at which the clock has been: ids that it has met since count as met just before then, too."""
@@ -160,6 +166,34 @@ class Model:
             for moment in moments:
                 moment.counted_ms -= back_ms * (moment.counted_ms > self.clock_ms)
 
+    # -------------------------------------------------------------------------------------------------------- scripts
+
+    def _eval(self, source: bytes, _: bytes, __: bytes, *words: bytes) -> None:
+        """One of `tests.scripted`, with one key."""
+        self._scripts.setdefault(source, False)
+        before = deepcopy(self._keys) if source == scripted.NEVER else None
+        for name, *args in scripted.commands_in(words):
+            try:
+                _COMMANDS[name](self, *args)
+            except RejectedError:
+                if source != scripted.TRY:
+                    raise
+        if before is not None:
+            self._keys = before
+            raise RejectedError
+
+    def _evalsha(self, sha: bytes, *words: bytes) -> None:
+        source = next((source for source in self._scripts if digest_of(source) == sha), None)
+        if source is None:
+            raise RejectedError
+        self._eval(source, *words)
+
+    def _script_load(self, source: bytes) -> None:
+        self._scripts[source] = True
+
+    def _script_flush(self) -> None:
+        self._scripts.clear()
+
     # -------------------------------------------------------------------------------------------------------- strings
 
     def _set(self, name: bytes, value: bytes, *options: bytes) -> None:
@@ -169,6 +203,9 @@ class Model:
             return
         lifetime_ms = int(options[options.index(b"PX") + 1]) if b"PX" in options else 0
         self._keys[self._db, name] = Entry(STRING, value, lifetime_ms and self.clock_ms + lifetime_ms)
+
+    def _get(self, name: bytes) -> None:
+        self.typed(name, STRING)
 
     def _append(self, name: bytes, value: bytes) -> None:
         self.make(name, STRING, bytes).value += value
@@ -285,6 +322,10 @@ class Model:
             self._drop_if_empty(name)
 
 
+def _script_digest(source: bytes, loaded: bool) -> Digest:
+    return Digest(key_digest(0, bytes.fromhex(digest_of(source).decode()), _SCRIPT_TYPE, 0, [bytes([loaded]), source]))
+
+
 def _digest(db: int, name: bytes, entry: Entry) -> Digest:
     if not entry.times:
         return digest_of_items([(db, name, entry.type, entry.expire_ms, entry.value)])
@@ -308,10 +349,12 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"APPEND": Model._append,
     b"COPY": Model._copy,
     b"DEL": Model._del,
+    b"EVAL": Model._eval,
+    b"EVALSHA": Model._evalsha,
     b"EXPIRE": Model._expire,
     b"FLUSHALL": Model._flushall,
     b"FLUSHDB": Model._flushdb,
-    b"GET": Model._nothing,
+    b"GET": Model._get,
     b"HDEL": Model._hdel,
     b"HINCRBY": Model._hincrby,
     b"HSET": Model._hset,
@@ -326,6 +369,8 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"RPOP": Model._rpop,
     b"RPUSH": Model._rpush,
     b"SADD": Model._sadd,
+    b"SCRIPT|FLUSH": Model._script_flush,
+    b"SCRIPT|LOAD": Model._script_load,
     b"SDIFFSTORE": Model._sdiffstore,
     b"SET": Model._set,
     b"SETCLOCK": Model._setclock,

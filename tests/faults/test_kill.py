@@ -13,6 +13,7 @@ import pytest
 
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, key_digest
+from engine.tables.scripts import digest_of
 from engine.values.encoding import pack_score
 from ops.config import Settings, load_settings
 from ops.state.directories import digest_partition
@@ -25,6 +26,8 @@ from tests.faults.service import ServiceProcess
 KILLS = int(os.environ.get("SLOTLOG_KILLS", "50"))
 """The variable asks for fewer of them, on one layout after the other (tests/layouts/__main__.py)."""
 
+SCRIPT = b"redis.call('RPUSH', KEYS[2], ARGV[1]) return redis.call('INCR', KEYS[1])"
+SCRIPT_TYPE = 255
 SLICE = 2000
 EVENTS = KILLS * SLICE
 KEYS = 20
@@ -36,6 +39,12 @@ def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "embedded":
         return f"sqlite:///{tmp_path / 'log.sqlite3'}"
     return f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
+
+
+KINDS = (
+    *("INCR", "APPEND", "RPUSH", "HINCRBY", "HSET", "HDEL", "SADD", "SREM", "ZINCRBY", "ZREM"),
+    *("EVAL", "EVALSHA"),
+)
 
 
 class Model:
@@ -50,7 +59,9 @@ class Model:
 
     def event(self, number: int, choose: random.Random) -> tuple[str, list[Any]]:
         """The `number`-th event, applied to the model."""
-        kind = choose.choice(("INCR", "APPEND", "RPUSH", "HINCRBY", "HSET", "HDEL", "SADD", "SREM", "ZINCRBY", "ZREM"))
+        if number == 0:
+            return "SCRIPT|LOAD", [SCRIPT]
+        kind = choose.choice(KINDS)
         key, text = b"%d" % choose.randrange(KEYS), b"%d," % number
         element = b"%d" % choose.randrange(5 * KEYS)
         match kind:
@@ -66,6 +77,12 @@ class Model:
                 name = b"list:" + key
                 self.lists.setdefault(name, []).append(text)
                 return kind, [name, text]
+            case "EVAL" | "EVALSHA":
+                counter, elements = b"counter:" + key, b"list:" + key
+                self.strings[counter] = b"%d" % (int(self.strings.get(counter, 0)) + 1)
+                self.lists.setdefault(elements, []).append(text)
+                script = SCRIPT if kind == "EVAL" else digest_of(SCRIPT)
+                return kind, [script, b"2", counter, elements, text]
             case "SADD" | "SREM":
                 name = b"set:" + key
                 members = self.sets.setdefault(name, set())
@@ -81,7 +98,8 @@ class Model:
 
     def digest(self) -> Digest:
         """The digest that a state with this content has."""
-        total = Digest()
+        name = bytes.fromhex(digest_of(SCRIPT).decode())
+        total = Digest(key_digest(0, name, SCRIPT_TYPE, 0, [b"\1", SCRIPT]))
         for name, kind, content in self._contents():
             if content:
                 total += Digest(key_digest(0, name, kind, 0, content), 1)
@@ -120,7 +138,7 @@ async def drain(options: list[str], settings: Settings, end: int) -> None:
 async def test_kills_lose_nothing_and_repeat_nothing(log_url: str, tmp_path: Path) -> None:
     """A service killed 50 times during 100,000 events comes to exactly what a plain model of the events says.
 
-    Between two kills it has events of every type on keys that it knows.
+    Between two kills it has events of every type, and scripts, on keys that it knows.
     """
     choose = random.Random(20130101)
     model = Model()

@@ -209,7 +209,7 @@ def _simulated(partitions: int) -> Log:
     """The simulation's events, without those that stop a partition; some are sent twice."""
     random = Random(f"simulation {partitions}")
     now_ms = _START_MS
-    made = Events(random, partitions, lambda: now_ms)
+    made = Events(random, partitions, lambda: now_ms, with_scripts=False)
     offsets = [0] * partitions
     records: list[LogRecord] = []
     while len(records) < _SIMULATED:

@@ -23,9 +23,11 @@ _MEMBERS: Final = 4
 _RECONNECT_S: Final = 0.02
 _SECONDS_MAX: Final = 60
 
+_SWAP: Final = "if (redis.call('GET', KEYS[1]) or '') == ARGV[1] then return redis.call('SET', KEYS[1], ARGV[2]) end"
+
 _READS: Final = frozenset({"GET", "LLEN", "LRANGE", "SISMEMBER", "SCARD"})
 _COMMANDS: Final = {
-    "r": ("GET", "GET", "GET", "SET", "SET", "GETSET", "INCR", "INCR", "APPEND", "DEL", *("CAS",) * 4),
+    "r": ("GET", "GET", "GET", "SET", "SET", "GETSET", "INCR", "INCR", "APPEND", "DEL", *("CAS",) * 4, *("SWAP",) * 2),
     "l": ("RPUSH", "RPUSH", "LPUSH", "LPOP", "RPOP", "BLPOP", "LLEN", "LRANGE"),
     "s": ("SADD", "SADD", "SREM", "SISMEMBER", "SISMEMBER", "SCARD"),
 }
@@ -58,6 +60,7 @@ class Recorder:
         self._seed = seed
         self._values = iter(range(10, 10**9))
         self._grown = asyncio.Event()
+        self._seen: dict[str, str] = {}
 
     async def run(self) -> None:
         """Run all clients until the history is long enough.
@@ -92,22 +95,25 @@ class Recorder:
 
     async def _turn(self, client: Client, choose: random.Random) -> None:
         requests = [self._choose(choose) for _ in range(choose.randint(1, _DEPTH_MAX))]
-        if requests[0].command == "CAS":
+        if requests[0].wire[0] == "CAS":
             await self._compare_and_set(client, requests[0])
         else:
-            await self._send(client, [request for request in requests if request.command != "CAS"])
+            await self._send(client, [request for request in requests if request.wire[0] != "CAS"])
 
     def _choose(self, choose: random.Random) -> Request:
         key = choose.choice(_KEYS)
         command = choose.choice(_COMMANDS[key[0]])
         name = f"{self._prefix}:{key}"
         args: tuple[str, ...] = ()
-        if command in {"SET", "GETSET", "RPUSH", "LPUSH", "CAS"}:
+        if command in {"SET", "GETSET", "RPUSH", "LPUSH", "CAS", "SWAP"}:
             args = (str(next(self._values)),)
         elif command == "APPEND":
             args = (str(choose.randint(1, 9)),)  # no leading 0, which INCR would refuse
         elif command in {"SADD", "SREM", "SISMEMBER"}:
             args = (str(choose.randrange(_MEMBERS)),)
+        if command == "SWAP":  # a script, for what somebody has just seen
+            args = (self._seen.get(name, ""), *args)
+            return Request(name, "CAS", args, ("EVAL", _SWAP, 1, name, *args))
         if command == "BLPOP":  # at its end a list was empty when it began, as it is for an LPOP that finds nothing
             return Request(name, "LPOP", (), ("BLPOP", name, 0.01))
         return Request(name, command, args, (command, name, *((0, -1) if command == "LRANGE" else args)))
@@ -156,6 +162,8 @@ class Recorder:
         if request.wire[:1] == ("BLPOP",) and isinstance(reply, list):
             reply = reply[1]
         key, command, args, _ = request
+        if command == "GET":
+            self._seen[key] = _text(reply) or ""
         self.history.append(Operation(key, command, args, _text(reply), called, monotonic_ns()))
         self._grown.set()
 

@@ -167,8 +167,10 @@ def total(simulation: Simulation) -> Digest:
 def met_of(simulation: Simulation) -> Counter[str]:
     """How often each fault has happened, and how many events were what."""
     models = [model_of(simulation, partition, end) for partition, end in enumerate(simulation.data.ends)]
+    names = [intent.name for intent in simulation.intents.values() if isinstance(intent, Command)]
     return simulation.world.met + Counter(
         {
+            "script": names.count(b"EVAL") + names.count(b"EVALSHA"),
             "dead letter": len(simulation.letters),
             "skip": len(simulation.skips),
             "gap": sum(simulation.data.ends) - sum(map(len, simulation.data.records)),

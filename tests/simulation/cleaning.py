@@ -14,7 +14,7 @@ from ingest.applying.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from tests.simulation.world import InjectedError, KilledError, World
 
-PAUSES: Final = {"seldom": (0.3, 2.0), "often": (0.0, 0.0, 0.01, 0.2)}
+PAUSES: Final = {"seldom": (0.3, 2.0), "often": (0.0, 0.0, 0.0, 0.01, 0.05)}
 """How long a run's cleaning waits between two slices, in simulated seconds."""
 
 SetAside = Callable[[int, str], None]

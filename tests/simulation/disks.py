@@ -115,7 +115,7 @@ class DiskStore(MemoryStore):
         self._opportunity()
         world = self._world
         world.alive(self._life)
-        if world.roll("write refused", world.rates.store / 3):
+        if world.roll("write refused", world.rates.store):
             raise StoreBusyError(f"{INJECTED}: the store is behind")
         if world.roll("write failed before", world.rates.store / 3):
             raise InjectedError("a write failed, and may have happened")

@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple
 from msgpack import packb
 
 from engine.layouts.layout import Form
+from engine.tables.scripts import digest_of
 from slotlog.events import encode
 from slotlog.shared.limits import TIME_MS_MAX
 from slotlog.shared.slots import partition_of, slot
+from tests import scripted
 from tests.layouts import OF_FIELD_TIMES, holds
 
 Args = list[Any]
@@ -137,10 +139,12 @@ class Events:
 
     Args:
         now_ms: the log's time, for absolute expire times.
+        with_scripts: some events are scripts.
     """
 
-    def __init__(self, random: Random, partitions: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, random: Random, partitions: int, now_ms: Callable[[], int], *, with_scripts: bool) -> None:
         self._random = random
+        self._with_scripts = with_scripts
         self._partitions = partitions
         self._now_ms = now_ms
         self._made = 0
@@ -163,8 +167,18 @@ class Events:
     def _of_tag(self, tag: bytes) -> tuple[bytes, Args]:
         random = self._random
         if random.randrange(8):
+            return self._command_or_script(tag)
+        steps = (self._command_or_script(tag) for _ in range(random.randrange(5)))
+        return b"EXEC", [[name, *args] for name, args in steps]
+
+    def _command_or_script(self, tag: bytes) -> tuple[bytes, Args]:
+        random = self._random
+        if not self._with_scripts or random.randrange(4):
             return self._command(tag)
-        return b"EXEC", [[name, *args] for name, args in (self._command(tag) for _ in range(random.randrange(5)))]
+        source = random.choice(scripted.SOURCES)
+        steps = (self._command(tag) for _ in range(random.randrange(4)))
+        rest = [b"1", tag + b"s", *scripted.arguments([name, *args] for name, args in steps)]
+        return (b"EVALSHA", [digest_of(source), *rest]) if random.randrange(2) else (b"EVAL", [source, *rest])
 
     def _command(self, tag: bytes) -> tuple[bytes, Args]:
         name = self._random.choice(_HELD)
@@ -180,8 +194,10 @@ class Events:
         return name, [*args[:first], *(tag + key for key in args[first:end]), *args[end:]]
 
     def _keyless(self) -> Event:
-        name = self._random.choice((b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL"))
-        return self._event(name, [], list(range(self._partitions)), None)
+        names = (b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL") + (b"SCRIPT|LOAD", b"SCRIPT|FLUSH") * self._with_scripts
+        name = self._random.choice(names)
+        args = [self._random.choice(scripted.SOURCES)] if name == b"SCRIPT|LOAD" else []
+        return self._event(name, args, list(range(self._partitions)), None)
 
     def _event(self, name: bytes, args: Args, partitions: list[int], key: bytes | None) -> Event:
         random = self._random

@@ -12,9 +12,13 @@ from engine.batch.key import Key
 from engine.batch.staging import Staging
 from engine.batch.transaction import Transaction
 from engine.cleaning.reclaim import Reclaimer
+from engine.errors import CommandError
+from engine.scripts.host import ScriptLimitError
+from engine.scripts.runtime import ScriptRuntime
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes
 from engine.tables.dedup import Deduplicator
 from engine.tables.graveyard import Grave
+from engine.tables.scripts import Scripts
 from ingest.applying.commit_path import CommitPath
 from ingest.applying.gate import Gate
 from ingest.applying.worker import Worker
@@ -179,6 +183,30 @@ def _open_gate() -> AbstractContextManager[Any]:
     return patch.object(Gate, "suspend", leave_open)
 
 
+def _limit_keeps() -> AbstractContextManager[Any]:
+    """A script that meets a limit keeps what it wrote before."""
+    run = ScriptRuntime.run
+
+    def ending(runtime: ScriptRuntime, *args: Any) -> Any:
+        try:
+            return run(runtime, *args)
+        except ScriptLimitError as limit:
+            raise CommandError(limit.message) from limit
+
+    return patch.object(ScriptRuntime, "run", ending)
+
+
+def _lost_scripts() -> AbstractContextManager[Any]:
+    """A batch that is thrown away leaves the scripts that it has brought, which are not in the store."""
+    load = Scripts.load
+
+    def once(scripts: Scripts) -> None:
+        if not scripts.by_sha:
+            load(scripts)
+
+    return patch.object(Scripts, "load", once)
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
@@ -189,8 +217,10 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "forget-expiry": _forget_expiry,
     "forget-ids": _forget_ids,
     "late-letters": _late_letters,
+    "limit-keeps": _limit_keeps,
     "lost-position": _lost_position,
     "lost-records": _lost_records,
+    "lost-scripts": _lost_scripts,
     "open-gate": _open_gate,
     "stale-cache": _stale_cache,
     "sweep-ahead": _sweep_ahead,

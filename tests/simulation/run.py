@@ -14,6 +14,7 @@ import stamina
 
 from engine.batch import staging
 from engine.cleaning import reclaim
+from engine.scripts import runtime
 from tests.differential.forms import lowered
 from tests.simulation.checks import check, check_between_lives, met_of, total
 from tests.simulation.plants import planted
@@ -30,6 +31,10 @@ STAGED_BYTES = (0, 500, 4 * 1024 * 1024)
 
 POINTS_MAX = (0, 3, 1000)
 """From how many records on a dead collection is deleted by ranges: always, sometimes, never."""
+
+
+INSTRUCTIONS_MAX = 20_000
+"""Of a script: so that one which never ends takes no time."""
 
 
 class Verdict(NamedTuple):
@@ -68,6 +73,7 @@ def run_seed(seed: int, steps: int = STEPS, plant: str = "") -> Verdict:
         random.choice((nullcontext, lowered))(),
         patch.object(staging, "STAGED_BYTES", random.choice(STAGED_BYTES)),
         patch.object(reclaim, "POINTS_MAX", random.choice(POINTS_MAX)),
+        patch.object(runtime, "INSTRUCTIONS_MAX", INSTRUCTIONS_MAX),
         patch.object(asyncio, "to_thread", _at_once),
         planted(plant),
     ):

@@ -48,7 +48,7 @@ class Simulation:
         disks: one for each partition.
         letters: the dead letters.
         skips: what the operator has decided to go past.
-        cleaning: how the service cleans up: never, as a service does it, or as one of `PAUSES` says.
+        cleaning: how the service cleans up: never, as a service does it, or as one of `PAUSES` says, mostly often.
     """
 
     def __init__(self, random: Random, steps: int) -> None:
@@ -59,11 +59,12 @@ class Simulation:
         self.disks = [Disk() for _ in range(self.partitions)]
         self.letters: dict[tuple[int, int], DeadLetter] = {}
         self.skips: set[tuple[int, int]] = set()
-        self.cleaning = random.choice(("never", "as a service", *PAUSES))
+        self.cleaning = random.choice(("never", "as a service", "often", *PAUSES))
         self._slices = RandomSlices(self.world)  # each process has its own
         self._steps = steps
         self._now_ms = START_MS
-        self._events = Events(random, self.partitions, lambda: self._now_ms)
+        with_scripts = random.randrange(4) == 0  # a new runtime for each life takes long
+        self._events = Events(random, self.partitions, lambda: self._now_ms, with_scripts=with_scripts)
         self._sent: list[Event] = []
 
     def intent(self, partition: int, offset: int) -> Intent:

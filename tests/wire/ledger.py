@@ -5,6 +5,8 @@ Every write leaves a mark of its own, so that it can be looked for by itself:
     RPUSH list "<mark>,"     the reply is the length: the element must stand right there
     APPEND string "<mark>,"  the reply is the length: the mark must end right there
     INCR counter             the reply is the count: no two clients may be told the same one
+
+Every other write is a script that runs the command.
 """
 
 from __future__ import annotations
@@ -42,8 +44,13 @@ class Write(NamedTuple):
 
     @property
     def command(self) -> list[bytes | str | float]:
-        """As a client sends it."""
-        return [self.kind, self.key] if self.kind == "INCR" else [self.kind, self.key, self.mark + b","]
+        """As a client sends it; every other one as a script."""
+        words = [self.key] if self.kind == "INCR" else [self.key, self.mark + b","]
+        return (
+            ["EVAL", f"return redis.call('{self.kind}', KEYS[1], unpack(ARGV))", 1, *words]
+            if self.number % 2
+            else [self.kind, *words]
+        )
 
 
 class Entry(NamedTuple):
