@@ -44,13 +44,15 @@ from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_impor
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
-from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, CachingResult, run_caching
+from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, run_caching
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.resp.data import DataResult, run_data
 from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.resp.held import HeldResult, run_held
 from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
-from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, ClientResult, run_clients
+from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, run_clients
+from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
+from benchmarks.resp.two_servers import Figures
 from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"
@@ -66,6 +68,7 @@ RECLAIM_BESIDE: Final = "reclaim_beside"
 CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
 CACHING: Final = "caching"
+SCRIPTS: Final = "scripts"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
@@ -81,6 +84,7 @@ NAMES: Final = (
     CLEANING,
     CLIENT,
     CACHING,
+    SCRIPTS,
     HELD,
     LAYOUTS,
     IMPORT,
@@ -93,7 +97,7 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | ReclaimingResult | CleaningResult | ClientResult | CachingResult | HeldResult | LayoutResult
+_AnyResult = _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -195,6 +199,8 @@ async def _print(
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
     if CLIENT in names and EMBEDDED in sources:
         results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
+    if SCRIPTS in names and EMBEDDED in sources:
+        results.append(run_scripts(SCRIPTS_SMOKE if size.events <= SMOKE.events else SCRIPTS_LARGE))
     if CACHING in names and EMBEDDED in sources:
         results.append(run_caching(CACHING_SMOKE if size.events <= SMOKE.events else CACHING_LARGE))
     if HELD in names and EMBEDDED in sources:

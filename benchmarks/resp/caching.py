@@ -7,20 +7,18 @@ caching_set    SET while nobody tracks; while a client hears of keys that nobody
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.resp.commands import fill, measure
+from benchmarks.resp.two_servers import Figures, two_servers
 from tests.real.oracle import request
-from tests.wire.servers import RespServer, slotlog, valkey
+from tests.wire.servers import RespServer
 
 _DEPTH: Final = 16
 _MESSAGES: Final = 1 << 20
@@ -45,32 +43,18 @@ CACHING_LARGE: Final = CachingSize(requests=60_000, rounds=3, keys=10_000)
 CACHING_SMOKE: Final = CachingSize(requests=4_000, rounds=1, keys=100)
 
 
-@dataclass(frozen=True, slots=True)
-class CachingResult:
-    """One line of output: µs of CPU time a command, of valkey-server by the same names with `valkey_` before."""
-
-    name: str
-    figures: dict[str, float]
-
-    def line(self) -> str:
-        """The result as JSON."""
-        return json.dumps({"name": self.name, **self.figures})
-
-
-async def run_caching(size: CachingSize) -> AsyncIterator[CachingResult]:
+async def run_caching(size: CachingSize) -> AsyncIterator[Figures]:
     """Measure both servers in turns.
 
     Raises:
         LoadError: redis-benchmark met an error.
     """
-    with ExitStack() as stack:
-        homes = [Path(stack.enter_context(TemporaryDirectory(prefix="slotlog-bench-"))) for _ in range(2)]
-        servers = {"": stack.enter_context(slotlog(homes[0])), "valkey_": stack.enter_context(valkey(homes[1]))}
+    with two_servers() as servers:
         for server in servers.values():
             fill(server, size.keys)
-        yield CachingResult("caching_get", _figures(servers, size, "get", {"us": (), "tracked_us": ()}))
+        yield Figures("caching_get", _figures(servers, size, "get", {"us": (), "tracked_us": ()}))
         told = {"us": (), "watched_us": ("PREFIX", "nobody:"), "told_us": ("PREFIX", "key:")}
-        yield CachingResult("caching_set", _figures(servers, size, "set", told))
+        yield Figures("caching_set", _figures(servers, size, "set", told))
 
 
 def _figures(

@@ -191,8 +191,16 @@ def fill(server: RespServer, keys: int) -> None:
         connection.close()
 
 
-def measure(server: RespServer, command: str, depth: int, requests: int, keys: int, own: Sequence[str] = ()) -> Run:
-    """Let redis-benchmark send `requests` of a command, with options of its `own`.
+def measure(
+    server: RespServer,
+    command: str,
+    depth: int,
+    requests: int,
+    keys: int,
+    own: Sequence[str] = (),
+    asked: Sequence[str] = (),
+) -> Run:
+    """Let redis-benchmark send `requests` of a command, with options of its `own`; it is one of COMMANDS, or `asked`.
 
     Raises:
         LoadError: it met an error, or the server did not do them all.
@@ -203,7 +211,7 @@ def measure(server: RespServer, command: str, depth: int, requests: int, keys: i
     try:
         cpu_before, calls_before = cpu_seconds(connection), _calls(connection, command)
         done = subprocess.run(
-            ["redis-benchmark", *map(str, options), *own, *COMMANDS[command]],
+            ["redis-benchmark", *map(str, options), *own, *(asked or COMMANDS[command])],
             capture_output=True,
             text=True,
             check=False,
@@ -226,6 +234,12 @@ def cpu_seconds(connection: Connection) -> float:
     """The CPU time that a server has taken since its start, in its own words."""
     info = _info(connection, "cpu")
     return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+
+def rss_kib(connection: Connection) -> int:
+    """The resident memory of a server's process on this machine, in KiB."""
+    status = Path(f"/proc/{_info(connection, 'server')['process_id']}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
 
 
 def _calls(connection: Connection, command: str) -> int:

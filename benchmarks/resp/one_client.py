@@ -6,23 +6,20 @@ client_ping      another client's PING while one sends INCR and N LRANGEs of all
 
 from __future__ import annotations
 
-import json
-import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
+from benchmarks.resp.commands import rss_kib
+from benchmarks.resp.two_servers import Figures, two_servers
 from tests.real.oracle import request
-from tests.wire.servers import RespServer, slotlog, valkey
+from tests.wire.servers import RespServer
 
 _MIB: Final = 1 << 20
-_STATUS: Final = re.compile(r"VmRSS:\s+(\d+) kB")
 _DEAF_PINGS: Final = 200  # so long the server may grow for the client that reads nothing
 _RPUSH_AT_ONCE: Final = 1000
 
@@ -45,53 +42,25 @@ CLIENT_LARGE: Final = ClientSize(gets=1000, lranges=300, elements=100_000)
 CLIENT_SMOKE: Final = ClientSize(gets=40, lranges=5, elements=2_000)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientResult:
-    """One line of output: figures of slotlog, and those of valkey-server by the same names with `valkey_` before."""
-
-    name: str
-    figures: dict[str, float]
-
-    def line(self) -> str:
-        """The result as JSON."""
-        return json.dumps({"name": self.name, **self.figures})
-
-
-async def run_clients(size: ClientSize) -> AsyncIterator[ClientResult]:
+async def run_clients(size: ClientSize) -> AsyncIterator[Figures]:
     """Measure both, one server after the other."""
-    with _servers() as servers:
+    with two_servers() as servers:
         for name, measure in (("client_memory", _memory), ("client_ping", _ping)):
             figures: dict[str, float] = {}
             for prefix, server in servers.items():
                 figures |= {prefix + figure: value for figure, value in measure(server, size).items()}
-            yield ClientResult(name, figures)
-
-
-@contextmanager
-def _servers() -> Iterator[dict[str, RespServer]]:
-    with ExitStack() as stack:
-        ours, theirs = (Path(stack.enter_context(TemporaryDirectory(prefix="slotlog-bench-"))) for _ in range(2))
-        yield {"": stack.enter_context(slotlog(ours)), "valkey_": stack.enter_context(valkey(theirs))}
+            yield Figures(name, figures)
 
 
 def _memory(server: RespServer, size: ClientSize) -> dict[str, float]:
     with closing(server.connect()) as other, closing(socket.create_connection(server.address)) as deaf:
         other.call("SET", "large", b"x" * _MIB)
-        before = most = _rss_mib(other)
+        before = most = rss_kib(other)
         deaf.sendall(request(["INCR", "n"]) + request(["GET", "large"]) * size.gets)
         for _ in range(_DEAF_PINGS):
             other.call("PING")
-            most = max(most, _rss_mib(other))
-    return {"grown_mib": most - before, "asked_mib": size.gets}
-
-
-def _rss_mib(connection: Any) -> int:
-    """Of the server's process."""
-    process = re.search(rb"process_id:(\d+)", connection.call("INFO", "server"))
-    assert process is not None
-    found = _STATUS.search(Path(f"/proc/{int(process[1])}/status").read_text())
-    assert found is not None
-    return int(found[1]) // 1024
+            most = max(most, rss_kib(other))
+    return {"grown_mib": (most - before) // 1024, "asked_mib": size.gets}
 
 
 def _ping(server: RespServer, size: ClientSize) -> dict[str, float]:
