@@ -12,21 +12,22 @@ WORKS: dict[str, Any] = {
     "result": 5,
     "retries": "third time",
     "depends_on": [3, 30],
+    "enqueue_in": 11,
+    "unique": 8,
+    "rate_limit": [1, 2, 3],
     "enqueue_many": [0, 2, 4],
     "meta": "Grüße",
     "cancel": ["canceled", 0, 1],
     "queues": ["default", "other"],
 }
-LACKS: dict[str, Any] = {
-    "oracle": {"failed": "failed", "unique": 8},
-    "slotlog": {"failed": "started", "unique": 8},
-}
+LACKS: dict[str, Any] = {"oracle": {"failed": "failed"}, "slotlog": {"failed": "started"}}
 
 
 def test_worker(server: Server, tmp_path: Path) -> None:
-    """A worker that keeps no results runs jobs and their retries; a failed one is not noted, as that needs a stream."""
+    """A worker that keeps no results runs jobs, retries and a schedule; to note a failure it needs a stream."""
     url = server.url(4)
-    with Worker(["rq", "worker", "--url", url, "--results-ttl", "0"], url, tmp_path) as worker:
+    command = ["rq", "worker", "--url", url, "--results-ttl", "0", "--with-scheduler"]
+    with Worker(command, url, tmp_path) as worker:
         seen = seen_by("rq_jobs", url)
         worker.wait_for_end()
 

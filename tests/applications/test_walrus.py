@@ -39,20 +39,18 @@ WORKS: dict[str, Any] = {
         "autocomplete": ["programs in c", "python programming"],
         "graph": ["Ada"],
     },
+    "scripts": {
+        "range": ["Ada"],
+        "between": ["Bob"],
+        "lock": [True, False, True, True],
+        "array": ["y", "x", 2],
+        "rate_limit_lua": [False, False, True],
+        "cas": [False, True],
+    },
 }
 LACKS: dict[str, Any] = {
-    "oracle": {
-        "range": ["Ada"],
-        "lock": [True, True],
-        "array": [None, 1],
-        "stream": [False, "added"],
-    },
-    "slotlog": {
-        "range": ["Ada"],
-        "lock": [True, True],
-        "array": [None, 1],
-        "stream": "unknown command 'XADD'",
-    },
+    "oracle": {"stream": [False, "added"]},
+    "slotlog": {"stream": "unknown command 'XADD'"},
 }
 
 

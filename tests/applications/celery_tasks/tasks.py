@@ -1,7 +1,4 @@
-"""A Celery application with one server as its broker and as its result backend.
-
-Its settings avoid scripts: no visibility timeout, and no queues that expire.
-"""
+"""A Celery application with one server as its broker and as its result backend, and no setting for it."""
 
 from __future__ import annotations
 
@@ -10,9 +7,6 @@ from celery import Celery, Task
 from tests.applications.reporting import URL
 
 app = Celery("tests.applications.celery_tasks.tasks", broker=URL, backend=URL)
-app.conf.broker_transport_options = {"ack_emulation": False}
-app.conf.control_queue_expires = None
-app.conf.event_queue_expires = None
 
 
 @app.task

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from typing import Any
 
 from huey.exceptions import TaskException
 from huey.storage import RedisStorage
 
-from tests.applications.huey_tasks.tasks import add, alone, divide, queue, third_time_lucky
-from tests.applications.reporting import TIMEOUT_S, URL, attempt, report
+from tests.applications.huey_tasks.tasks import add, alone, divide, later, queue, third_time_lucky
+from tests.applications.reporting import TIMEOUT_S, URL, report
 
 POLL_S = 0.05
-LONG_AGO = dt.datetime(2026, 1, 1)  # noqa: DTZ001  Huey's schedule is in local time
 
 
 def main() -> None:
     """Ask for every kind of task, report."""
-    report(works=_works(), lacks={"read_schedule": attempt(_scheduled)})
-
-
-def _works() -> dict[str, Any]:
     revoked = add.s(1, 1)
     queue.revoke(revoked)
     added = queue.put("name", "value")
-    return {
+    seen = {
         "result": _wait(add(2, 3)),
         "error": _error(divide(1, 0)),
         "retries": _at_last(third_time_lucky()),
+        "delay": _wait(add.schedule((3, 4), delay=1)),
+        "retry_delay": _at_last(later()),
         "lock": _wait(alone()),
         "chain": _wait(queue.enqueue(add.s(1, 2).then(add, 3))),
         "map": _wait(add.map([(number, number) for number in range(20)])),
@@ -37,6 +33,7 @@ def _works() -> dict[str, Any]:
         "put_if_empty": _put_if_empty(),
         "left": [queue.pending_count(), queue.scheduled_count()],
     }
+    report(seen=seen)
 
 
 def _wait(result: Any) -> Any:
@@ -58,13 +55,6 @@ def _error(result: Any) -> str:
         return str(_wait(result))
     except TaskException as error:
         return str(error.metadata["error"])
-
-
-def _scheduled() -> list[str]:
-    """What is due of a schedule that no consumer reads."""
-    storage = RedisStorage("apart", url=URL)
-    storage.add_to_schedule(b"task", LONG_AGO)
-    return [task.decode() for task in storage.read_schedule(LONG_AGO)]
 
 
 def _put_if_empty() -> list[bool]:

@@ -31,6 +31,14 @@ def third_time_lucky(task: huey.api.Task) -> int:
     return 3
 
 
+@queue.task(retries=1, retry_delay=1, context=True)
+def later(task: huey.api.Task) -> str:
+    """A task that fails, and waits in the schedule for its second attempt."""
+    if task.retries:
+        raise RuntimeError("not yet")
+    return "second time"
+
+
 @queue.task()
 @queue.lock_task("alone")
 def alone() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -9,8 +10,9 @@ import redis
 from rq import Queue, Retry
 from rq import Worker as RqWorker
 from rq.command import send_shutdown_command
+from rq.rate_limit import RateLimit
 
-from tests.applications.reporting import TIMEOUT_S, URL, attempt, report
+from tests.applications.reporting import TIMEOUT_S, URL, report
 from tests.applications.rq_jobs.jobs import DONE, add, divide, third_time_lucky, with_meta
 
 connection = redis.Redis.from_url(URL)
@@ -20,7 +22,7 @@ queue = Queue(connection=connection)
 def main() -> None:
     """Ask for every kind of job, report, and end the worker through its channel."""
     works = _works()
-    lacks = {"failed": _failed(), "unique": attempt(_unique)}
+    lacks = {"failed": _failed()}
     (worker,) = RqWorker.all(connection)
     send_shutdown_command(connection, worker.name)
     report(works=works, lacks=lacks)
@@ -37,6 +39,17 @@ def _works() -> dict[str, Any]:
     first = queue.enqueue(add, 1, 2)
     queue.enqueue(add, 10, 20, depends_on=first)
     seen["depends_on"] = [_done(), _done()]
+
+    queue.enqueue_in(dt.timedelta(seconds=1), add, 5, 6)
+    seen["enqueue_in"] = _done()
+
+    queue.enqueue(add, 4, 4, job_id="unique", unique=True)
+    seen["unique"] = _done()
+
+    limit = RateLimit("alone", concurrency=1)
+    for number in range(3):
+        queue.enqueue(add, number, 1, rate_limit=limit)
+    seen["rate_limit"] = sorted(_done() for _ in range(3))
 
     queue.enqueue_many([Queue.prepare_data(add, (number, number)) for number in range(3)])
     seen["enqueue_many"] = [_done() for _ in range(3)]
@@ -58,11 +71,6 @@ def _failed() -> str:
     queue.enqueue(add, 0, 0)
     _done()
     return str(job.get_status().value)
-
-
-def _unique() -> int:
-    queue.enqueue(add, 4, 4, job_id="unique", unique=True)
-    return int(_done())
 
 
 def _done() -> Any:

@@ -12,7 +12,7 @@ PEOPLE = [("Ada", 36, True), ("Bob", 20, False), ("Cyd", 50, True)]
 
 def main() -> None:
     """Do it all, report."""
-    report(models=_models(), containers=_containers(), tools=_tools(), lacks=_lacks())
+    report(models=_models(), containers=_containers(), tools=_tools(), scripts=_scripts(), lacks=_lacks())
 
 
 def _models() -> dict[str, Any]:
@@ -82,12 +82,24 @@ def _tools() -> dict[str, Any]:
     }
 
 
-def _lacks() -> dict[str, Any]:
+def _scripts() -> dict[str, Any]:
+    """What Walrus does by scripts."""
     lock, array = database.lock("lock"), database.Array("array")
+    limit = database.rate_limit_lua("limit in Lua", limit=2, per=100)
+    array.extend(["x", "y", "z"])
+    database.set("swapped", "old")
     return {
-        "range": attempt(lambda: _names(Person.age > 30)),
-        "lock": attempt(lambda: [lock.acquire(), lock.release()]),
-        "array": attempt(lambda: [array.append("x"), len(array)]),
+        "range": _names(Person.age > 30),
+        "between": _names(Person.age.between(10, 30)),
+        "lock": [lock.acquire(), lock.acquire(block=False), lock.release(), lock.acquire()],
+        "array": [array[1].decode(), array.pop(0).decode(), len(array)],
+        "rate_limit_lua": [limit.limit("somebody") for _ in range(3)],
+        "cas": [database.cas("swapped", "other", "new"), database.cas("swapped", "old", "new")],
+    }
+
+
+def _lacks() -> dict[str, Any]:
+    return {
         "stream": attempt(lambda: [database.Stream("stream").add({"field": "value"}) is None, "added"]),
     }
 
