@@ -16,7 +16,8 @@ KAFKA := .cache/kafka/.installed
 CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed)
 LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
-TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS)
+OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed)
+TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) $(OUTAGES)
 UV := .cache/uv/bin/uv
 
 say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
@@ -73,7 +74,7 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys (COMMANDS=20000)
+nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys (COMMANDS=20000)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
@@ -81,6 +82,7 @@ nightly: $(VENV) ## Compare 100,000 new random commands of each group with the o
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
+	@OUTAGE_PATIENCE=3m .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.layouts --all
@@ -176,6 +178,27 @@ $(KAFKA): tests/real/kafka/pom.xml
 	$(call need,javac -version,the Java compiler,openjdk-17-jdk-headless)
 	$(call need,mvn -version,Maven,maven)
 	$(call say,$(@D): getting the Redis clients of Java from Maven Central)
+	@rm -rf $(@D)
+	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+.cache/outages/node/.installed: tests/applications/node/package.json tests/applications/node/package-lock.json
+	$(call need,npm --version,Node,nodejs npm)
+	$(call say,$(@D): getting the Node libraries that are run through an outage)
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
+
+.cache/outages/go/.installed: $(wildcard tests/applications/go/go.* tests/applications/go/*/*.go)
+	$(call need,go version,Go,golang-go)
+	$(call say,$(@D): getting the Go libraries that are run through an outage and building their programs)
+	@GOMODCACHE=$(CURDIR)/$(@D)/modules go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/ ./...
+	@touch $@
+
+.cache/outages/java/.installed: tests/applications/java/pom.xml
+	$(call need,javac -version,the Java compiler,openjdk-17-jdk-headless)
+	$(call need,mvn -version,Maven,maven)
+	$(call say,$(@D): getting the Java library that is run through an outage from Maven Central)
 	@rm -rf $(@D)
 	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@

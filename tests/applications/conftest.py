@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.applications.outages import Outages
 from tests.clients.conftest import STANDALONE
+from tests.wire.servers import slotlog, valkey
 
 
 class Server(NamedTuple):
@@ -28,3 +30,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Tests share it: each has a database of its own."""
     with STANDALONE[request.param](tmp_path_factory.mktemp("applications")) as [port]:
         yield Server(request.param, port)
+
+
+@pytest.fixture(scope="session", params=["oracle", "slotlog"])
+def outages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outages]:
+    """A server that dies, but for the oracle, while programs work. Tests share it: each empties it."""
+    directory = tmp_path_factory.mktemp("outages")
+    is_oracle = request.param == "oracle"
+    with valkey(directory, durable=False) if is_oracle else slotlog(directory) as server:
+        yield Outages(request.param, server, kills=not is_oracle)

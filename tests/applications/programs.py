@@ -23,7 +23,7 @@ def seen_by(program: str, url: str, **settings: str) -> Any:
     Raises:
         ProgramError: The applications are not there, or it ended with an error; the message carries what it said.
     """
-    command = [str(_installed("python")), "-m", f"tests.applications.{program}"]
+    command = [str(installed("python")), "-m", f"tests.applications.{program}"]
     return json.loads(run(command, environment=_environment(url, settings)))
 
 
@@ -40,7 +40,7 @@ class Worker:
     """
 
     def __init__(self, command: Sequence[str], url: str, directory: Path, **settings: str) -> None:
-        self._command = [str(_installed(command[0])), *command[1:]]
+        self._command = [str(installed(command[0])), *command[1:]]
         self._environment = {**os.environ, **_environment(url, settings)}
         self._log = directory / "worker.log"
 
@@ -79,8 +79,13 @@ def _environment(url: str, settings: dict[str, str]) -> dict[str, str]:
     return {"APPLICATION_URL": url, "PYTHONPATH": str(ROOT), **settings}
 
 
-def _installed(program: str) -> Path:
-    path = INSTALLED / program
+def installed(program: str) -> Path:
+    """The path of an installed program of Python. Raises ProgramError: it is not there."""
+    return present(INSTALLED / program)
+
+
+def present(path: Path) -> Path:
+    """The path. Raises ProgramError: nothing is there."""
     if not path.exists():
         raise ProgramError(f"{path} is not there: make test brings it")
     return path

@@ -26,6 +26,9 @@ CHANGES = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 LOCKED = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 
+ELSEWHERE = {"cacheops": "django-cacheops", "redis_lock": "python-redis-lock", "redbeat": "celery-redbeat"}
+"""Packages that are installed for the applications alone, by what is imported of them."""
+
 
 def group(name: str) -> list[Requirement]:
     """The requirements of one dependency group, those of included groups with it."""
@@ -95,7 +98,7 @@ def test_imports_are_declared(packages: tuple[str, ...], allowed: list[Requireme
     undeclared = [
         top
         for top in sorted(tops - sys.stdlib_module_names - set(EVERYTHING))
-        if names.isdisjoint({canonicalize_name(name) for name in distributions.get(top, [top])})
+        if names.isdisjoint({canonicalize_name(name) for name in distributions.get(top, [ELSEWHERE.get(top, top)])})
     ]
 
     assert [] == undeclared

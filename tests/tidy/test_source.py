@@ -102,8 +102,13 @@ def test_entry_points_exist() -> None:
 
 
 def _runs_by_itself(module: Module) -> bool:
-    """Packages, `python -m` files, test files and what pytest reads beside them."""
-    return module.path.name in {"__init__.py", "__main__.py", "conftest.py"} or module.path.name.startswith("test_")
+    """Packages, `python -m` files, test files and what pytest reads beside them, programs that a test runs by name."""
+    if module.path.name in {"__init__.py", "__main__.py", "conftest.py"} or module.path.name.startswith("test_"):
+        return True
+    if module.path.parent.name != "outage_programs":
+        return False
+    tests = (path.read_text() for path in module.path.parents[1].glob("test_*.py"))
+    return any(f'python("{module.path.stem}")' in text for text in tests)
 
 
 def _imported_for(module: Module) -> frozenset[str]:

@@ -1,0 +1,1 @@
+"""Programs that work while their server is killed. See `tests/applications/outages.py`."""

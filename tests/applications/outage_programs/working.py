@@ -1,0 +1,84 @@
+"""Shared by these programs: what they have done, and when the server was away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import redis
+
+URL: Final = os.environ["APPLICATION_URL"]
+WORK: Final = Path(os.environ["WORK"])
+OUTAGES: Final = Path(os.environ["OUTAGES"])
+TIMEOUT_S: Final = 60
+POLL_S: Final = 0.02
+
+
+def note(line: str) -> None:
+    """Append a piece of work, in one write, as many processes do it."""
+    descriptor = os.open(WORK, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, f"{line}\n".encode())
+    os.close(descriptor)
+
+
+def noted() -> list[str]:
+    """All pieces of work so far."""
+    return WORK.read_text().splitlines()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds. Raises TimeoutError."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(POLL_S)
+
+
+def wait_for_outage(number: int = 1) -> None:
+    """Wait until the server has been away, and is back, for the `number`-th time."""
+    wait_until(lambda: len(OUTAGES.read_text().splitlines()) >= number)
+
+
+AWAY: Final[tuple[type[Exception], ...]] = (redis.ConnectionError, redis.TimeoutError)
+"""What redis-py raises while the server is away."""
+
+
+def insist(step: Callable[[], Any], away: tuple[type[Exception], ...] = AWAY) -> Any:
+    """The result of the step, which is repeated while the server is away; `away` is what it raises then."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return step()
+        except away:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def worker(module: str, *arguments: str, may_end: bool = False) -> Iterator[None]:
+    """A worker in a process of its own: `python -m MODULE`. In the end it is asked to stop, unless it has ended."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr) as process:
+        try:
+            yield
+            process.terminate()
+            code = process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
+    if code not in {0, -signal.SIGTERM} and not may_end:  # it may be asked before it listens to that
+        raise RuntimeError(f"{' '.join(command)} ended with {code}")
+
+
+def report(**seen: Any) -> None:
+    """Print what was seen."""
+    json.dump(seen, sys.stdout)

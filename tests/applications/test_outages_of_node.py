@@ -1,0 +1,39 @@
+"""Libraries of Node through a kill of their server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.applications.outages import Outages, again, node
+
+
+def test_redlock(outages: Outages, tmp_path: Path) -> None:
+    """Whoever had the lock before the kill has it after it, everybody gets a turn, and the lock is free in the end."""
+    done = outages.run(node("redlock.js"), outages.prepare(tmp_path), kill_at=[15])
+
+    assert {"overlaps": [], "free": True} == done.report
+    assert [f"{name} {turn}" for name in "abcd" for turn in range(10)] == sorted(done.work)
+
+
+def test_bee_queue(outages: Outages, tmp_path: Path) -> None:
+    """Each job is worked on, also what is delayed or retried; without a kill just once."""
+    done = outages.run(node("bee_queue.js"), outages.prepare(tmp_path), kill_at=[20, 40])
+
+    assert {"failed": 0, "succeeded": 60} == done.report
+    assert again(60, done) == sorted(map(int, done.work))
+
+
+def test_rate_limiter(outages: Outages, tmp_path: Path) -> None:
+    """rate-limiter-flexible: nobody gets more than the limit, and each client loses one request at most."""
+    done = outages.run(node("rate_limiter.js"), outages.prepare(tmp_path), kill_at=[30])
+
+    assert [[0] * 4, 0] == [done.report["remaining"], done.report["after"]]
+    assert 60 - 4 * done.outages <= len(done.work) <= 60
+
+
+def test_bullmq_needs_streams(outages: Outages, tmp_path: Path) -> None:
+    """BullMQ cannot add a job, as it tells of it in a stream."""
+    done = outages.run(node("bullmq.js"), outages.prepare(tmp_path), kill_at=[])
+
+    results = {"oracle": {"result": 2}, "slotlog": {"error": "ERR Unknown Redis command called from script"}}
+    assert results[outages.name] == done.report
