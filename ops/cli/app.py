@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from ops.cli.events import import_keys, produce, query
+from ops.cli.keep import backup
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
-from ops.cli.program import EVENTS, OTHER, REBUILD, REPAIR, RUN, Program
+from ops.cli.program import EVENTS, KEEP, OTHER, REBUILD, REPAIR, RUN, Program
 from ops.cli.rebuild import convert, digest, dump, export, replay
 from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
 from ops.cli.run import serve, wait
@@ -53,6 +54,7 @@ app.command(rich_help_panel=REBUILD)(convert.convert)
 app.command(rich_help_panel=REBUILD)(digest.digest)
 app.command(rich_help_panel=REBUILD)(dump.dump)
 app.command(rich_help_panel=REBUILD)(export.export)
+app.command(rich_help_panel=KEEP)(backup.backup)
 app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)

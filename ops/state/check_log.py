@@ -7,14 +7,15 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from sqlite3 import Connection
 from time import sleep
 from typing import Final
 
 from ops.config import ConfigError, Settings
-from ops.progress import progress
+from ops.progress import Advance, progress
 from slotlog.log import embedded_path
-from slotlog.log.embedded.file import FORMAT, connect, read_identity, steadily_here
+from slotlog.log.embedded.file import FORMAT, Identity, connect, read_identity, steadily_here
 from slotlog.log.embedded.mark import HeadMark
 from slotlog.log.embedded.scan import Damage, PartitionScan, scan_file, scan_letters
 
@@ -45,33 +46,50 @@ def check_log(settings: Settings, say: Callable[[Damage], None]) -> tuple[Sequen
         raise ConfigError("Kafka's brokers and clients check each record themselves: --log is for the embedded log")
     HeadMark(path).refuse_behind()
     with closing(connect(path)) as connection:
-        identity = steadily_here(lambda: read_identity(connection, path), path)
-        if identity.format != FORMAT:
-            raise ConfigError(
-                f"{path} has format {identity.format}, and this version holds records against the checksums of "
-                f"format {FORMAT}. `slotlog serve` makes it one of that at its start; from then on damage shows"
-            )
-        results, found = [], 0
-
-        def note(damage: Damage) -> None:
-            nonlocal found
-            found += damage.records
-            say(damage)
-
+        identity = sealed_identity(connection, path)
         with progress("check", None, "records") as advance:
-            done = 0
-            for partition in range(identity.partitions):
-                before = found
-                scan = PartitionScan(partition)
-                while not scan.is_done:
-                    scan, damages = _looked(connection, scan)
-                    for damage in damages:
-                        note(damage)
-                    advance(done + scan.records)
-                done += scan.records
-                results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
-            for damage in _again(lambda: chain(scan_letters(connection), scan_file(connection, identity.partitions))):
+            return look_through(connection, identity.partitions, say, advance)
+
+
+def sealed_identity(connection: Connection, path: Path) -> Identity:
+    """Which log it is, if its records have the checksums that this version knows.
+
+    Raises:
+        ConfigError: it is of an older format.
+    """
+    identity = steadily_here(lambda: read_identity(connection, path), path)
+    if identity.format != FORMAT:
+        raise ConfigError(
+            f"{path} has format {identity.format}, and this version holds records against the checksums of "
+            f"format {FORMAT}. `slotlog serve` makes it one of that at its start; from then on damage shows"
+        )
+    return identity
+
+
+def look_through(
+    connection: Connection, partitions: int, say: Callable[[Damage], None], advance: Advance
+) -> tuple[Sequence[CheckedLog], int]:
+    """Look through a log that is open; `say` is called with each damage. Its partitions, and all damages' number."""
+    results: list[CheckedLog] = []
+    found = done = 0
+
+    def note(damage: Damage) -> None:
+        nonlocal found
+        found += damage.records
+        say(damage)
+
+    for partition in range(partitions):
+        before = found
+        scan = PartitionScan(partition)
+        while not scan.is_done:
+            scan, damages = _looked(connection, scan)
+            for damage in damages:
                 note(damage)
+            advance(done + scan.records)
+        done += scan.records
+        results.append(CheckedLog(partition, scan.end_offset, scan.records, found - before))
+    for damage in _again(lambda: chain(scan_letters(connection), scan_file(connection, partitions))):
+        note(damage)
     return results, found
 
 

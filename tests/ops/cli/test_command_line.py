@@ -30,6 +30,7 @@ VERBS = [
     "digest",
     "dump",
     "export",
+    "backup",
     "check",
     "space",
     "clean",

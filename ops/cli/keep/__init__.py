@@ -1,0 +1,1 @@
+"""Verbs that keep the log and the state: backups and snapshots."""
