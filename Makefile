@@ -17,7 +17,8 @@ CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.insta
 LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
 OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed)
-TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) $(OUTAGES)
+S3 := .cache/s3/.installed
+TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) $(OUTAGES) $(S3)
 UV := .cache/uv/bin/uv
 
 say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
@@ -208,6 +209,13 @@ $(LINEARIZABILITY): $(wildcard tests/linearizability/checker/*)
 	$(call say,$(@D): getting porcupine and building the checker of histories)
 	@mkdir -p $(@D)
 	@GOMODCACHE=$(CURDIR)/.cache/go go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/checker .
+	@touch $@
+
+$(S3): $(wildcard tests/real/s3/go.*)
+	$(call need,go version,Go,golang-go)
+	$(call say,$(@D): getting versitygw and building it: the S3 server of the tests of snapshots)
+	@mkdir -p $(@D)
+	@GOMODCACHE=$(CURDIR)/.cache/go go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@
 
 $(UV):

@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass as validated
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
 
 PARTITIONS_MAX: Final = 1024
@@ -32,7 +33,7 @@ _MIB: Final = 1024 * 1024
 # Of Kubernetes, for services whose names begin with slotlog; of this project's tests; of nested settings.
 _NOT_OURS: Final = re.compile(
     r"SLOTLOG_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-    r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA)__.+"
+    r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA|SNAPSHOTS)__.+"
 )
 
 
@@ -185,6 +186,7 @@ class Settings(BaseSettings):
     )
     tracing: bool = Field(default=False, description="whether OpenTelemetry spans go to OTEL_EXPORTER_OTLP_ENDPOINT")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
+    snapshots: SnapshotSettings = Field(default_factory=SnapshotSettings, description="where snapshots are, and when")
     kafka: KafkaTable = Field(default_factory=KafkaTable, description="how to reach Kafka")
 
     @classmethod
@@ -233,6 +235,7 @@ class Settings(BaseSettings):
 
 _TABLES: Final = {
     "redis": tuple(RedisSettings.model_fields),
+    "snapshots": tuple(SnapshotSettings.model_fields),
     "kafka": tuple(each.name for each in fields(KafkaSettings)),
 }
 """The names of nested settings, by table."""

@@ -34,9 +34,12 @@ def prepare_directory(path: Path, *, read_only: bool) -> None:
 
 
 def same_database(path: Path) -> Callable[[], bool]:
-    """Return a check, for later, that the database in this directory is still the same one."""
-    same = identity(path)
-    return lambda: identity(path) == same
+    """Return a check, for later, that the database in this directory is still the same one.
+
+    One that was restored from a snapshot has the identity of the one that it was taken of, but in a file of its own.
+    """
+    same = identity(path), _file(path)
+    return lambda: (identity(path), _file(path)) == same
 
 
 def created_s(path: Path) -> float | None:
@@ -52,6 +55,14 @@ def _make(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise type(error)(f"{path} cannot be opened: {error.strerror}") from error
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        found = (path / _IDENTITY).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def identity(path: Path) -> bytes:

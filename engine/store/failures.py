@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from engine.errors import CorruptionError, IndexUnavailableError
@@ -30,6 +31,15 @@ def damaged(error: Exception) -> CorruptionError:
     """What to raise where a store met damage: what it is, and what to do, which is not said twice."""
     text = str(error)
     return CorruptionError(text if MEND in text else f"the state is damaged ({text}); {MEND}")
+
+
+def close_failure(close: Callable[[], None]) -> str:
+    """Close a handle; in which case it could not be, what RocksDB says."""
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - rocksdict raises nothing else
+        return str(error) or "unknown"
+    return ""
 
 
 def open_error(path: str, error: Exception) -> Exception:

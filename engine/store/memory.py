@@ -54,6 +54,10 @@ class MemoryStore:
     def flush_all(self) -> None:
         """Nothing to do: there are no files."""
 
+    def checkpoint(self, path: str) -> None:
+        """Impossible."""
+        raise OSError("a store in memory has no files")
+
     def compact(
         self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
     ) -> bool:

@@ -21,6 +21,7 @@ from rocksdict import (
     BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     ColumnFamily,
     DBCompressionType,
     Options,
@@ -35,10 +36,10 @@ from rocksdict import (
 from engine.errors import StoreBusyError
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
-from engine.store.failures import damaged, get_checked, open_error
+from engine.store.failures import close_failure, damaged, get_checked, open_error
 from engine.store.iterators import backward, forward, held
 from engine.store.read_only import open_while_written
-from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
+from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)
@@ -49,19 +50,6 @@ _WAL_BYTES_MIN: Final = _MIB  # below it nothing is flushed for its sake
 # beginning: over tombstones, as many as the memtable holds. Measured: 5 to 10 ms with 4 MiB, 35 with 32.
 _GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
 _COUNT: Final = re.compile(r"^(rocksdb\.\S+) COUNT : (\d+)$", re.MULTILINE)
-
-PROPERTIES: Final = (
-    "total-sst-files-size",
-    "live-sst-files-size",
-    "estimate-live-data-size",
-    "estimate-pending-compaction-bytes",
-    "cur-size-all-mem-tables",
-    "size-all-mem-tables",
-    "num-immutable-mem-table",
-    "num-files-at-level0",
-    "estimate-num-keys",
-)
-"""What `RocksStore.properties` tells of each column family, sizes in bytes; it costs no reading (0.5 us each)."""
 
 
 class SharedMemory:
@@ -206,6 +194,23 @@ class RocksStore:
                     return
                 family.flush()
 
+    def checkpoint(self, path: str) -> None:
+        """Link the files of all that is written into a new directory, which is a database of its own.
+
+        It holds the GIL: for some milliseconds after `flush_all`, else as long as RocksDB flushes what is in memory.
+
+        Raises:
+            OSError: the directory is there, is on another disk, or cannot be written.
+        """
+        checkpoint = Checkpoint(self._db)
+        try:
+            checkpoint.create_checkpoint(path)
+        except Exception as error:
+            message = f"no checkpoint can be made in {path}: {str(error).replace(path, '…')}"
+            raise OSError(message) from error
+        finally:
+            del checkpoint  # as long as it lives the database cannot be closed
+
     def compact(
         self, column_family: str, start: bytes, end: bytes, go_on: Callable[[int], bool] = lambda _: True
     ) -> bool:
@@ -281,13 +286,13 @@ class RocksStore:
         self._closed = True
         self._idle = {}
         self._handles = {}
-        failures = [text for family in self._families.values() if (text := _close(family))]
+        failures = [text for family in self._families.values() if (text := close_failure(family.close))]
         self._families = {}
         breaks_off = bool(self._owned)  # now: the thread gives its handle back while the database is closed
         if breaks_off:
             # All is flushed. RocksDB ends the compaction in its thread at once, which then lets go of the lock.
             self._db.cancel_all_background(wait=False)
-        text = _close(self._db)
+        text = close_failure(self._db.close)
         if text and not breaks_off:
             failures.append(text)
         if failures:
@@ -311,7 +316,7 @@ class RocksStore:
         try:
             yield family
         finally:
-            text = _close(family)
+            text = close_failure(family.close)
             self._owned.remove(family)
             if text and not self._closed:
                 message = f"{self.path}: {name} could not be flushed: {text}"
@@ -340,15 +345,6 @@ def stored_families(path: Path) -> frozenset[str]:
         return frozenset(Rdict.list_cf(str(path)))
     except Exception:  # noqa: BLE001 - rocksdict raises nothing else; whoever opens it hears why
         return frozenset()
-
-
-def _close(handle: Rdict) -> str:
-    """Close a handle; in which case it could not be, what RocksDB says."""
-    try:
-        handle.close()
-    except Exception as error:  # noqa: BLE001 - rocksdict raises nothing else
-        return str(error) or "unknown"
-    return ""
 
 
 def database_options(memory: SharedMemory) -> Options:

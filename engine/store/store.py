@@ -22,6 +22,20 @@ SHARED_CFS: Final = (SYSTEM_CF, EXPIRY_CF, GRAVEYARD_CF, DEDUP_CF, LOCAL_CF)
 """The column families that every state has beside those of its layout (engine/FORMAT.md)."""
 
 
+PROPERTIES: Final = (
+    "total-sst-files-size",
+    "live-sst-files-size",
+    "estimate-live-data-size",
+    "estimate-pending-compaction-bytes",
+    "cur-size-all-mem-tables",
+    "size-all-mem-tables",
+    "num-immutable-mem-table",
+    "num-files-at-level0",
+    "estimate-num-keys",
+)
+"""What `properties` tells of each column family in RocksDB, sizes in bytes; it costs no reading (0.5 us each)."""
+
+
 def is_damage(error: Exception) -> bool:
     """Whether a store's exception says that stored bytes are damaged: RocksDB's status text begins so."""
     return isinstance(error, CorruptionError) or str(error).startswith("Corruption")
@@ -101,6 +115,14 @@ class MaintainedStore(Store, Protocol):
 
     def flush_all(self) -> None:
         """Write to files what is only in memory and in the write-ahead log. In any thread."""
+        ...
+
+    def checkpoint(self, path: str) -> None:
+        """Write the store as it is at this moment into a new directory, from which it can be opened.
+
+        Raises:
+            OSError: it has no files, not all of it is in them, or they cannot be written.
+        """
         ...
 
     def compact(

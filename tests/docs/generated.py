@@ -20,12 +20,13 @@ from engine.commands.registry import SPECS, Spec
 from ops.config import KafkaTable, RedisSettings, Settings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
+from ops.snapshot_settings import SnapshotSettings
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from resp.settings.config import all_parameters
 from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-GROUPS: Final[dict[str, type]] = {"redis": RedisSettings, "kafka": KafkaTable}
+GROUPS: Final[dict[str, type]] = {"redis": RedisSettings, "snapshots": SnapshotSettings, "kafka": KafkaTable}
 """The settings that stand in tables of their own."""
 
 _PART: Final = re.compile(r"(<!-- generated: [^\n]* -->\n\n).*?(\n<!-- end -->)", re.DOTALL)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.broker import KafkaBroker
+from tests.real.object_store import ObjectStore
 from tests.real.oracle import Connection, Oracle
 
 RUNNING_BROKER_VARIABLE = "SLOTLOG_TEST_KAFKA"
@@ -49,6 +50,17 @@ def index_server() -> Iterator[Oracle]:
     """A running valkey-server of this test alone that keeps every command, to have an index, and to be killed."""
     options = ["--appendonly", "yes", "--appendfsync", "always"]
     with tempfile.TemporaryDirectory(prefix="index-") as directory, Oracle(Path(directory), options) as server:
+        yield server
+
+
+@pytest.fixture
+def object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """A running S3 server of this test alone, which the environment leads to."""
+    directory = tmp_path / "s3"
+    directory.mkdir()
+    with ObjectStore(directory) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
         yield server
 
 

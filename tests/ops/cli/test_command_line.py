@@ -31,6 +31,7 @@ VERBS = [
     "dump",
     "export",
     "backup",
+    "snapshot",
     "check",
     "space",
     "clean",
@@ -39,6 +40,7 @@ VERBS = [
     "load",
     "demo",
     "version",
+    "snapshots",
     "clock",
     "deadletters",
 ]

@@ -1,0 +1,76 @@
+"""Runs a function in a process of its own beside an event loop, which can break it off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+R = TypeVar("R")
+
+_NICENESS: Final = 10
+
+
+async def in_child(work: Callable[..., R], *args: Any) -> R:
+    """The result of `work`, from a process that gives way to others, and ends with this one, or when cancelled.
+
+    Args:
+        work: a function of a module.
+        args: pickled on their way, as the result is.
+
+    Raises:
+        RuntimeError: the process was ended from outside.
+        Exception: what `work` raised.
+    """
+    context = get_context("spawn")  # RocksDB's threads are none that a fork could take along
+    results, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(theirs, work, args), daemon=True)
+    with results:
+        with theirs:
+            await asyncio.to_thread(process.start)
+        try:
+            await _readable(results)
+            try:
+                value, error = results.recv()
+            except EOFError:
+                raise RuntimeError("its process was ended from outside, for its memory perhaps") from None
+        finally:
+            process.kill()
+            await asyncio.to_thread(process.join)
+    if error is not None:
+        raise error
+    result: R = value
+    return result
+
+
+async def _readable(results: Connection) -> None:
+    """Wait until the other end has sent something, or is closed."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.add_reader(results.fileno(), event.set)
+    try:
+        await event.wait()
+    finally:
+        loop.remove_reader(results.fileno())
+
+
+def _run(results: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
+    os.nice(_NICENESS)
+    try:
+        value = work(*args)
+    except Exception as error:  # noqa: BLE001 - it is raised again where the result is wanted
+        results.send((None, error))
+    else:
+        results.send((value, None))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,70 @@
+"""Progress of the snapshots and restores of one partition, for metrics and `/readyz`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+
+from slotlog.wording import sized
+
+
+@dataclass(slots=True)
+class Restoring:
+    """The restore of one partition.
+
+    Attributes:
+        id: of the snapshot; empty while none is chosen.
+        done, total: bytes fetched, and of all files.
+        began: when it began, on the monotonic clock.
+        waits: why it cannot go on now; empty where it can.
+    """
+
+    id: str = ""
+    done: int = 0
+    total: int = 0
+    began: float = 0.0
+    waits: str = ""
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """How much longer it will take at the same pace; None: not known yet."""
+        seconds = monotonic() - self.began
+        return seconds / self.done * (self.total - self.done) if self.done else None
+
+    @property
+    def text(self) -> str:
+        """For `/readyz`."""
+        if not self.id:
+            return f"a snapshot is looked for{': ' if self.waits else ''}{self.waits}"
+        left = self.eta_seconds
+        eta = "" if left is None else f", about {left:.0f} s left"
+        return f"snapshot {self.id} is being restored: {sized(self.done)} of {sized(self.total)}{eta}"
+
+
+@dataclass(slots=True)
+class SnapshotReport:
+    """The snapshots of one partition, as far as this process knows.
+
+    Attributes:
+        taken, failed: attempts since the start, by how they ended.
+        new_bytes: uploaded since the start.
+        size: bytes of the last one's files.
+        pause_seconds: for which the last one held up the event loop.
+        seconds: that the last one took, upload and verification included.
+        next_offset, taken_ms: of the newest verified one; None: none is known.
+        error: why the last attempt failed; empty if it did not.
+        restored: how often the partition was restored since the start.
+        restoring: the restore that is under way; None: there is none.
+    """
+
+    taken: int = 0
+    failed: int = 0
+    new_bytes: int = 0
+    size: int = 0
+    pause_seconds: float = 0.0
+    seconds: float = 0.0
+    next_offset: int | None = None
+    taken_ms: int | None = None
+    error: str = ""
+    restored: int = 0
+    restoring: Restoring | None = None
