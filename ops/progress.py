@@ -17,10 +17,21 @@ logger = structlog.get_logger(__name__)
 Advance = Callable[[int], None]
 """Called with how much is done in all."""
 
+_shown = True
+
+
+def show_nothing() -> None:
+    """Show no progress in this process from now on: another one shows it."""
+    global _shown  # noqa: PLW0603 - stderr is one for the whole process
+    _shown = False
+
 
 @contextmanager
 def progress(job: str, total: int | None, unit: str) -> Iterator[Advance]:
     """Show how far `job` is while the block runs; `total` (None: nobody knows) is in `unit`, such as events."""
+    if not _shown:
+        yield _nowhere
+        return
     if sys.stderr.isatty():
         with _bar(job, total, unit) as advance:
             yield advance
@@ -34,6 +45,10 @@ def progress(job: str, total: int | None, unit: str) -> Iterator[Advance]:
             logger.info(job, done=done, total=total, unit=unit, per_second=round(done / (shown - began)))
 
     yield line
+
+
+def _nowhere(_done: int) -> None:
+    """Nothing is shown."""
 
 
 @contextmanager

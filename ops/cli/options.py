@@ -70,6 +70,12 @@ StateOwn = Annotated[
     str | None,
     typer.Option("--own", help="Partitions to read, such as 0-3.", metavar="LIST", show_default="those that are there"),
 ]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes", min=1, metavar="N", help="Partitions to build at once, in processes.", show_default="processors"
+    ),
+]
 Database = Annotated[int, typer.Option("--db", help="Logical database, 0 to 15.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

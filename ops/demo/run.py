@@ -18,8 +18,10 @@ from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks
 from ops.demo.flights import Expected, Flight, FlightEvent, events, expected
 from ops.progress import progress
+from ops.snapshots.starting import start_from_snapshot
 from ops.state.directories import home_of, prepare_data, reading, store_opener
-from ops.state.replay import Replayed, Until, replay
+from ops.state.replay import Replayed, replay
+from ops.state.replay_plan import Until
 from slotlog.log import open_log
 from slotlog.producer import Producer
 
@@ -91,7 +93,7 @@ async def run(settings: Settings, flights: list[Flight]) -> Report:
     facts = expected(flights)
     reads = _read(settings, checks(facts))
     began = perf_counter()
-    (replayed,) = await replay(settings, settings.data.with_name(REPLAYED), Until())
+    (replayed,) = await replay(settings, settings.data.with_name(REPLAYED), Until(), start=start_from_snapshot)
     return Report(
         flights=len(flights),
         sent=sent,

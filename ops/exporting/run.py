@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,8 +16,10 @@ from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.exporting.exporter import Export, NotExported
 from ops.progress import Advance, progress
+from ops.snapshots.starting import start_from_snapshot
 from ops.state.directories import reading
-from ops.state.replay import Until, replay
+from ops.state.replay import replay_at_once
+from ops.state.replay_plan import Until
 from ops.state.standing import Ends, Standing, log_ends, standing_of
 
 _PROGRESS_KEYS: Final = 1000
@@ -83,11 +84,11 @@ def state_at(settings: Settings, until: Until, beside: Path) -> Iterator[Setting
     """The settings of a state that is rebuilt up to `until`, in a directory in `beside` that is gone afterwards.
 
     Raises:
-        ConfigError: as `ops.state.replay.replay`; or records cannot be applied any more that the state had applied.
+        ConfigError: as a replay; or records cannot be applied any more that the state had applied.
     """
     with tempfile.TemporaryDirectory(prefix=".export-", dir=beside) as directory:
         data = Path(directory) / "state"
-        for result in asyncio.run(replay(settings, data, until)):
+        for result in replay_at_once(settings, data, until, start=start_from_snapshot):
             if damaged := result.not_applied.newly_dead:
                 raise ConfigError(
                     f"partition {result.partition}: offset {damaged[0]} cannot be applied any more:"

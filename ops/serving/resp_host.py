@@ -8,7 +8,9 @@ from tempfile import TemporaryDirectory
 
 from ops.config import Settings, parse_address
 from ops.serving.running import Running
-from ops.state.replay import Until, replay
+from ops.snapshots.starting import start_from_snapshot
+from ops.state.replay import replay
+from ops.state.replay_plan import Until
 from ops.version import VERSION
 from resp.settings.startup import RespSettings
 
@@ -72,7 +74,7 @@ class ServiceHost:
         """Replay into a directory beside the state, compare the digests, and remove it."""
         settings = self._service.settings
         with TemporaryDirectory(prefix="reload-", dir=settings.data) as directory:
-            replayed = await replay(settings, Path(directory) / "state", Until())
+            replayed = await replay(settings, Path(directory) / "state", Until(), start=start_from_snapshot)
         faults = [
             f"partition {each.partition}: {each.note or 'the replayed state has another digest'}"
             for each in replayed

@@ -40,6 +40,7 @@ from ops.state.directories import (
     shared_memory,
     store_opener,
 )
+from ops.state.swap import finish_swap
 from ops.tracing import Spans
 from ops.version import VERSION
 from resp.server import Server
@@ -122,6 +123,7 @@ class Service:
         for hint in unknown_variables(os.environ):
             logger.warning("unknown_variable", hint=hint)
         prepare_data(self.settings)
+        finish_swap(self.settings.data)
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self.stop)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from threading import Thread
 from typing import Final
 
 from stamina import retry_context
@@ -21,14 +17,13 @@ from engine.proof.digest import Digest, running_digest
 from engine.store.store import Changes, Store
 from engine.tables.system import Position
 from ops.config import ConfigError, Settings
+from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
 from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
-from ops.state.conversion_mark import clear_unfinished, marked
+from ops.state.building_mark import clear_unfinished, marked
 from ops.state.directories import home_of, prepare_data, reading, store_opener
 
-_SHOWN_SECONDS: Final = 0.5
 _PROGRESS_KEYS: Final = 1000
-_MEMORY_MIN: Final = 8 * 1024 * 1024
 _ROUNDS: Final = 3
 """How often each key is looked at: to write it, and for the digests of both states."""
 
@@ -43,7 +38,12 @@ class Converted:
 
 
 def convert(
-    settings: Settings, partitions: list[int], to: Path, layout: str, jobs: int | None = None, index: str | None = None
+    settings: Settings,
+    partitions: list[int],
+    to: Path,
+    layout: str,
+    processes: int | None = None,
+    index: str | None = None,
 ) -> list[Converted]:
     """Write the state of `partitions` into `to` in another layout, with progress.
 
@@ -54,7 +54,7 @@ def convert(
         partitions: those that are there.
         to: a directory that is empty, or not there, or that a conversion has left which was broken off.
         layout: of the new state.
-        jobs: how many processes at a time; None: one for each processor.
+        processes: how many at a time; None: one for each processor.
         index: of the new state; None: it has its sorted sets in itself.
 
     Raises:
@@ -75,11 +75,13 @@ def convert(
             store = store_opener(target, to, replaying=True)(partition)
             begin_building(store)
             store.close()
-        jobs = min(len(partitions), jobs or os.cpu_count() or 1)
+        processes = min(len(partitions), processes or os.cpu_count() or 1)
         with progress(f"convert to {layout}", _ROUNDS * total, "keys read") as advance:
-            if jobs == 1:
+            if processes == 1:
                 return _one_by_one(settings, target, partitions, advance)
-            return _in_processes(_shared(settings, jobs), _shared(target, jobs), partitions, jobs, advance)
+            source, new = (shared_between(each, processes) for each in (settings, target))
+            pieces = [(source, new, partition) for partition in partitions]
+            return each_in_process(_convert_piece, pieces, processes, settings.log_level, advance)
 
 
 def _one_by_one(settings: Settings, target: Settings, partitions: list[int], advance: Advance) -> list[Converted]:
@@ -95,66 +97,11 @@ def _one_by_one(settings: Settings, target: Settings, partitions: list[int], adv
     return converted
 
 
-def _shared(settings: Settings, jobs: int) -> Settings:
-    """The settings of one of so many processes, which share the memory."""
-    parts = {name: max(_MEMORY_MIN, getattr(settings, name) // jobs) for name in ("cache_bytes", "memtable_bytes")}
-    return settings.model_copy(update=parts)
-
-
-# ---------------------------------------------------------------------- processes
-
-_done: Synchronized[int] | None = None
-"""In a process of the pool: how many keys all of them have read."""
-
-
-def _in_processes(
-    settings: Settings, target: Settings, partitions: list[int], jobs: int, advance: Advance
-) -> list[Converted]:
-    context = get_context("spawn")  # RocksDB's threads are none that a fork could take along
-    done: Synchronized[int] = context.Value("Q", 0)
-    with ProcessPoolExecutor(jobs, context, _begin_process, (done,)) as pool:
-        futures = [pool.submit(_convert_in_process, settings, target, partition) for partition in partitions]
-        waiting: set[Future[Converted]] = set(futures)
-        try:
-            while waiting:
-                ended, waiting = wait(waiting, _SHOWN_SECONDS, FIRST_EXCEPTION)
-                advance(done.value)
-                for future in ended:
-                    future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
-
-
-def _begin_process(done: Synchronized[int]) -> None:
-    global _done  # noqa: PLW0603 - what the pool gives to a process comes to it in no other way
-    _done = done
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End with the process that has the pool, if it is killed: what it has begun stays marked as unfinished."""
-    parent = parent_process()
-    assert parent is not None, "a process of the pool"
-    parent.join()
-    os._exit(1)
-
-
-def _convert_in_process(settings: Settings, target: Settings, partition: int) -> Converted:
-    before = 0
-
-    def advance(done: int) -> None:
-        nonlocal before
-        assert _done is not None, "set at the start of the process"
-        with _done.get_lock():
-            _done.value += done - before
-        before = done
-
-    return _convert(settings, target, partition, advance)
-
-
 # ---------------------------------------------------------------------- one partition
+
+
+def _convert_piece(piece: tuple[Settings, Settings, int], advance: Advance) -> Converted:
+    return _convert(*piece, advance)
 
 
 def _convert(settings: Settings, target: Settings, partition: int, advance: Advance) -> Converted:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.apply.machine import CACHED_KEYS_MAX, Machine
+from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families
 from engine.proof.digest import Digest, running_digest
@@ -19,6 +20,12 @@ from ops.progress import progress
 from ops.state.foreign import refuse_foreign
 from ops.state.indexed_state import StateStore, with_index
 from slotlog.wording import sized
+
+BUILDING = "BUILDING"
+"""The file that marks a directory as long as a replay or a conversion writes into it (`ops.state.building_mark`)."""
+
+SWAPPING = "SWAPPING"
+"""The file that marks a directory as long as a rebuilt state is put in its place (`ops.state.swap`)."""
 
 _PROGRESS_KEYS = 1000
 
@@ -71,6 +78,7 @@ def store_opener(
 
     def open_store(partition: int) -> StateStore:
         path = partition_path(data, partition)
+        _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
         store = RocksStore(path, families, memory, wal=not replaying)
         if not replaying:
@@ -92,11 +100,19 @@ def prepare_data(settings: Settings) -> None:
 
 def _refuse_unfinished(store: RocksStore) -> None:
     """Close `store` and raise ConfigError when a replay into it never finished."""
-    if is_replaying(store):
+    if is_replaying(store) or (store.path.parent / BUILDING).exists():
         store.close()
         raise ConfigError(
-            f"{store.path} holds an unfinished replay or conversion; remove it and run `slotlog replay`, or run"
-            " `slotlog convert` again, which removes it"
+            f"{store.path} holds an unfinished replay or conversion: run the same command again, which begins anew"
+        )
+
+
+def _refuse_swapping(data: Path) -> None:
+    """Raise ConfigError while a rebuilt state is half in its place."""
+    if (data / SWAPPING).exists():
+        raise ConfigError(
+            f"{data} is between two states, as a `slotlog replay --swap` was broken off: run it again, or `slotlog"
+            " serve`, both of which put the rest in place first"
         )
 
 
@@ -121,6 +137,7 @@ def reading_store(settings: Settings, partition: int) -> Iterator[StateStore]:
         StateMismatchError: it is a state of another layout.
     """
     path = partition_path(settings.data, partition)
+    _refuse_swapping(settings.data)
     if not path.exists():
         others = ", ".join(map(str, state_directories(settings.data)))
         raise ConfigError(
@@ -139,16 +156,32 @@ def reading_store(settings: Settings, partition: int) -> Iterator[StateStore]:
         store.close()
 
 
+def applied_to(settings: Settings, partition: int) -> int | None:
+    """The offset before which the state that is here has applied everything; None: there is none that can be read."""
+    if not partition_path(settings.data, partition).is_dir():
+        return None
+    try:
+        with reading(settings, partition) as (_, machine):
+            return machine.next_offset
+    except (ConfigError, CorruptionError, StateMismatchError, OSError):
+        return None
+
+
 def digest_partition(settings: Settings, partition: int) -> tuple[Digest, Position]:
     """The digest of one partition's state and the position that it stands for, with progress."""
     with reading(settings, partition) as (store, machine):
-        position = machine.position
-        result = Digest()
-        with progress("digest", sum(position.counts.values()), "keys") as advance:
-            for result in running_digest(store, machine.layout, position.clock_ms):
-                if result.keys % _PROGRESS_KEYS == 0:
-                    advance(result.keys)
-        return result, position
+        return digest_of(store, machine), machine.position
+
+
+def digest_of(store: Store, machine: Machine) -> Digest:
+    """The digest of a state that is open, with progress."""
+    position = machine.position
+    result = Digest()
+    with progress("digest", sum(position.counts.values()), "keys") as advance:
+        for result in running_digest(store, machine.layout, position.clock_ms):
+            if result.keys % _PROGRESS_KEYS == 0:
+                advance(result.keys)
+    return result
 
 
 def record_skip(settings: Settings, partition: int, offset: int, end: int) -> None:

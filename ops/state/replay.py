@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import structlog
+from typing import Final
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.proof.digest import Digest
-from engine.store.store import Changes
-from engine.tables.system import NO_SKIPS, Retimes, Skips, retime_changes, skip_changes
+from engine.tables.system import NO_SKIPS, Position, Skips
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
-from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
-from ops.progress import progress
+from ops.processes import each_in_process, shared_between
+from ops.progress import Advance, progress
 from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
-from ops.state.clocks import decided
+from ops.state.building_mark import clear_unfinished, marked
 from ops.state.directories import (
     cached_keys_max,
+    digest_of,
     digest_partition,
     home_of,
-    partition_path,
     prepare_data,
     reading,
     store_opener,
 )
+from ops.state.replay_plan import PartitionPlan, Start, Until, opened, plan
 from ops.state.unapplied import NotApplied, Unapplied
-from slotlog.log import Log, open_log
 
-logger = structlog.get_logger(__name__)
-
+RECORDS_MAX: Final = 1000
+_PROCESS_EVENTS_MIN: Final = 100_000
+"""Fewer are applied sooner than a process has started."""
 
 Tell = Callable[[int, int], None]
 """Told how many events are applied, of how many."""
 
 
-def _tell_nobody(_done: int, _total: int) -> None:
+def tell_nobody(_done: int, _total: int) -> None:
     """Nobody wants to know how far it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Until:
-    """The end of a replay: before an offset, before a time, or at the log's end."""
-
-    offset: int | None = None
-    time_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,182 +68,174 @@ class Replayed:
     live_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """The state of one partition in --data, as it was before the replay; `note` says why it cannot be used."""
-
-    skips: Skips = NO_SKIPS
-    note: str = ""
-    retimes: Retimes = ()
-    next_offset: int = 0
-
-
 async def replay(
     settings: Settings,
     to: Path,
     until: Until,
     skips: Sequence[tuple[int, int, int]] = (),
     *,
-    layout: str | None = None,
-    index: str | None = None,
-    records_max: int = 1000,
-    tell: Tell | None = None,
+    start: Start,
+    records_max: int = RECORDS_MAX,
 ) -> list[Replayed]:
-    """Rebuild every owned partition into `to`, without the records that an operator has decided to go past.
+    """Rebuild every owned partition into `to`, in this process.
 
     Args:
         settings: the log, and the live state: its skips and decisions on times are taken over, and it is compared with.
-            A live state that is damaged or of another topic is left aside, with a note.
-        to: a directory that is empty or not there.
+            A live state that is damaged or of another topic is left aside, with a note. What is built has its layout.
+        to: a directory that is empty, or not there, or that a replay has left which was broken off.
         until: where to end.
         skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
+        start: asked for a state where the log does not begin at 0.
+        records_max: size of a batch; the result is the same with any.
+
+    Raises:
+        ConfigError: `to` is not empty, there is no such layout, `until` or `skips` lie beyond the log's end, or it does
+            not begin at 0 and there is nothing to start from.
+        RuntimeError: a record cannot be applied.
+    """
+    target = settings_of_new(settings, to, None)
+    _refuse_to(to)
+    plans = await plan(settings, until, skips)
+    with _building(target):
+        plans = await asyncio.to_thread(_started, target, plans, start)
+        with progress("replay", _events(plans), "events") as advance:
+            return await _rebuild(settings, target, plans, advance, records_max)
+
+
+def replay_at_once(
+    settings: Settings,
+    to: Path,
+    until: Until,
+    skips: Sequence[tuple[int, int, int]] = (),
+    *,
+    start: Start,
+    layout: str | None = None,
+    index: str | None = None,
+    processes: int | None = None,
+    tell: Tell = tell_nobody,
+) -> list[Replayed]:
+    """As `replay`, with several partitions at once, each in a process of its own.
+
+    Args:
+        settings: as for `replay`.
+        to: likewise.
+        until: likewise.
+        skips: likewise.
+        start: likewise.
         layout: of what is built; None: that of the live state.
         index: of what is built; None: it has its sorted sets in itself.
-        records_max: size of a batch; the result is the same with any.
+        processes: how many at a time; None: one for each processor, and this one alone where few events are applied.
         tell: told how far it is.
 
     Raises:
-        ConfigError: `to` is not empty, there is no such layout, the log no longer begins at 0, or `until` or `skips`
-            lie beyond its end.
+        ConfigError, RuntimeError: as `replay`; or a process died.
     """
     target = settings_of_new(settings, to, layout, index)
-    refuse_used(to)
-    live = {partition: _look_at(settings, partition) for partition in settings.owned}
-    log = open_log(
-        settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
-    )
-    await log.start()
-    try:
-        ends = await _ends(log, settings.owned, until)
-        _check_skips(skips, ends)
-        carried = [(partition, *each) for partition, state in live.items() for each in state.skips]
-        retimes = {each: {*state.retimes, *decided(settings.data, each)} for each, state in live.items()}
-        prepared = {
-            partition: [
-                *_skips_to(ends[partition], [each[1:] for each in (*carried, *skips) if each[0] == partition]),
-                *(retime_changes(*decision) for decision in sorted(retimes[partition])),
-            ]
-            for partition in ends
-        }
-        unapplied = Unapplied()
-        await _replay_to(target, log, ends, prepared, records_max, tell or _tell_nobody, unapplied)
-        if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
-            live_offsets = {partition: state.next_offset for partition, state in live.items()}
-            await unapplied.compare(open_dead_letters(log), live_offsets)
-    finally:
-        await log.close()
-    return [
-        _compare(settings, target, partition, live[partition], unapplied.counts[partition])
-        for partition in settings.owned
-    ]
+    _refuse_to(to)
+    plans = asyncio.run(plan(settings, until, skips))
+    with _building(target):
+        plans = _started(target, plans, start)
+        total = _events(plans)
+        most = processes or (os.cpu_count() or 1 if total >= _PROCESS_EVENTS_MIN else 1)
+        processes = min(len(plans), most)
+        tell(0, total)
+        with progress("replay", total, "events") as show:
 
-
-def _look_at(settings: Settings, partition: int) -> _Live:
-    if not partition_path(settings.data, partition).is_dir():
-        return _Live(note=f"{settings.data} has no state of it")
-    try:
-        with reading(settings, partition) as (_, machine):
-            position = machine.position
-            return _Live(position.skips, retimes=position.retimes, next_offset=position.next_offset)
-    except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
-        logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
-        return _Live(note=str(error))
-
-
-async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
-    ends = {}
-    for partition in partitions:
-        begin = await log.begin_offset(partition)
-        if begin > 0:
-            raise ConfigError(
-                f"partition {partition} of the log begins at offset {begin}: what was before is gone, so the state"
-                " cannot be rebuilt from it; restore the log"
-            )
-        ends[partition] = await log.end_offset(partition)
-    if until.offset is not None:
-        if until.offset > max(ends.values()):
-            raise ConfigError(
-                f"--until {until.offset} is beyond the log's end at offset {max(ends.values())};"
-                f" a time in milliseconds is written @{until.offset}"
-            )
-        return {partition: min(end, until.offset) for partition, end in ends.items()}
-    if until.time_ms is not None:
-        for partition, end in ends.items():
-            at = await log.offset_at(partition, until.time_ms)
-            ends[partition] = end if at is None else min(end, at)
-    return ends
-
-
-def _check_skips(skips: Sequence[tuple[int, int, int]], ends: Mapping[int, int]) -> None:
-    for partition, *each in skips:
-        (text,) = Skips([(each[0], each[1])]).texts()
-        if partition not in ends:
-            raise ConfigError(f"--skip {partition}:{text}: partition {partition} is not one of those to rebuild")
-        if each[1] > ends[partition]:
-            raise ConfigError(f"--skip {partition}:{text}: the replay ends before offset {ends[partition]}")
-
-
-def _skips_to(end: int, skips: Iterable[tuple[int, int]]) -> Iterator[Changes]:
-    """The batches of these decisions; one that reaches over `end` is cut there, so that the replay ends at it."""
-    for begin, last in skips:
-        if begin < end < last:
-            yield skip_changes(begin, end)
-            yield skip_changes(end, last)
-        else:
-            yield skip_changes(begin, last)
-
-
-async def _replay_to(
-    target: Settings,
-    log: Log,
-    ends: Mapping[int, int],
-    prepared: Mapping[int, Sequence[Changes]],
-    records_max: int,
-    tell: Tell,
-    unapplied: Unapplied,
-) -> None:
-    prepare_data(target)
-    open_store = store_opener(target, target.data, replaying=True)
-    for partition in ends:
-        store = open_store(partition)
-        begin_building(store, prepared[partition])
-        store.close()
-    workers = {
-        partition: Worker(
-            home_of(target, partition),
-            log,
-            open_store,
-            None,
-            unapplied,
-            records_max=records_max,
-            cached_keys_max=cached_keys_max(target),
-        )
-        for partition in ends
-    }
-    consumer = Consumer(log, workers, NullObserver())
-    await consumer.open()
-    try:
-        total = sum(ends.values())
-        with progress("replay", total, "events") as advance:
-
-            def turned() -> None:
-                done = sum(worker.machine.next_offset for worker in workers.values())
-                advance(done)
+            def advance(done: int) -> None:
+                show(done)
                 tell(done, total)
 
-            tell(0, total)
-            await consumer.run_to(ends, turned)
-        for worker in workers.values():
+            if processes == 1:
+                return asyncio.run(_rebuild(settings, target, plans, advance, RECORDS_MAX))
+            source, new = (shared_between(each, processes) for each in (settings, target))
+            pieces = [(source, new, each) for each in plans]
+            return each_in_process(_rebuild_piece, pieces, processes, settings.log_level, advance)
+
+
+def _refuse_to(to: Path) -> None:
+    clear_unfinished(to)
+    refuse_used(to)
+
+
+@contextmanager
+def _building(target: Settings) -> Iterator[None]:
+    """The directory of what is built, marked until all of it is there."""
+    prepare_data(target)
+    with marked(target.data):
+        yield
+
+
+def _started(target: Settings, plans: Sequence[PartitionPlan], start: Start) -> list[PartitionPlan]:
+    """The plans; where the log lacks its first records, with a state in `target` to go on from."""
+    return [each if each.gap is None else replace(each, start=start(target, each.gap)) for each in plans]
+
+
+def _events(plans: Sequence[PartitionPlan]) -> int:
+    return sum(each.end - each.start for each in plans)
+
+
+def _rebuild_piece(piece: tuple[Settings, Settings, PartitionPlan], advance: Advance) -> Replayed:
+    settings, target, one = piece
+    (replayed,) = asyncio.run(_rebuild(settings, target, [one], advance, RECORDS_MAX))
+    return replayed
+
+
+async def _rebuild(
+    settings: Settings, target: Settings, plans: Sequence[PartitionPlan], advance: Advance, records_max: int
+) -> list[Replayed]:
+    unapplied = Unapplied()
+    log = opened(settings)
+    await log.start()
+    try:
+        open_store = store_opener(target, target.data, replaying=True)
+        for each in plans:
+            store = open_store(each.partition)
+            begin_building(store, each.prepared())
+            store.close()
+        workers = {
+            each.partition: Worker(
+                home_of(target, each.partition),
+                log,
+                open_store,
+                None,
+                unapplied,
+                records_max=records_max,
+                cached_keys_max=cached_keys_max(target),
+            )
+            for each in plans
+        }
+        before = sum(each.start for each in plans)
+        ends = {each.partition: each.end for each in plans}
+        built = await _apply(Consumer(log, workers, unapplied), ends, lambda done: advance(done - before))
+        if not (settings.dead_letters_max or settings.dead_letters_days):  # else the oldest letters were forgotten
+            await unapplied.compare(open_dead_letters(log), {each.partition: each.live.next_offset for each in plans})
+    finally:
+        await log.close()
+    return [_compare(settings, each, *built[each.partition], unapplied.counts[each.partition]) for each in plans]
+
+
+async def _apply(consumer: Consumer, ends: dict[int, int], advance: Advance) -> dict[int, tuple[Position, Digest]]:
+    """Apply everything before the ends. Gives position and digest of what was built of each partition."""
+    await consumer.open()
+    workers = [owned.worker for owned in consumer.partitions.values()]
+    try:
+        await consumer.run_to(ends, lambda: advance(sum(worker.machine.next_offset for worker in workers)))
+        for worker in workers:
             finish_building(worker.store)
+        return {
+            worker.partition: (worker.machine.position, digest_of(worker.store, worker.machine)) for worker in workers
+        }
     finally:
         consumer.close()
 
 
-def _compare(settings: Settings, target: Settings, partition: int, live: _Live, not_applied: NotApplied) -> Replayed:
-    result, position = digest_partition(target, partition)
-    live_digest, note = (None, live.note) if live.note else _live_digest(settings, partition, position.next_offset)
+def _compare(
+    settings: Settings, one: PartitionPlan, position: Position, result: Digest, not_applied: NotApplied
+) -> Replayed:
+    live = one.live
+    live_digest, note = (None, live.note) if live.note else _live_digest(settings, one.partition, position.next_offset)
     return Replayed(
-        partition,
+        one.partition,
         position.next_offset,
         position.clock_ms,
         result,

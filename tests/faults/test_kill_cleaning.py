@@ -14,8 +14,10 @@ from engine.tables.compaction_notes import noted
 from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.values.encoding import pack_u64
 from ops.config import Settings, load_settings
+from ops.snapshots.starting import start_from_snapshot
 from ops.state.directories import digest_partition, partition_path, reading, reading_store
-from ops.state.replay import Until, replay
+from ops.state.replay import replay
+from ops.state.replay_plan import Until
 from slotlog.events import encode
 from slotlog.log import Entry
 from tests.faults.logs import opened_log
@@ -93,7 +95,7 @@ async def test_kills_during_cleaning(tmp_path: Path) -> None:
 
     assert midway > KILLS / 3
     succeed("check", "--data", data, "--log", url)
-    (replayed,) = await replay(settings, tmp_path / "again", Until())
+    (replayed,) = await replay(settings, tmp_path / "again", Until(), start=start_from_snapshot)
     assert replayed.live_digest == replayed.digest
 
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.layouts import LAYOUTS
-from ops.cli.options import Data, Index, Json, StateOwn, listed, print_json, print_note, reports_errors
+from ops.cli.options import (
+    Data,
+    Index,
+    Json,
+    Processes,
+    StateOwn,
+    listed,
+    print_json,
+    print_note,
+    reports_errors,
+)
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
@@ -29,10 +39,7 @@ def convert(
     data: Data = None,
     own: StateOwn = None,
     index: Index = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of partitions to convert at once.", show_default="processors"),
-    ] = None,
+    processes: Processes = None,
     json: Json = False,
 ) -> None:
     """Write a state into a new directory in another layout, without the log.
@@ -52,7 +59,7 @@ def convert(
     settings = load_state_settings(data=data, own=own)
     configure_logging(settings.log_level)
     here, missing = presence(settings)
-    results = run(settings, here, to, layout, jobs, index)
+    results = run(settings, here, to, layout, processes, index)
     total = combine(each.digest for each in results)
     if json:
         print_json(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,38 +20,64 @@ from ops.cli.options import (
     Json,
     LogUrl,
     NewLayout,
+    Processes,
     StatePartitions,
     StateTopic,
     listed,
     parse_offsets,
+    print_error,
     print_json,
     print_note,
     reports_errors,
 )
-from ops.config import ConfigError
-from ops.state.replay import Replayed, Until
+from ops.config import ConfigError, load_settings
+from ops.state.replay_plan import Until
+from ops.state.swap import rebuilt_in, replaced_in
 from ops.state.unapplied import NotApplied
 from slotlog.wording import counted
+
+if TYPE_CHECKING:
+    from ops.config import Settings
+    from ops.state.replay import Replayed
+
+
+_Swap = Annotated[
+    bool,
+    typer.Option("--swap", help="Put the rebuilt state in the place of that in --data, whose service is stopped."),
+]
+_Different = Annotated[bool, typer.Option("--even-if-different", help="With --swap: also where the two states differ.")]
+_KeepOld = Annotated[bool, typer.Option("--keep-old", help="With --swap: keep the old state, in DATA/replaced.")]
+_Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="OFFSET|TIME",
+        help="Stop before this offset, or before the first record at this time: ISO 8601, or @ and ms since 1970.",
+    ),
+]
+_Skip = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--skip",
+        metavar="PARTITION:OFFSET",
+        help="Skip this record, or FIRST-LAST, and those that the state in --data skips; may be repeated.",
+    ),
+]
+_MetricsFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the progress to this file, for node_exporter's textfile collector."),
+]
 
 
 @reports_errors
 def replay(
     *,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the rebuilt state.")],
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OFFSET|TIME",
-            help="Stop before this offset, or before the first record at this time: ISO 8601, or @ and ms since 1970.",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PARTITION:OFFSET",
-            help="Skip this record, or FIRST-LAST, and those that the state in --data skips; may be repeated.",
-        ),
-    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="A new directory for the rebuilt state.")] = None,
+    swap: _Swap = False,
+    even_if_different: _Different = False,
+    keep_old: _KeepOld = False,
+    until: _Until = None,
+    skip: _Skip = None,
     data: Data = None,
     log: LogUrl = None,
     topic: StateTopic = None,
@@ -57,16 +85,18 @@ def replay(
     own: Annotated[str | None, typer.Option(help="Partitions to rebuild, such as 0-3.", show_default="all")] = None,
     layout: NewLayout = None,
     index: Index = None,
-    metrics_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the progress to this file, for node_exporter's textfile collector."),
-    ] = None,
+    processes: Processes = None,
+    metrics_file: _MetricsFile = None,
     json: Json = False,
 ) -> None:
     """Rebuild the state from the log into a new directory, and compare it with --data at the same position.
 
     The new state may have another layout: live keys, and therefore the digest, are the same in every layout. Records
-    that the state in --data skips (`slotlog skip`) are skipped again.
+    that the state in --data skips (`slotlog skip`) are skipped again. Several partitions are built at once, in
+    processes. If the command is killed or fails, the directory holds no state, and the same command begins anew.
+
+    --swap builds in DATA/rebuilt, up to the position of the state in --data, and replaces that if both have one digest,
+    or if it cannot be read. Its service must be stopped.
 
     The exit code is 1 if a digest differs, if the log ends before the position of the state in --data, or if records of
     the embedded log that this state has applied can no longer be applied.
@@ -75,20 +105,70 @@ def replay(
     """
     from ops.logging import configure_logging
     from ops.metrics.textfile import ReplayFile
+    from ops.snapshots.starting import start_from_snapshot
     from ops.state.recorded import load_state_settings
-    from ops.state.replay import replay as run
+    from ops.state.replay import replay_at_once, tell_nobody
+    from ops.state.swap import finish_swap, out_of_use
+    from ops.state.swap import swap as put_in_place
 
+    _refuse_usage(to, until, layout, swap=swap, other=even_if_different or keep_old)
+    if swap:
+        finish_swap(load_settings(data=data).data)  # of an earlier one: what is read next is there again then
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    tell = ReplayFile(metrics_file).note if metrics_file is not None else None
+    tell = ReplayFile(metrics_file).note if metrics_file is not None else tell_nobody
+    end = Until(at_live=True) if swap else parse_until(until)
     skips = [parse_skip(text) for text in skip or []]
-    results = asyncio.run(run(settings, to, parse_until(until), skips, layout=layout, index=index, tell=tell))
+    built = to or rebuilt_in(settings.data)
+    build = partial(
+        replay_at_once, settings, built, end, skips, start=start_from_snapshot, layout=layout, index=index, tell=tell
+    )
+    with out_of_use(settings.data, settings.owned) if swap else nullcontext():
+        with _interruptible(built, json=json):
+            results = build(processes=processes)
+        failed = _tell_failures(results, whole=until is None)
+        swapped = swap and (not failed or even_if_different)
+        if swapped:
+            put_in_place(settings.data, settings.owned, keep=keep_old)
     if json:
-        _print_json(results)
+        _print_json(results, {"swapped": swapped} if swap else {})
     else:
         _print(results)
-    if _tell_failures(results, whole=until is None):
+    if swap:
+        _tell_swapped(settings, swapped=swapped, keep_old=keep_old, json=json)
+    if failed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _interruptible(built: Path, *, json: bool) -> Iterator[None]:
+    """Say what Ctrl-C leaves behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_error("Interrupted", f"interrupted: {built} holds no state; the same command begins anew", json=json)
+        raise typer.Exit(1) from None
+
+
+def _refuse_usage(to: Path | None, until: str | None, layout: str | None, *, swap: bool, other: bool) -> None:
+    if (to is None) != swap:
+        raise typer.BadParameter("--to names a new directory, --swap puts the state in place: give one of the two")
+    if swap and (until is not None or layout is not None):
+        raise typer.BadParameter("--swap rebuilds the state at the same position and in the same layout")
+    if other and not swap:
+        raise typer.BadParameter("--even-if-different and --keep-old belong to --swap")
+
+
+def _tell_swapped(settings: Settings, *, swapped: bool, keep_old: bool, json: bool) -> None:
+    """Say what became of the rebuilt state."""
+    if not swapped:
+        print_note(
+            f"nothing was put in place, and what was built is in {rebuilt_in(settings.data)}: remove it, and run the"
+            " command again with --even-if-different where the log is right"
+        )
+    elif not json:
+        old = f"the old state is in {replaced_in(settings.data)}" if keep_old else "the old state is removed"
+        print(f"{settings.data} has the rebuilt state, and {old}")
 
 
 def _tell_failures(results: list[Replayed], *, whole: bool) -> bool:
@@ -110,10 +190,11 @@ def _tell_failures(results: list[Replayed], *, whole: bool) -> bool:
     return bool(cut) or different or any(result.not_applied.newly_dead for result in results)
 
 
-def _print_json(results: list[Replayed]) -> None:
+def _print_json(results: list[Replayed], more: dict[str, Any]) -> None:
     total, live = _totals(results)
     print_json(
         {
+            **more,
             "digest": str(total),
             "keys": total.keys,
             "live_digest": _text(live),
@@ -181,7 +262,7 @@ def _text(digest: Digest | None) -> str | None:
     return None if digest is None else str(digest)
 
 
-def parse_until(text: str | None) -> Until:
+def parse_until(text: str | None, option: str = "--until") -> Until:
     """`120` is an offset; `@1358208000000` (ms since 1970) and `2013-01-15T00:00:00Z` (ISO 8601) are times.
 
     A time that does not say where it holds is one of UTC.
@@ -197,7 +278,7 @@ def parse_until(text: str | None) -> Until:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"--until {text!r} is neither an offset nor an ISO 8601 time nor @MILLISECONDS") from None
+        raise ConfigError(f"{option} {text!r} is neither an offset nor an ISO 8601 time nor @MILLISECONDS") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Until(time_ms=round(moment.timestamp() * 1000))

@@ -32,6 +32,7 @@ VERBS = [
     "export",
     "backup",
     "snapshot",
+    "restore",
     "check",
     "space",
     "clean",

@@ -190,7 +190,7 @@ def test_unfinished_replay_is_refused(lived: Lived, tmp_path: Path) -> None:
 
     assert [1] * len(results) == [result.exit_code for result in results]
     assert [True] * len(results) == [
-        "holds an unfinished replay or conversion; remove it" in result.stderr for result in results
+        "holds an unfinished replay or conversion: run the same" in result.stderr for result in results
     ]
 
 

@@ -12,7 +12,9 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from ops.config import load_settings
-from ops.state.replay import Until, replay
+from ops.snapshots.starting import start_from_snapshot
+from ops.state.replay import replay
+from ops.state.replay_plan import Until
 from slotlog.log.kafka.topic import TopicRules
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
@@ -50,8 +52,10 @@ async def test_a_log_cut_behind_the_state(kafka_bootstrap: str, tmp_path: Path) 
 
     assert ["partition 0 begins at offset 1: the state cannot be built again from it"] == said
     assert [b"1", SimpleString(b"OK")] == replies
-    with pytest.raises(Exception, match="begins at offset 1: what was before is gone"):
-        await replay(load_settings(data=tmp_path / "data", **where), tmp_path / "to", Until())
+    with pytest.raises(Exception, match="begins at offset 1, so a replay has to start from a snapshot"):
+        await replay(
+            load_settings(data=tmp_path / "data", **where), tmp_path / "to", Until(), start=start_from_snapshot
+        )
 
 
 async def test_a_topic_whose_settings_change(kafka_bootstrap: str, tmp_path: Path) -> None:

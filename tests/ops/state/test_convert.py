@@ -87,7 +87,7 @@ def test_the_log_goes_on(layout: str, data: Path, tmp_path: Path) -> None:
 def test_partitions_are_converted_beside_each_other(tmp_path: Path) -> None:
     """Each in a process of its own, into states that together have the digest of the source."""
     data = state_of(tmp_path, [{"cmd": "SET", "args": [f"key-{number}", number]} for number in range(100)], 3)
-    printed = succeed("convert", "--data", data, "--to", tmp_path / "new", "--layout", DEFAULT_LAYOUT, "--jobs", 2)
+    printed = succeed("convert", "--data", data, "--to", tmp_path / "new", "--layout", DEFAULT_LAYOUT, "--processes", 2)
     before, after = (json.loads(succeed("digest", "--data", each, "--json")) for each in (data, tmp_path / "new"))
 
     assert before["digest"] in printed
@@ -110,7 +110,7 @@ def test_a_conversion_that_is_killed_is_no_state(tmp_path: Path) -> None:
     """Its processes end with it, whoever reads the directory refuses it, and the next conversion begins anew."""
     events = [{"cmd": "SET", "args": [f"key-{number}", number]} for number in range(KILLED_KEYS)]
     data, to = state_of(tmp_path, events, 2), tmp_path / "new"
-    words = ["convert", "--data", str(data), "--to", str(to), "--layout", DEFAULT_LAYOUT, "--jobs", "2"]
+    words = ["convert", "--data", str(data), "--to", str(to), "--layout", DEFAULT_LAYOUT, "--processes", "2"]
     process = subprocess.Popen([sys.executable, "-m", "ops.cli", *words])
     children: list[str] = []
     while len(children) < PROCESSES:
@@ -127,21 +127,26 @@ def test_a_conversion_that_is_killed_is_no_state(tmp_path: Path) -> None:
         run("serve", "--data", to, "--partitions", 2, "--log", log, "--http", ""),
     ):
         assert 1 == refused.exit_code
-        assert "holds an unfinished replay or conversion; remove it and run" in refused.stderr
+        assert "holds an unfinished replay or conversion: run the same command" in refused.stderr
     again = run(*words)
     assert 0 == again.exit_code
-    assert "conversion_begun_anew" in again.stderr
+    assert "begun_anew" in again.stderr
     assert json.loads(succeed("digest", "--data", data, "--json"))["digest"] in again.stdout
     assert ["0", "1"] == sorted(path.name for path in to.iterdir())
 
 
-_HOLDS = "import fcntl, sys; fcntl.{how}(file := open(sys.argv[1], 'r+'), fcntl.LOCK_EX); print(); sys.stdin.read()"
+_HOLDS = """
+import fcntl, sys
+fcntl.{how}(file := open(sys.argv[1], "r+"), fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize(
     ("how", "file", "said"),
     [
-        ("flock", "CONVERTING", "another conversion writes {to}: let it end, or name another directory"),
+        ("flock", "BUILDING", "another replay or conversion writes {to}: let it end, or name another directory"),
         ("lockf", "0/LOCK", "{to}/0 is in use: end what runs on it, or name another directory"),
     ],
 )
@@ -149,7 +154,7 @@ def test_what_is_in_use_is_not_removed(how: str, file: str, said: str, data: Pat
     """A conversion that still runs, or a service on what one has left, keeps its directory."""
     to = tmp_path / "new"
     (to / "0").mkdir(parents=True)
-    for name in ("CONVERTING", "0/LOCK", "0/CURRENT"):
+    for name in ("BUILDING", "0/LOCK", "0/CURRENT"):
         (to / name).touch()
     words = ("convert", "--data", data, "--to", to, "--layout", DEFAULT_LAYOUT)
     holding = [sys.executable, "-c", _HOLDS.format(how=how), str(to / file)]

@@ -1,6 +1,6 @@
-"""Marks the directory that a conversion writes, so that the next one can begin anew where one was killed.
+"""Marks the directory that a replay or conversion writes, so that the next one begins anew after a kill.
 
-The mark is the file CONVERTING in it, locked by the conversion as long as that runs, and gone when all of it is there.
+The mark is the file BUILDING in it, locked as long as that runs, and gone when all of it is there.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import structlog
 
 from ops.config import ConfigError
 from ops.state.clocks import KEPT_FILE
-from ops.state.directories import partition_path, state_directories
+from ops.state.directories import BUILDING, partition_path, state_directories
 
-_MARK: Final = "CONVERTING"
 _LOCK: Final = "LOCK"  # of RocksDB, in each directory of a partition
 
 logger = structlog.get_logger(__name__)
 
 
 def clear_unfinished(to: Path) -> None:
-    """Remove what a conversion has left that was killed; where there was none, nothing happens.
+    """Remove what a replay or conversion has left that was killed; where there was none, nothing happens.
 
     Raises:
-        ConfigError: that conversion still runs, or another process uses what it has written.
+        ConfigError: it still runs, or another process uses what it has written.
     """
-    mark = to / _MARK
+    mark = to / BUILDING
     if not mark.is_file():
         return
     with mark.open("rb") as file:
@@ -39,7 +38,9 @@ def clear_unfinished(to: Path) -> None:
         directories = [partition_path(to, partition) for partition in state_directories(to)]
         for directory in directories:
             _refuse_used(directory)
-        logger.warning("conversion_begun_anew", directory=str(to), hint="an earlier one was broken off in the middle")
+        logger.warning(
+            "begun_anew", directory=str(to), hint="an earlier replay or conversion was broken off in the middle"
+        )
         for directory in directories:
             shutil.rmtree(directory)
         (to / KEPT_FILE).unlink(missing_ok=True)  # of a verb that was tried on it
@@ -51,9 +52,9 @@ def marked(to: Path) -> Iterator[None]:
     """Within the block `to`, which is there and empty, is marked. After an error it stays marked.
 
     Raises:
-        ConfigError: another conversion was quicker.
+        ConfigError: another replay or conversion was quicker.
     """
-    mark = to / _MARK
+    mark = to / BUILDING
     with mark.open("wb") as file:
         _lock(file.fileno(), to)
         yield
@@ -64,7 +65,7 @@ def _lock(descriptor: int, to: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ConfigError(f"another conversion writes {to}: let it end, or name another directory") from None
+        raise ConfigError(f"another replay or conversion writes {to}: let it end, or name another directory") from None
 
 
 def _refuse_used(directory: Path) -> None:

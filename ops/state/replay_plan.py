@@ -1,0 +1,177 @@
+"""Plans a replay: where it ends in each partition, and what it takes over from the live state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from engine.errors import CorruptionError, StateMismatchError
+from engine.store.store import Changes
+from engine.tables.system import NO_SKIPS, Retimes, Skips, retime_changes, skip_changes
+from ops.config import ConfigError, Settings
+from ops.state.clocks import decided
+from ops.state.directories import partition_path, reading
+from slotlog.log import Log, open_log
+
+if TYPE_CHECKING:
+    from slotlog.log.embedded.embedded_log import EmbeddedLog
+    from slotlog.log.kafka.kafka_log import KafkaLog
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """The end of a replay: an offset, a time, the place where the live state stands, or the log's end."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+    at_live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The state of one partition in --data, as it was before the replay; `note` says why it cannot be used."""
+
+    skips: Skips = NO_SKIPS
+    note: str = ""
+    retimes: Retimes = ()
+    next_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A partition whose first records are not in the log any more.
+
+    Attributes:
+        begin: the first offset that the log has.
+        end: the offset to end before.
+        time_ms: the time to end before; None: any.
+    """
+
+    partition: int
+    begin: int
+    end: int
+    time_ms: int | None
+
+
+Start = Callable[[Settings, Gap], int]
+"""Puts a state into the directory of the new one, for a replay to go on from. Gives the offset before which it has
+applied everything. Raises ConfigError."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """The replay of one partition, as planned.
+
+    Attributes:
+        start: the offset to begin with; 0: in an empty state.
+        end: the offset to end before.
+        gap: what the log does not have; None: it has everything.
+        skips: (begin, end) of records to go past, by decision of an operator.
+        retimes: decisions on the times of records.
+    """
+
+    partition: int
+    start: int
+    end: int
+    gap: Gap | None
+    skips: tuple[tuple[int, int], ...]
+    retimes: Retimes
+    live: Live
+
+    def prepared(self) -> Iterator[Changes]:
+        """The batches that the new state begins with.
+
+        A decision that reaches over the end is cut there, so that the replay ends at it.
+        """
+        for begin, last in self.skips:
+            if begin < self.end < last:
+                yield skip_changes(begin, self.end)
+                yield skip_changes(self.end, last)
+            else:
+                yield skip_changes(begin, last)
+        for decision in self.retimes:
+            yield retime_changes(*decision)
+
+
+async def plan(settings: Settings, until: Until, skips: Sequence[tuple[int, int, int]]) -> list[PartitionPlan]:
+    """The plan of every owned partition.
+
+    Raises:
+        ConfigError: `until` or `skips` lie beyond the log's end.
+    """
+    live = {partition: _look_at(settings, partition) for partition in settings.owned}
+    log = opened(settings)
+    await log.start()
+    try:
+        begins = {partition: await log.begin_offset(partition) for partition in settings.owned}
+        ends = await _ends(log, settings.owned, until)
+        if until.at_live:
+            ends.update({each: min(ends[each], state.next_offset) for each, state in live.items() if not state.note})
+    finally:
+        await log.close()
+    _check_skips(skips, ends)
+    return [
+        PartitionPlan(
+            partition,
+            0,
+            end,
+            Gap(partition, begins[partition], end, until.time_ms) if begins[partition] else None,
+            (*live[partition].skips, *(_skips_of(partition, skips))),
+            tuple(sorted({*live[partition].retimes, *decided(settings.data, partition)})),
+            live[partition],
+        )
+        for partition, end in ends.items()
+    ]
+
+
+def opened(settings: Settings) -> EmbeddedLog | KafkaLog:
+    """The log of a replay, not started yet: one that is there."""
+    return open_log(
+        settings.log_url, topic=settings.topic, partitions=settings.partitions, kafka=settings.kafka, create=False
+    )
+
+
+def _look_at(settings: Settings, partition: int) -> Live:
+    if not partition_path(settings.data, partition).is_dir():
+        return Live(note=f"{settings.data} has no state of it")
+    try:
+        with reading(settings, partition) as (_, machine):
+            position = machine.position
+            return Live(position.skips, retimes=position.retimes, next_offset=position.next_offset)
+    except (ConfigError, CorruptionError, StateMismatchError, OSError) as error:
+        logger.warning("live_state_unused", partition=partition, reason=str(error), hint="its skips are not taken over")
+        return Live(note=str(error))
+
+
+async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
+    ends = {partition: await log.end_offset(partition) for partition in partitions}
+    if until.offset is not None:
+        if until.offset > max(ends.values()):
+            raise ConfigError(
+                f"--until {until.offset} is beyond the log's end at offset {max(ends.values())};"
+                f" a time in milliseconds is written @{until.offset}"
+            )
+        return {partition: min(end, until.offset) for partition, end in ends.items()}
+    if until.time_ms is not None:
+        for partition, end in ends.items():
+            at = await log.offset_at(partition, until.time_ms)
+            ends[partition] = end if at is None else min(end, at)
+    return ends
+
+
+def _check_skips(skips: Sequence[tuple[int, int, int]], ends: Mapping[int, int]) -> None:
+    for partition, *each in skips:
+        (text,) = Skips([(each[0], each[1])]).texts()
+        if partition not in ends:
+            raise ConfigError(f"--skip {partition}:{text}: partition {partition} is not one of those to rebuild")
+        if each[1] > ends[partition]:
+            raise ConfigError(f"--skip {partition}:{text}: the replay ends before offset {ends[partition]}")
+
+
+def _skips_of(partition: int, skips: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    return ((begin, end) for each, begin, end in skips if each == partition)
