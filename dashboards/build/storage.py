@@ -19,8 +19,8 @@ def storage() -> Dashboard:
     """For full disks, orphans that stay, slow writes."""
     return dashboard(
         "storage",
-        "Disk by column family, expiry and reclaim of what died, RocksDB's compactions and cache.",
-        [_disk(), _expiry(), _reclaim(), _compaction(), _writes(), _cache()],
+        "Disk by column family, expiry and reclaim of what died, RocksDB's compactions and cache, snapshots.",
+        [_disk(), _expiry(), _reclaim(), _compaction(), _writes(), _cache(), _snapshots()],
     )
 
 
@@ -246,5 +246,55 @@ def _cache() -> Row:
             (each("slotlog_block_cache_bytes", "instance"), "{{instance}}"),
             (each("slotlog_block_cache_pinned_bytes", "instance"), "in use {{instance}}"),
             (each("slotlog_block_cache_capacity_bytes", "instance"), "capacity {{instance}}"),
+        ),
+    ]
+
+
+def _snapshots() -> Row:
+    taken = series("slotlog_snapshot_timestamp_seconds")
+    applied, kept = highest("slotlog_next_offset", *_WHERE), highest("slotlog_snapshot_next_offset", *_WHERE)
+    return "Snapshots", [
+        graph(
+            "Age of the newest snapshot",
+            "Of those that are verified. 0: none is known to the process.",
+            "s",
+            (f"max by (instance, partition) ((time() - {taken}) * ({taken} > bool 0))", _LEGEND),
+        ),
+        graph(
+            "Events since the newest snapshot",
+            "What a restore would have to apply from the log.",
+            "short",
+            (f"{applied} - {kept}", _LEGEND),
+        ),
+        graph(
+            "Snapshots",
+            "Taken and verified, failed, and restored, in the interval of a point; failing: the last attempt failed.",
+            "short",
+            (growth("slotlog_snapshots_taken_total", *_WHERE), f"taken {_LEGEND}"),
+            (growth("slotlog_snapshots_failed_total", *_WHERE), f"failed {_LEGEND}"),
+            (growth("slotlog_snapshots_restored_total", *_WHERE), f"restored {_LEGEND}"),
+            (highest("slotlog_snapshots_failing", *_WHERE), f"failing {_LEGEND}"),
+        ),
+        graph(
+            "Bytes of snapshots",
+            "All files of the last one, and what was uploaded in a second.",
+            "bytes",
+            (each("slotlog_snapshot_size_bytes", *_WHERE), _LEGEND),
+            (rate("slotlog_snapshots_uploaded_bytes_total", *_WHERE), f"uploaded/s {_LEGEND}"),
+        ),
+        graph(
+            "Time of a snapshot",
+            "Of the last one: from the checkpoint to the verification, and the pause of the event loop in it.",
+            "s",
+            (highest("slotlog_snapshot_seconds", *_WHERE), _LEGEND),
+            (highest("slotlog_snapshot_pause_seconds", *_WHERE), f"pause {_LEGEND}"),
+        ),
+        graph(
+            "Restore",
+            "Bytes that are fetched, and all of them; waiting: 1 while the store of snapshots is away.",
+            "bytes",
+            (each("slotlog_restore_done_bytes", *_WHERE), f"fetched {_LEGEND}"),
+            (each("slotlog_restore_total_bytes", *_WHERE), f"all {_LEGEND}"),
+            (highest("slotlog_restore_waiting", *_WHERE), f"waiting {_LEGEND}"),
         ),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ops.metrics.record import DUE_KEYS_MAX, Metric, MetricKind
+from ops.metrics.snapshots import SNAPSHOTS
 from ops.metrics.stall import STALL_SECONDS
 from slotlog.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 
@@ -386,6 +387,7 @@ GROUPS: Final = {
     "Log": _LOGS,
     "Storage": _STORAGE,
     "Cleaning": _CLEANED,
+    "Snapshots": SNAPSHOTS,
     "Redis clients": _CLIENTS,
     "Workers": _WORKERS,
     "Process": _PROCESS,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -23,6 +23,7 @@ from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
 from ops.metrics.counts import PartitionCounts, add_latency
 from ops.metrics.readings import Readings, ScrapeSlices
+from ops.metrics.snapshots import read_snapshots
 from ops.metrics.sources import (
     read_clients,
     read_commands,
@@ -37,6 +38,7 @@ from ops.metrics.sources import (
 )
 from ops.metrics.stall import LoopStalls
 from ops.reasons import shown_reason
+from ops.snapshots.report import SnapshotReport
 from resp.server import Server
 from slotlog.distribution import APPLY_SECONDS, Distribution
 from slotlog.log import Log
@@ -60,6 +62,7 @@ class Watched:
         readiness: what `/readyz` answers.
         ownership: what is known of the partitions' owners; None where nobody looks.
         dead_letters: where they go; None: nowhere.
+        snapshots: what is known of each partition's.
     """
 
     settings: Settings
@@ -70,6 +73,7 @@ class Watched:
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
     ownership: Ownership | None = None
     dead_letters: DeadLetters | None = None
+    snapshots: Mapping[int, SnapshotReport] = field(default_factory=dict)
 
 
 class Metrics:
@@ -115,6 +119,11 @@ class Metrics:
         if self._watched is not None:
             await self._read(readings, self._watched, slices)
         return await readings.text(CATALOG, slices)
+
+    def applied_bytes(self, partition: int) -> int:
+        """The bytes of the records that a partition has applied since the start."""
+        counts = self.counts.get(partition)
+        return 0 if counts is None else counts.value_bytes
 
     def lag_of(self, partition: int) -> int | None:
         """The lag that was last reported, in events; None before the first report."""
@@ -175,6 +184,8 @@ class Metrics:
             readings.add("rocksdb_background_errors_total", errors, str(partition))
             failing = bool(watched.log.append_counts.failure_of(partition))
             readings.add("log_append_failing", failing, str(partition))
+            if partition in watched.snapshots:
+                read_snapshots(readings, partition, watched.snapshots[partition])
             if owned.begin_offset is not None:
                 readings.add("log_begin_offset", owned.begin_offset, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile

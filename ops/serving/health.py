@@ -37,6 +37,11 @@ Probe = Callable[[Path, int], str]
 """Says why nothing can be written to a directory with so many bytes in reserve; empty when it can."""
 
 
+def _nothing(_partition: int) -> str:
+    """Nothing is being restored."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
     """The health of one owned partition.
@@ -67,6 +72,7 @@ class Health:
         stopping: whether the service ends: then nothing is ready.
         ownership: what is known of other owners; None: nothing.
         dead_letters: where they go; None: nowhere.
+        restoring: what is being restored of a partition; empty where nothing is.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class Health:
         self.stopping = False
         self.ownership: Ownership | None = None
         self.dead_letters: DeadLetters | None = None
+        self.restoring: Callable[[int], str] = _nothing
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
@@ -151,7 +158,7 @@ class Health:
 
     def _partition(self, partition: int, owned: OwnedPartition) -> PartitionHealth:
         lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
-        reason = owned.reason
+        reason = self.restoring(partition) or owned.reason
         if self.stopping:
             reason = "slotlog is shutting down"
         elif owned.condition is Condition.RUNNING and lag is None:

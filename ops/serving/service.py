@@ -25,9 +25,12 @@ from ops.serving.background import cleaning
 from ops.serving.health import Health, PartitionHealth
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
+from ops.serving.restoring import Restorer
 from ops.serving.rocksdb_log import RocksdbLogs
+from ops.serving.snapshots import Snapshots
 from ops.serving.status import StatusDocument
 from ops.serving.systemd import supervise
+from ops.snapshots.report import SnapshotReport
 from ops.state.clocks import ClockGuard, decided, latest_ms
 from ops.state.directories import (
     cached_keys_max,
@@ -98,6 +101,10 @@ class Service:
         self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
         self._health.ownership = self.ownership
         self._health.dead_letters = self._dead_letters
+        self._reports = {partition: SnapshotReport() for partition in settings.owned}
+        self.restorer = Restorer(settings, self.consumer.partitions, self._log, self._reports)
+        self._health.restoring = self.restorer.text
+        self.snapshots = Snapshots(settings, self.consumer.partitions, self.metrics.applied_bytes, self._reports)
         if self.resp is not None:
             self.resp.attach(self.consumer.partitions)
 
@@ -157,6 +164,7 @@ class Service:
                     self._health.readiness,
                     self.ownership,
                     self._dead_letters,
+                    self._reports,
                 )
             )
             if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
@@ -164,6 +172,7 @@ class Service:
             await self._once_log_answers(self._start_logs)
             if self.resp is not None:
                 await self._start_resp(self.resp)
+            await self._once_log_answers(self.restorer.restore_missing)
             await self._once_log_answers(self.consumer.open)
             if self.resp is not None:
                 await self._once_log_answers(self.resp.open)
@@ -212,6 +221,7 @@ class Service:
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
         owning = asyncio.create_task(self.ownership.run())
+        keeping = [asyncio.create_task(each.run()) for each in (self.snapshots, self.restorer)]
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
@@ -222,11 +232,15 @@ class Service:
         finally:
             owning.cancel()
             watching.cancel()
+            for task in keeping:
+                task.cancel()
+            await asyncio.wait(keeping)  # their files are removed
 
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""
         await self._stop.wait()
         self._health.stopping = True
+        self.restorer.close()
         if self.resp is not None:
             await self.resp.drain()
         self._stopping.set()

@@ -72,7 +72,7 @@ def test_commands_print_what_the_page_shows(lived: tuple[Path, set[str]]) -> Non
     steps = [shown(text) for block in blocks for text in re.split(r"^\$ ", block, flags=re.MULTILINE)]
     seen = [(command, typed(command, directory)) for command, _ in steps]
 
-    assert len(steps) == 5
+    assert len(steps) == 4
     assert [step for step, (_, lines) in zip(seen, steps, strict=True) if not agree(step[1], lines)] == []
     assert f"  {PARTITIONS} keys\n" in succeed("digest", "--data", directory / ".data")
 

@@ -1,0 +1,214 @@
+"""Takes snapshots of a service's partitions: by schedule, and when somebody asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from engine.store.store import MaintainedStore
+from ingest.applying.owned_partition import OwnedPartition
+from ops.config import ConfigError, Settings
+from ops.logging import configure_logging
+from ops.snapshots.child import in_child
+from ops.snapshots.errors import SnapshotRefusedError, SnapshotStoreError
+from ops.snapshots.keeping import collect_all
+from ops.snapshots.objects import open_objects
+from ops.snapshots.report import SnapshotReport
+from ops.snapshots.requests import Request, answer, requests
+from ops.snapshots.scratch import Scratch, remove_abandoned
+from ops.snapshots.store import SnapshotStore
+from ops.snapshots.taking import Taken, facts_of, link, refuse_indexed, take
+from slotlog.clock import now_ms
+from slotlog.shared.shown_errors import shown_error
+
+_LOOK_SECONDS: Final = 0.5
+_RETRY_SECONDS_MIN: Final = 10.0
+_RETRY_SECONDS_MAX: Final = 600.0
+_COLLECT_SECONDS: Final = 3600.0
+
+logger = structlog.get_logger(__name__)
+
+
+class Snapshots:
+    """The snapshots that one service takes.
+
+    Args:
+        settings: where they go, and when.
+        partitions: the owned ones.
+        applied_bytes: of the events of a partition, since the start of the process.
+        reports: of each partition, to be kept up to date.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: Mapping[int, OwnedPartition],
+        applied_bytes: Callable[[int], int],
+        reports: Mapping[int, SnapshotReport],
+    ) -> None:
+        self._reports = reports
+        self._settings = settings
+        self._partitions = partitions
+        self._applied_bytes = applied_bytes
+        self._bytes_at = dict.fromkeys(partitions, 0)
+        self._known = False
+        self._retry_at = dict.fromkeys(partitions, 0.0)
+        self._retry_seconds = dict.fromkeys(partitions, _RETRY_SECONDS_MIN)
+        self._collect_at = 0.0
+
+    async def run(self) -> None:
+        """Take what is due and what is asked for, one at a time, until cancelled."""
+        await asyncio.to_thread(remove_abandoned, self._settings.data)
+        while True:
+            try:
+                await self._look()
+            except Exception:
+                logger.exception("snapshots_failed")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        for request in list(requests(self._settings.data)):
+            if request.partition in self._partitions:
+                await self._serve(request)
+        if not self._settings.snapshots.is_scheduled:
+            return
+        if not self._known:
+            await self._learn()
+        for partition in self._partitions:
+            if self._is_due(partition) and monotonic() >= self._retry_at[partition]:
+                await self._try(partition, self._settings.snapshots.url)
+        if self._known and monotonic() >= self._collect_at:
+            self._collect_at = monotonic() + _COLLECT_SECONDS
+            await in_child(collect_in_child, self._settings)
+
+    async def _learn(self) -> None:
+        """Read from the store which snapshots are the newest."""
+        if monotonic() < min(self._retry_at.values()):
+            return
+        try:
+            newest = await in_child(newest_in_child, self._settings)
+        except SnapshotStoreError as error:
+            for partition in self._partitions:
+                self._failed(partition, error)
+            return
+        self._known = True
+        for partition, (next_offset, taken_ms) in newest.items():
+            report = self._reports[partition]
+            report.next_offset, report.taken_ms = next_offset, taken_ms
+
+    def _is_due(self, partition: int) -> bool:
+        """Whether enough has come since the newest snapshot: of events, bytes or time."""
+        settings, report = self._settings.snapshots, self._reports[partition]
+        owned = self._partitions[partition]
+        if not owned.worker.is_open:
+            return False
+        events = owned.worker.machine.position.next_offset - (report.next_offset or 0)
+        if events <= 0:
+            return False
+        size = self._applied_bytes(partition) - self._bytes_at[partition]
+        age_seconds = (now_ms() - (report.taken_ms or 0)) / 1000
+        bounds = ((events, settings.events), (size, settings.bytes), (age_seconds, settings.seconds))
+        return any(bound and value >= bound for value, bound in bounds)
+
+    async def _serve(self, request: Request) -> None:
+        try:
+            taken = await self._take(request.partition, request.url)
+        except (ConfigError, SnapshotRefusedError, OSError, RuntimeError) as error:
+            self._failed(request.partition, error)
+            answer(request, {"error": shown_error(error)})
+        else:
+            pause_seconds = self._reports[request.partition].pause_seconds
+            answer(request, {**facts_of(taken), "pause_seconds": round(pause_seconds, 6)})
+
+    async def _try(self, partition: int, url: str) -> None:
+        try:
+            await self._take(partition, url)
+        except Exception as error:  # noqa: BLE001 - the partition goes on without, and it is tried again
+            self._failed(partition, error)
+
+    def _failed(self, partition: int, error: Exception) -> None:
+        report = self._reports[partition]
+        report.failed += 1
+        report.error = shown_error(error)
+        self._retry_at[partition] = monotonic() + self._retry_seconds[partition]
+        self._retry_seconds[partition] = min(_RETRY_SECONDS_MAX, 2 * self._retry_seconds[partition])
+        logger.warning("snapshot_failed", partition=partition, error=report.error)
+
+    async def _take(self, partition: int, url: str) -> Taken:
+        """Take one, whose upload and verification are a process of their own."""
+        refuse_indexed(self._settings)
+        began = monotonic()
+        report, applied_bytes = self._reports[partition], self._applied_bytes(partition)
+        scratch = await asyncio.to_thread(Scratch, self._settings.data)
+        try:
+            pause_seconds = await self._link(partition, scratch.directory)
+            taken = await in_child(take_in_child, self._settings, url, scratch.directory, partition)
+        finally:
+            await asyncio.to_thread(scratch.remove)
+        report.taken += 1
+        report.new_bytes += taken.new_bytes
+        report.size = taken.manifest.size
+        report.pause_seconds, report.seconds, report.error = pause_seconds, monotonic() - began, ""
+        if url == self._settings.snapshots.url:
+            report.next_offset, report.taken_ms = taken.manifest.next_offset, taken.manifest.taken_ms
+            self._bytes_at[partition] = applied_bytes
+        self._retry_seconds[partition] = _RETRY_SECONDS_MIN
+        logger.info(
+            "snapshot_taken",
+            partition=partition,
+            id=taken.snapshot.id,
+            bytes=report.size,
+            new_bytes=taken.new_bytes,
+            pause_seconds=round(pause_seconds, 6),
+            seconds=round(report.seconds, 3),
+        )
+        return taken
+
+    async def _link(self, partition: int, directory: Path) -> float:
+        """Link the files of the open store; flushed first, in a thread, so that the loop stands still for little."""
+        worker = self._partitions[partition].worker
+        if not worker.is_open:
+            raise SnapshotStoreError(f"partition {partition} is not open")
+        store = worker.store
+        await asyncio.to_thread(store.flush_all)
+        if not self._is_open_as(partition, store):
+            raise SnapshotStoreError(f"partition {partition} was closed meanwhile")
+        return link(store, directory, partition)
+
+    def _is_open_as(self, partition: int, store: MaintainedStore) -> bool:
+        worker = self._partitions[partition].worker
+        return worker.is_open and worker.store is store
+
+
+# ---------------------------------------------------------------------- in a process of its own
+
+
+def take_in_child(settings: Settings, url: str, directory: Path, partition: int) -> Taken:
+    """Upload and verify a checkpoint."""
+    configure_logging(settings.log_level)
+    return take(SnapshotStore(open_objects(url)), settings, directory, partition)
+
+
+def newest_in_child(settings: Settings) -> dict[int, tuple[int, int]]:
+    """Position and time of the newest verified snapshot of each owned partition that has one."""
+    store = SnapshotStore(open_objects(settings.snapshots.url))
+    newest = ((partition, store.offered(settings.topic, partition)) for partition in settings.owned)
+    return {partition: (there[-1].next_offset, there[-1].modified_ms) for partition, there in newest if there}
+
+
+def collect_in_child(settings: Settings) -> None:
+    """Delete what is not to be kept."""
+    configure_logging(settings.log_level)
+    try:
+        done = collect_all(SnapshotStore(open_objects(settings.snapshots.url)), settings.topic, settings.snapshots)
+    except (SnapshotRefusedError, SnapshotStoreError) as error:
+        logger.warning("snapshots_not_collected", error=str(error))
+        return
+    deleted = [each.id for each in done.deleted]
+    if deleted or done.files:
+        logger.info("snapshots_collected", deleted=deleted, files=done.files, bytes=done.size)

@@ -1,0 +1,174 @@
+"""kill -9 at each step of taking, verifying, deleting, collecting and restoring snapshots."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.snapshots.steps import Step
+from tests.faults.service import ServiceProcess
+from tests.ops.snapshots.stores import apply, state_of
+from tests.ops.verbs import succeed, write_lines
+
+EVENTS = [{"cmd": "HSET", "args": [f"h{number % 7}", f"f{number}", "v" * 100]} for number in range(100)]
+MORE = [{"cmd": "INCR", "args": ["n"]} for _ in range(10)]
+
+TAKING = (
+    Step.LINKED,
+    Step.DESCRIBED,
+    Step.UPLOADED_ONE,
+    Step.UPLOADED,
+    Step.PUBLISHED,
+    Step.FETCHED,
+    Step.CHECKED,
+    Step.MARKED,
+)
+DELETING = (Step.UNMARKED,)
+COLLECTING = (Step.CONDEMNED, Step.COLLECTED)
+RESTORING = (Step.FETCHED, Step.IN_PLACE)
+SERVING = (Step.FETCHED, Step.PUT_ASIDE, Step.IN_PLACE)
+
+
+def killed(step: Step, *words: object) -> None:
+    """Run a verb that must meet the step, and is killed there."""
+    command = [sys.executable, "-m", "tests.faults.killed", step, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert -signal.SIGKILL == done.returncode, done.stderr
+
+
+def facts(*words: object) -> Any:
+    """What a verb says in JSON."""
+    return json.loads(succeed(*words, "--json"))
+
+
+def digest(data: Path) -> str:
+    """Of a state."""
+    return str(facts("digest", "--data", data)["digest"])
+
+
+class Kept:
+    """A state of which there is a verified snapshot, and which has changed since.
+
+    Args:
+        directory: of the test.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.data = state_of(directory, EVENTS)
+        self.store = directory / "store"
+        self.first = str(facts("snapshot", "--data", self.data, "--to", self.store)["snapshots"][0]["id"])
+        self.first_digest = digest(self.data)
+        succeed("produce", write_lines(directory / "more", MORE), "--data", self.data)
+        apply(self.data, directory / "again")
+        self.digest = digest(self.data)
+
+    def offered(self) -> list[str]:
+        """The verified snapshots, the oldest first: each is whole, as a look at all of it shows."""
+        there = facts("snapshots", "list", "--from", self.store, "--data", self.data)
+        offered = [each["id"] for each in there if each["verified"]]
+        if offered:
+            succeed("snapshots", "verify", *offered, "--from", self.store, "--data", self.data)
+        return offered
+
+    def restored(self, to: Path) -> str:
+        """The digest of what is restored from the newest one."""
+        succeed("restore", "--from", self.store, "--to", to)
+        found = digest(to)
+        shutil.rmtree(to)
+        return found
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    """A state with a snapshot."""
+    return Kept(tmp_path)
+
+
+def test_every_step_is_met() -> None:
+    """Each step that has a name is one at which a test of this file kills."""
+    assert set(Step) == {*TAKING, *DELETING, *COLLECTING, *RESTORING, *SERVING}
+
+
+@pytest.mark.parametrize("step", TAKING)
+def test_killed_while_one_is_taken(step: Step, kept: Kept, tmp_path: Path) -> None:
+    """What is offered is whole: the one before, and the new one only after its mark. The next attempt goes on."""
+    killed(step, "snapshot", "--data", kept.data, "--to", kept.store)
+    offered = kept.offered()
+    between = kept.restored(tmp_path / "between")
+    (again,) = facts("snapshot", "--data", kept.data, "--to", kept.store)["snapshots"]
+    is_marked = step is Step.MARKED
+
+    assert (kept.first, 2 if is_marked else 1) == (offered[0], len(offered))
+    assert (kept.digest if is_marked else kept.first_digest) == between
+    assert kept.digest == again["digest"] == digest(kept.data) == kept.restored(tmp_path / "after")
+    assert not (kept.data / "scratch").exists()
+
+
+@pytest.mark.parametrize("step", RESTORING)
+def test_killed_while_one_is_restored(step: Step, kept: Kept, tmp_path: Path) -> None:
+    """There is all of the state or nothing of it; nothing can be restored again, all is left as it is."""
+    to = tmp_path / "to"
+    killed(step, "restore", "--from", kept.store, "--to", to)
+    is_there = (to / "0").exists()
+    if not is_there:
+        succeed("restore", "--from", kept.store, "--to", to)
+
+    assert (step is Step.IN_PLACE) == is_there
+    assert kept.first_digest == digest(to)
+    assert [kept.first] == kept.offered()
+
+
+def test_killed_while_one_is_deleted(kept: Kept, tmp_path: Path) -> None:
+    """Without its mark it is not offered; verified again it is whole, and it can be deleted."""
+    killed(Step.UNMARKED, "snapshots", "delete", kept.first, "--from", kept.store, "--data", kept.data)
+    offered = kept.offered()
+    succeed("snapshots", "verify", kept.first, "--from", kept.store, "--data", kept.data)
+
+    assert [] == offered
+    assert [kept.first] == kept.offered()
+    assert kept.first_digest == kept.restored(tmp_path / "restored")
+
+
+@pytest.mark.parametrize("step", COLLECTING)
+def test_killed_while_files_are_collected(
+    step: Step, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of snapshots stay, and the rest goes at later times."""
+    killed(Step.UPLOADED, "snapshot", "--data", kept.data, "--to", kept.store)  # whose files nobody needs
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__GRACE_HOURS", "0.000001")
+    words = ("snapshots", "collect", "--from", kept.store, "--data", kept.data)
+    if step is Step.COLLECTED:
+        succeed(*words)
+    killed(step, *words)
+    offered = kept.offered()
+    for _ in range(3):
+        succeed(*words)
+
+    assert [kept.first] == offered == kept.offered()
+    assert kept.first_digest == kept.restored(tmp_path / "restored")
+    assert [] == list((kept.store / "condemned").iterdir())
+
+
+@pytest.mark.damaging
+@pytest.mark.parametrize("step", SERVING)
+def test_killed_while_a_service_restores(step: Step, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start restores again, or goes on with what is in place; all of the log is applied in the end."""
+    (manifest,) = (kept.data / "0").glob("MANIFEST-*")
+    manifest.write_bytes(manifest.read_bytes()[:20])
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(kept.store))
+    killed(step, "serve", "--data", kept.data, "--http", "")
+    with ServiceProcess(["--data", str(kept.data), "--http", ""]) as service:
+        service.wait_for("started")
+        succeed("wait", "--data", kept.data)
+        assert 0 == service.terminate(10)
+
+    assert kept.digest == digest(kept.data)
+    assert 1 == len(list((kept.data / "aside").iterdir()))
+    assert not (kept.data / "scratch").exists()

@@ -1,0 +1,135 @@
+"""A running service takes snapshots by schedule, and when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotlog.events import encode
+from slotlog.log import Entry
+from slotlog.shared.slots import partition_of, slot
+from tests.faults.logs import opened_log
+from tests.faults.service import ServiceProcess
+from tests.ops.verbs import metric, run, succeed, wait_for_offset, wait_until
+
+TOPIC = "t"
+
+
+async def append(url: str, first: int, count: int, partitions: int = 1) -> None:
+    """Write so many hashes' fields into each partition, whatever the slots of their keys."""
+    async with opened_log(url, TOPIC, partitions) as log:
+        for partition in range(partitions):
+            key = next(b"%d" % n for n in range(999) if partition_of(slot(b"%d" % n), partitions) == partition)
+            events = [encode("HSET", [key, f"f{n}", "v" * 50]) for n in range(first, first + count)]
+            await log.append([Entry(partition, None, event) for event in events])
+
+
+def listed(store: Path, data: Path) -> list[dict[str, Any]]:
+    """The snapshots that there are."""
+    found: list[dict[str, Any]] = json.loads(
+        succeed("snapshots", "list", "--from", store, "--data", data, "--topic", TOPIC, "--json")
+    )
+    return found
+
+
+def is_verified(snapshots: list[dict[str, Any]], next_offset: int) -> bool:
+    """Whether there is one of this position."""
+    return any(each["next_offset"] == next_offset and each["verified"] for each in snapshots)
+
+
+def options(tmp_path: Path, *more: str) -> list[str]:
+    """Of a service on an embedded log."""
+    log = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    return ["--data", str(tmp_path / "data"), "--log", log, "--topic", TOPIC, "--http", "127.0.0.1:0", *more]
+
+
+def digest(data: Path) -> str:
+    """Of a state."""
+    return str(json.loads(succeed("digest", "--data", data, "--json"))["digest"])
+
+
+def test_a_service_is_asked(tmp_path: Path) -> None:
+    """The verb gets a snapshot of each partition from the service that runs, which goes on; nothing is left over."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    asyncio.run(append(url, 0, 100, 2))
+    with ServiceProcess(options(tmp_path, "--partitions", "2")) as service:
+        service.wait_for("started")
+        for partition in (0, 1):
+            wait_for_offset(service, 100, partition)
+        taken = json.loads(succeed("snapshot", "--data", data, "--to", store, "--json"))["snapshots"]
+        asyncio.run(append(url, 100, 10, 2))
+        for partition in (0, 1):
+            wait_for_offset(service, 110, partition)
+        again = json.loads(succeed("snapshot", "--data", data, "--to", store, "--json"))["snapshots"]
+        refused = run("snapshot", "--data", data, "--to", tmp_path / "log.sqlite3" / "file")
+        counted = metric(service, "slotlog_snapshots_taken_total")
+        assert 0 == service.terminate(10)
+    succeed("restore", "--from", store, "--to", tmp_path / "restored", "--topic", TOPIC)
+
+    assert {'partition="0"': 2.0, 'partition="1"': 2.0} == counted
+    assert [100, 100, 110, 110] == [each["next_offset"] for each in (*taken, *again)]
+    assert [True] * 4 == [each["pause_seconds"] > 0 for each in (*taken, *again)]
+    assert [True] * 4 == [each["verified"] for each in listed(store, data)]
+    assert (1, True) == (refused.exit_code, "cannot be used for snapshots" in refused.stderr)
+    assert digest(data) == digest(tmp_path / "restored")
+    assert not (data / "scratch").exists()
+    assert [] == list((data / "requests").iterdir())
+
+
+@pytest.mark.parametrize(("name", "value"), [("EVENTS", "50"), ("BYTES", "2500"), ("SECONDS", "0.5")])
+def test_a_schedule(name: str, value: str, tmp_path: Path) -> None:
+    """After so many events, bytes or seconds one is taken; where nothing came since, none; and a restart knows both."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    variables = {"URL": str(store), name: value, "KEEP": "9"}
+    variables = {f"SLOTLOG_SNAPSHOTS__{name}": value for name, value in variables.items()}
+    asyncio.run(append(url, 0, 100))
+    with ServiceProcess(options(tmp_path), variables) as service:
+        service.wait_for("started")
+        wait_until(lambda: is_verified(listed(store, data), 100), "the first snapshot")
+        asyncio.run(append(url, 100, 100))
+        wait_until(lambda: is_verified(listed(store, data), 200), "the second snapshot")
+        before = listed(store, data)
+        shown = {'partition="0"': 200.0}
+        wait_until(lambda: metric(service, "slotlog_snapshot_next_offset") == shown, "the metric of its position")
+        assert 0 == service.terminate(10)
+    with ServiceProcess(options(tmp_path), variables) as service:
+        service.wait_for("started")
+        asyncio.run(append(url, 200, 1))
+        wait_for_offset(service, 201)
+        asyncio.run(append(url, 201, 99))
+        wait_until(lambda: is_verified(listed(store, data), 300), "the third snapshot")
+        assert 0 == service.terminate(10)
+
+    assert before == listed(store, data)[: len(before)]
+    assert [True] * len(before) == [each["verified"] for each in before]
+    offsets = [each["next_offset"] for each in listed(store, data)]
+    assert sorted(set(offsets)) == offsets
+
+
+def test_a_store_that_is_away_holds_nobody_up(tmp_path: Path) -> None:
+    """A snapshot that fails is said once, with the reason; events are applied all the while."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("not a directory")
+    variables = {"SLOTLOG_SNAPSHOTS__URL": str(blocked / "store"), "SLOTLOG_SNAPSHOTS__EVENTS": "1"}
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    asyncio.run(append(url, 0, 10))
+    with ServiceProcess(options(tmp_path)) as service:  # without a state it would wait for a snapshot
+        service.wait_for("started")
+        wait_for_offset(service, 10)
+        assert 0 == service.terminate(10)
+    with ServiceProcess(options(tmp_path), variables) as service:
+        failed = service.wait_for("snapshot_failed")
+        asyncio.run(append(url, 10, 10))
+        wait_for_offset(service, 20)
+        failing = metric(service, "slotlog_snapshots_failing")
+        assert 0 == service.terminate(10)
+
+    assert {'partition="0"': 1.0} == failing
+    assert "cannot be used for snapshots: Not a directory" in failed["error"]
+    assert not (tmp_path / "data" / "scratch").exists()
