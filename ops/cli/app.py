@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ops.cli.events import import_keys, produce, query
-from ops.cli.keep import backup, restore, snapshot, snapshots
+from ops.cli.keep import backup, restore, snapshot, snapshots, trim
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
 from ops.cli.program import EVENTS, KEEP, OTHER, REBUILD, REPAIR, RUN, Program
@@ -58,6 +58,7 @@ app.command(rich_help_panel=KEEP)(backup.backup)
 app.command(rich_help_panel=KEEP)(snapshot.snapshot)
 app.add_typer(snapshots.app, name="snapshots", rich_help_panel=KEEP)
 app.command(rich_help_panel=KEEP)(restore.restore)
+app.command(rich_help_panel=KEEP)(trim.trim)
 app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)

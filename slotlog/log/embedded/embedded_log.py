@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from slotlog.clock import WALL
 from slotlog.errors import AppendUncertainError, LogUnavailableError
@@ -34,6 +34,8 @@ from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
+
+_SLICE_PAUSE_SECONDS: Final = 0.002  # as behind a bulk append: other processes wait for the lock
 
 T = TypeVar("T")
 
@@ -208,7 +210,9 @@ class EmbeddedLog:
         self._files.refuse_exchanged(self._connection)
 
     async def trim(self, partition: int, before_offset: int) -> int:
-        """Forget the records of `partition` before `before_offset`. Not part of `Log`.
+        """Delete the records of `partition` before `before_offset`. Not part of `Log`.
+
+        In slices, between which others append. The file keeps its size, and later appends use the room.
 
         Returns:
             The offset that the partition now begins at.
@@ -216,6 +220,7 @@ class EmbeddedLog:
         begin = await self.begin_offset(partition)
         while (trimmed := await self.write(partial(trim, partition=partition, before_offset=before_offset))) > begin:
             begin = trimmed
+            await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         return begin
 
     def reader(self, positions: Mapping[int, int]) -> EmbeddedReader:

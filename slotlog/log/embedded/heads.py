@@ -23,7 +23,7 @@ _UPDATE: Final = (
 )
 _SUMMED: Final = Struct(">QQqQI")
 _SUM_BYTES: Final = 4
-_TRIM_ROWS: Final = 10_000
+_TRIM_ROWS: Final = 5_000
 _DELETE: Final = "DELETE FROM records WHERE position >= ? AND position < ?"
 _SEAL: Final = "SELECT seal FROM records WHERE position = ?"
 _RECORD: Final = "SELECT position, time_ms, key, value, seal FROM records WHERE position = ?"
@@ -89,7 +89,7 @@ def set_head(connection: sqlite3.Connection, partition: int, head: Head) -> None
 
 
 def trim(connection: sqlite3.Connection, partition: int, before_offset: int) -> int:
-    """Forget records before an offset, at most 10,000, in the caller's transaction.
+    """Forget records before an offset, at most 5,000, in the caller's transaction.
 
     Returns:
         The offset that the partition now begins at.

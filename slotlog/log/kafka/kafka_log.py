@@ -149,6 +149,17 @@ class KafkaLog:
         """One after the other."""
         return {partition: await self.end_offset(partition) for partition in partitions}
 
+    async def trim(self, partition: int, before_offset: int) -> int:
+        """Have the brokers delete the records of `partition` before `before_offset`. Not part of `Log`.
+
+        Returns:
+            The offset that the partition now begins at. Of the disk, whole segments alone are freed.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be asked, or refuses.
+        """
+        return await self._topics.delete_records(self.topic, partition, before_offset)
+
     async def high_watermark(self, partition: int) -> int:
         """From an empty fetch at the end."""
         tp = TopicPartition(self.topic, partition)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
 
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -169,6 +171,17 @@ class KafkaTopics:
             )
         found = await self._ask(lambda client: _read_settings(client, rules.name))
         return rules.breaches(found, min(replicas))
+
+    async def delete_records(self, name: str, partition: int, before_offset: int) -> int:
+        """Delete what a partition has before an offset; the offset that it begins at then.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be asked, or refuses.
+        """
+        tp = TopicPartition(name, partition)
+        begins = await self._ask(lambda client: client.delete_records({tp: RecordsToDelete(before_offset)}))
+        begin: int = begins[tp]
+        return begin
 
     async def close(self) -> None:
         """Let go of the connection."""

@@ -33,6 +33,7 @@ VERBS = [
     "backup",
     "snapshot",
     "restore",
+    "trim",
     "check",
     "space",
     "clean",
