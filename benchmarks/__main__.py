@@ -6,10 +6,11 @@
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
-command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…` and
-`caching_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have `held_…`. `layouts_…`
-have rates of writes, reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a
-key.
+command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…`,
+`caching_…` and `script_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have
+`held_…`. `processes_…` have the rate of one process, and of two as `two_per_second`. `layouts_…` have rates of writes,
+reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a key.
+`stages_…` have `…_us`, the CPU time of each stage of an event, and with `--instructions` `…_instructions`.
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
 """
@@ -51,6 +52,7 @@ from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.resp.held import HeldResult, run_held
 from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
 from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, run_clients
+from benchmarks.resp.processes import PROCESSES_LARGE, PROCESSES_SMOKE, ProcessesResult, run_processes
 from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
 from benchmarks.resp.two_servers import Figures
 from ops.serving.process import tune_collector
@@ -69,6 +71,7 @@ CLEANING: Final = "cleaning"
 CLIENT: Final = "client"
 CACHING: Final = "caching"
 SCRIPTS: Final = "scripts"
+PROCESSES: Final = "processes"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
@@ -85,6 +88,7 @@ NAMES: Final = (
     CLIENT,
     CACHING,
     SCRIPTS,
+    PROCESSES,
     HELD,
     LAYOUTS,
     IMPORT,
@@ -97,7 +101,7 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult
+_AnyResult = _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult | ProcessesResult
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -201,6 +205,9 @@ async def _print(
         results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
     if SCRIPTS in names and EMBEDDED in sources:
         results.append(run_scripts(SCRIPTS_SMOKE if size.events <= SMOKE.events else SCRIPTS_LARGE))
+    if PROCESSES in names:
+        processes = PROCESSES_SMOKE if size.events <= SMOKE.events else PROCESSES_LARGE
+        results.append(run_processes(replace(processes, pairs=min(processes.pairs, size.pairs)), sources))
     if CACHING in names and EMBEDDED in sources:
         results.append(run_caching(CACHING_SMOKE if size.events <= SMOKE.events else CACHING_LARGE))
     if HELD in names and EMBEDDED in sources:

@@ -111,6 +111,9 @@ class Settings(BaseSettings):
     own_of: str = Field(
         default="", description="instead of own: INDEX/COUNT, the share of process INDEX (from 0) of COUNT"
     )
+    processes: int = Field(
+        default=1, ge=1, le=PARTITIONS_MAX, description="processes that share the partitions of `slotlog serve`"
+    )
     layout: str = Field(default=DEFAULT_LAYOUT, description="layout of the records on disk")
     index: SecretStr = Field(
         default=SecretStr(""),

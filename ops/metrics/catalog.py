@@ -24,11 +24,7 @@ _FILE: Final = "`slotlog replay --metrics-file`, every 5 s"
 _CLIENT: Final = "prometheus_client, at each scrape"
 
 LATENCY_SECONDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
+    *(0.001, 0.0025, 0.005, 0.01, 0.025),
     0.05,
     0.1,
     0.25,
@@ -53,6 +49,11 @@ def _counter(name: str, text: str, unit: str, labels: tuple[str, ...], source: s
 
 def _gauge(name: str, text: str, unit: str, labels: tuple[str, ...], source: str, needs: str = "") -> Metric:
     return Metric(f"slotlog_{name}", MetricKind.GAUGE, text, unit, labels, source, needs=needs)
+
+
+def _gauge_of_all(name: str, text: str, unit: str, source: str) -> Metric:
+    """One whose value all processes of a service share."""
+    return Metric(f"slotlog_{name}", MetricKind.GAUGE, text, unit, (), source, of_all=True)
 
 
 def _histogram(name: str, text: str, unit: str, buckets: tuple[float, ...], source: str, needs: str = "") -> Metric:
@@ -127,11 +128,10 @@ _PARTITIONS: Final = (
         "at each change",
     ),
     _gauge("partition_owners", "Workers that say that they apply the partition.", "workers", _PARTITION, _WATCH),
-    _gauge(
+    _gauge_of_all(
         "partitions_unowned",
         "Partitions of the topic that no worker says to apply; no series while that is not known, at first for 15 s.",
         "partitions",
-        (),
         _WATCH,
     ),
     _gauge(
@@ -162,21 +162,21 @@ _LOGS: Final = (
         _PARTITION,
         "every `identity_check_seconds`",
     ),
-    _gauge(
+    _gauge_of_all(
         "topic_settings_wrong",
         "Settings of the topic, and of that of its dead letters, with which a start would be refused.",
         "settings",
-        (),
         "every `identity_check_seconds`",
     ),
-    _gauge(
+    _gauge_of_all(
         "log_disk_bytes",
         "Bytes of the log: the files of the embedded one; of a topic all partitions, one replica of each.",
         "bytes",
-        (),
         "read at each scrape; from Kafka every minute",
     ),
-    _gauge("log_warn_bytes", "The setting `log_bytes_warn`: a log larger than that is an alert.", "bytes", (), _SCRAPE),
+    _gauge_of_all(
+        "log_warn_bytes", "The setting `log_bytes_warn`: a log larger than that is an alert.", "bytes", _SCRAPE
+    ),
     _counter("log_scrubbed_bytes", "Bytes of the embedded log held against checksums.", "bytes", (), _SCRAPE, "sqlite"),
     _gauge(
         "log_damages",
@@ -208,8 +208,8 @@ _STORAGE: Final = (
     ),
     _gauge("stored_records", "RocksDB's estimate of the records stored.", "records", _FAMILY, _SCRAPE),
     _gauge("wal_bytes", "Bytes of RocksDB's write-ahead logs.", "bytes", _PARTITION, _SCRAPE),
-    _gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", "bytes", (), _SCRAPE),
-    _gauge("disk_size_bytes", "Size of the disk of the data directory.", "bytes", (), _SCRAPE),
+    _gauge_of_all("disk_free_bytes", "Bytes free on the disk of the data directory.", "bytes", _SCRAPE),
+    _gauge_of_all("disk_size_bytes", "Size of the disk of the data directory.", "bytes", _SCRAPE),
     _gauge("memtable_bytes", "Bytes of RocksDB's memtables.", "bytes", _PARTITION, _SCRAPE),
     _gauge("memtables_immutable", "Memtables that wait to be flushed.", "memtables", _PARTITION, _SCRAPE),
     _gauge(
@@ -330,11 +330,10 @@ _WORKERS: Final = (
 )
 
 _PROCESS: Final = (
-    _gauge(
+    _gauge_of_all(
         "wall_clock_moved_seconds",
         "How far the machine's wall clock was moved, back below zero; nothing is appended meanwhile. 0: it is right.",
         "seconds",
-        (),
         _SCRAPE,
     ),
     _gauge("build_info", "1, labelled with what runs.", "1", ("version", "layout", "rules", "python"), "at the start"),

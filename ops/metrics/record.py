@@ -108,6 +108,7 @@ class Metric:
         buckets: upper bounds of a histogram's buckets, without the last one, +Inf.
         needs: what has to be there for it: `resp` (`--resp`), `sqlite` (the embedded log), `replay` (`slotlog replay
             --metrics-file` writes it, for node_exporter's textfile collector); empty for nothing.
+        of_all: whether all processes of a service give the same value, as it is about their disk, log or machine.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Metric:
     source: str
     buckets: tuple[float, ...] = ()
     needs: str = ""
+    of_all: bool = False
 
     @property
     def series_names(self) -> tuple[str, ...]:

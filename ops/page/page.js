@@ -155,7 +155,7 @@ function rates(status) {
   const before = new Map(last === null || restarted ? [] : last.partitions.map((each) => [each.partition, each.applied_events]));
   return new Map(status.partitions.map((each) => {
     const known = before.get(each.partition);
-    return [each.partition, known === undefined || seconds <= 0 ? null : Math.max(0, each.applied_events - known) / seconds];
+    return [each.partition, (known ?? null) === null || seconds <= 0 ? null : Math.max(0, each.applied_events - known) / seconds];
   }));
 }
 

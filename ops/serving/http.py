@@ -9,15 +9,15 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ops.config import parse_address
-from ops.serving.health import Health
-from ops.serving.http_page import add_page
-from ops.serving.status import StatusDocument
+from ops.config import ConfigError, Settings, is_loopback, parse_address
+from ops.serving.http_page import Status, add_page
 
 CONNECTIONS_MAX: Final = 64
 """With one more the oldest one is closed, so that half-open connections shut out neither probes nor Redis clients."""
@@ -27,6 +27,42 @@ IDLE_SECONDS: Final = 10.0
 
 USER: Final = "slotlog"
 _OPEN: Final = frozenset({"/livez", "/readyz"})
+
+logger = structlog.get_logger(__name__)
+
+Exposition = Callable[[], Awaitable[bytes]]
+"""Gives what `/metrics` answers."""
+
+
+class Asked(Protocol):
+    """The health of a service, as it is asked for."""
+
+    def stuck(self) -> str:
+        """Why a restart is needed; empty while it is not."""
+        ...
+
+    async def readiness(self) -> dict[str, Any]:
+        """What `/readyz` answers."""
+        ...
+
+
+async def start_http(settings: Settings, exposition: Exposition, health: Asked, status: Status) -> HttpServer:
+    """A server that listens where the settings say.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+    host, _ = parse_address(settings.http)
+    password = settings.http_password.get_secret_value()
+    if not is_loopback(host) and not password:
+        logger.warning("http_is_public", address=settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside")
+    server = HttpServer(exposition, health, status, password)
+    try:
+        await server.start(settings.http)
+    except OSError as error:
+        raise ConfigError(f"--http {settings.http} cannot be listened on: {error.strerror}") from error
+    logger.info("http", port=server.port)
+    return server
 
 
 class HttpServer:
@@ -39,9 +75,7 @@ class HttpServer:
         password: of the user `slotlog`; empty: none is asked for.
     """
 
-    def __init__(
-        self, exposition: Callable[[], Awaitable[bytes]], health: Health, status: StatusDocument, password: str = ""
-    ) -> None:
+    def __init__(self, exposition: Exposition, health: Asked, status: Status, password: str = "") -> None:
         self._password = password
         self._exposition = exposition
         self._health = health
@@ -53,6 +87,16 @@ class HttpServer:
     async def start(self, address: str) -> None:
         """Listen on HOST:PORT; `port` then says which (0 asks for a free one). OSError when it is taken."""
         host, port = parse_address(address)
+        await self._prepare()
+        self._listener = await asyncio.get_running_loop().create_server(self._admit, host, port)
+        self.port = int(self._listener.sockets[0].getsockname()[1])
+
+    async def start_unix(self, path: Path) -> None:
+        """Listen on a Unix socket instead. OSError when it cannot be made."""
+        await self._prepare()
+        self._listener = await asyncio.get_running_loop().create_unix_server(self._admit, path)
+
+    async def _prepare(self) -> None:
         app = web.Application(middlewares=[_asking(self._password)] if self._password else [])
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
@@ -62,8 +106,6 @@ class HttpServer:
             app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0
         )
         await self._runner.setup()
-        self._listener = await asyncio.get_running_loop().create_server(self._admit, host, port)
-        self.port = int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from aiohttp import web
-
-from ops.serving.status import StatusDocument
 
 _FILES: Final = {
     "/": ("index.html", "text/html"),
@@ -29,13 +27,26 @@ _FRESH: Final = {**_HEADERS, "Cache-Control": "no-store"}
 _FILE: Final = {**_HEADERS, "Cache-Control": "no-cache"}
 
 
-def add_page(router: web.UrlDispatcher, status: StatusDocument) -> None:
+class Status(Protocol):
+    """The status of a service, as the page draws it."""
+
+    async def document(self) -> dict[str, Any]:
+        """What `/status` answers; empty while nothing is known."""
+        ...
+
+    async def close(self) -> None:
+        """Look no more."""
+        ...
+
+
+def add_page(router: web.UrlDispatcher, status: Status) -> None:
     """Serve the page's files and the document that it draws."""
     for path, (name, content_type) in _FILES.items():
         router.add_get(path, _giver(name, content_type))
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.json_response(await status.document(), headers=_FRESH)
+        document = await status.document()
+        return web.json_response(document, status=200 if document else 503, headers=_FRESH)
 
     router.add_get("/status", answer)
 

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -19,7 +20,7 @@ from ingest.applying.worker import Worker
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import Observer, Observers
-from ops.config import ConfigError, Settings, is_loopback, parse_address, unknown_variables
+from ops.config import ConfigError, Settings, unknown_variables
 from ops.metrics import Metrics, Watched
 from ops.serving.background import cleaning
 from ops.serving.health import Health, PartitionHealth
@@ -63,10 +64,15 @@ class Service:
     """One slotlog process.
 
     `run` returns after SIGTERM or SIGINT (or `stop`), with every applied event committed and every store closed.
+
+    Args:
+        settings: its settings.
+        http_socket: a Unix socket to serve health, metrics and status at, instead of the address `settings.http`.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, http_socket: Path | None = None) -> None:
         self.settings = settings
+        self._http_socket = http_socket
         self._clock = ClockGuard(settings)
         self.metrics = Metrics()
         self.http: HttpServer | None = None
@@ -167,7 +173,9 @@ class Service:
                     self._reports,
                 )
             )
-            if settings.http:  # first: whoever asks `/readyz` meanwhile hears that it is not ready
+            if (
+                settings.http or self._http_socket is not None
+            ):  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
             if self.resp is not None:
@@ -258,21 +266,14 @@ class Service:
         return self._health.partitions()
 
     async def _start_http(self) -> None:
-        host, _ = parse_address(self.settings.http)
-        if not is_loopback(host) and not self.settings.http_password.get_secret_value():
-            logger.warning(
-                "http_is_public", address=self.settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside"
-            )
-        from ops.serving.http import HttpServer  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
+        from ops.serving.http import HttpServer, start_http  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
 
         status = StatusDocument(self, self._health.readiness, open_search(self._log, self._dead_letters))
-        password = self.settings.http_password.get_secret_value()
-        self.http = HttpServer(self.metrics.exposition, self._health, status, password)
-        try:
-            await self.http.start(self.settings.http)
-        except OSError as error:
-            raise ConfigError(f"--http {self.settings.http} cannot be listened on: {error.strerror}") from error
-        logger.info("http", port=self.http.port)
+        if self._http_socket is None:
+            self.http = await start_http(self.settings, self.metrics.exposition, self._health, status)
+        else:
+            self.http = HttpServer(self.metrics.exposition, self._health, status)
+            await self.http.start_unix(self._http_socket)
 
     def _make_workers(self) -> dict[int, Worker]:
         settings = self.settings

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from sdnotify import SystemdNotifier
 
-from ops.serving.health import Health
+from ops.serving.health import PartitionHealth
 from slotlog.wording import counted
 
 _TELL_SECONDS: Final = 1.0
@@ -22,7 +22,23 @@ _EXTENSION_SECONDS: Final = 60
 _STATUS_CHARS_MAX: Final = 400
 
 
-async def supervise(health: Health) -> None:
+class Watched(Protocol):
+    """The health of a service, as systemd is told of it."""
+
+    def stuck(self) -> str:
+        """Why a restart is needed; empty while it is not."""
+        ...
+
+    def partitions(self) -> list[PartitionHealth]:
+        """Every owned partition."""
+        ...
+
+    def catching_up(self) -> list[PartitionHealth]:
+        """Those that will be ready with time."""
+        ...
+
+
+async def supervise(health: Watched) -> None:
     """Tell systemd how the service is until cancelled; returns at once where systemd does not ask."""
     if "NOTIFY_SOCKET" not in os.environ:
         return
@@ -35,7 +51,7 @@ async def supervise(health: Health) -> None:
             notifier.socket.close()
 
 
-async def _tell(health: Health, notify: Callable[[str], None], pause: float) -> None:
+async def _tell(health: Watched, notify: Callable[[str], None], pause: float) -> None:
     started = False
     while True:
         lines = [f"STATUS={status(health)}"]
@@ -59,7 +75,7 @@ def pause_seconds(environment: Mapping[str, str], pid: int) -> float:
     return min(_TELL_SECONDS, int(watchdog) / 2_000_000)
 
 
-def status(health: Health) -> str:
+def status(health: Watched) -> str:
     """One line for `systemctl status`."""
     partitions, coming = health.partitions(), health.catching_up()
     amiss = [each for each in partitions if not each.ready and each not in coming]

@@ -19,7 +19,7 @@ from resp.settings.startup import Address, RespSettings
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot_range
 
-_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
+ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked for, not listened on
 """Listening there says nothing of where clients reach it. They take an empty host for the one that they have asked."""
 
 _PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)", re.ASCII)
@@ -212,7 +212,7 @@ def map_of(settings: RespSettings, port: int) -> ClusterMap:
         ValueError: as `ClusterMap`.
     """
     host = settings.address[0]
-    listening = "" if host in _ALL_ADDRESSES else host, port
+    listening = "" if host in ALL_ADDRESSES else host, port
     announce = settings.announce or (("", 0) if settings.peers else listening)
     return ClusterMap(settings.partitions, settings.own, settings.peers, announce)
 

@@ -110,6 +110,19 @@ def test_a_service_says_when_it_is_ready_and_that_it_lives(manager: Manager, tmp
     assert last == {"STOPPING": "1"}
 
 
+def test_several_processes_speak_with_one_voice(manager: Manager, tmp_path: Path) -> None:
+    """Of a service of two processes systemd hears once all are ready, and of their partitions together."""
+    options = ["--data", str(tmp_path), "--http", "", "--resp", "", "--partitions", "2", "--processes", "2"]
+    with ServiceProcess(options, {"NOTIFY_SOCKET": manager.path}) as service:
+        *before, ready = manager.message_with("READY")
+        assert service.terminate(20) == 0
+        *after, last = manager.message_with("STOPPING")
+
+    assert ready["STATUS"] == "2 partitions applied"
+    assert [message for message in (*before, *after) if "1 partition applied" in message["STATUS"]] == []
+    assert last == {"STOPPING": "1"}
+
+
 @pytest.mark.damaging
 def test_a_partition_that_is_stopped_does_not_hold_up_the_start(manager: Manager, tmp_path: Path) -> None:
     """Where time mends nothing the start is over, and the status says which partition it is and why."""

@@ -163,14 +163,34 @@ class Ports:
             for port in itertools.islice(self._order, len(self._allowed)):
                 if len(ports) == count:
                     break
-                listener = stack.enter_context(socket.socket())
-                with contextlib.suppress(OSError):
-                    listener.bind(("127.0.0.1", port))
-                    fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+                if self._is_ours(port, stack):
                     ports.append(port)
         if len(ports) < count:
             raise ServerError(f"only {len(ports)} of {len(self._allowed)} ports are free, {count} are needed")
         return ports
+
+    def take_row(self, count: int) -> int:
+        """The first of so many ports one behind the other, as `take` gives them.
+
+        Raises:
+            ServerError: there are not so many.
+        """
+        for first in itertools.islice(self._order, len(self._allowed)):
+            row = range(first, first + count)
+            with contextlib.ExitStack() as stack:
+                if row[-1] in self._allowed and all(self._is_ours(port, stack) for port in row):
+                    return first
+        raise ServerError(f"no {count} ports in a row are free")
+
+    def _is_ours(self, port: int, stack: contextlib.ExitStack) -> bool:
+        """Whether nobody listens there, and the lock is ours; `stack` keeps it from others meanwhile."""
+        listener = stack.enter_context(socket.socket())
+        try:
+            listener.bind(("127.0.0.1", port))
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        return True
 
 
 @cache
@@ -187,3 +207,12 @@ def free_ports(count: int) -> list[int]:
         ServerError: there are not so many.
     """
     return _ports().take(count)
+
+
+def free_row(count: int) -> int:
+    """The first of so many ports one behind the other, for this process alone; see `Ports`.
+
+    Raises:
+        ServerError: there are not so many.
+    """
+    return _ports().take_row(count)

@@ -23,6 +23,10 @@ def serve(
     own_of: Annotated[
         str | None, typer.Option(metavar="I/N", help="Instead of --own: the share of process I (from 0) of N.")
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes that share the partitions, on ports of their own.", show_default="1"),
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(help="Address of status page and /metrics; '' for none.", show_default="127.0.0.1:8640"),
@@ -59,6 +63,7 @@ def serve(
         index=index,
         own=own,
         own_of=own_of,
+        processes=processes,
         http=http,
         resp=resp,
     )
@@ -67,6 +72,11 @@ def serve(
     configure_logging(settings.log_level, json=True if json else None)
 
     async def run() -> None:
-        await Service(settings).run()
+        if settings.processes > 1:
+            from ops.serving.processes.supervisor import Supervisor
+
+            await Supervisor(settings, json=True if json else None).run()
+        else:
+            await Service(settings).run()
 
     uvloop.run(run())

@@ -1,0 +1,1 @@
+"""Several processes that share the partitions of one service, and their supervisor."""
