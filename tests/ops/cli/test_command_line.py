@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from ops.cli.program import GROUPS, first_sentence
 from slotlog.wording import sized
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, run, succeed, write_lines
+from tests.real.process import free_ports
 
 VERBS = [
     "serve",
@@ -195,8 +195,7 @@ def test_no_output_has_a_secret(tmp_path: Path) -> None:
         "SLOTLOG_KAFKA__SASL_PASSWORD": CANARY,
         "SLOTLOG_LOG_LEVEL": "debug",
     }
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"kafka://127.0.0.1:{closed.getsockname()[1]}"
+    nobody = f"kafka://127.0.0.1:{free_ports(1)[0]}"
     write_lines(tmp_path / "events", [INCR])
     said = subprocess.run(
         [sys.executable, "-m", "ops.cli", "produce", tmp_path / "events", "--log", nobody, "--data", tmp_path],

@@ -21,6 +21,7 @@ from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, succeed, wait_for_offset, wait_until
 from tests.real.browser import Browser, browser
+from tests.real.process import free_ports
 from tests.wire.client import Client
 
 ROOT: Final = Path(__file__).parents[3]
@@ -86,9 +87,10 @@ def incr(partition: int, count: int) -> list[Entry]:
 
 
 @contextmanager
-def serving(data: Path, **environment: str) -> Iterator[ServiceProcess]:
-    """A service of two partitions."""
-    options = ["--data", str(data), "--topic", "board", "--partitions", str(PARTITIONS), "--http", "127.0.0.1:0"]
+def serving(data: Path, port: int = 0, **environment: str) -> Iterator[ServiceProcess]:
+    """A service of two partitions; its page is at a port that the system chooses, unless one is given."""
+    options = ["--data", str(data), "--topic", "board", "--partitions", str(PARTITIONS)]
+    options += ["--http", f"127.0.0.1:{port}"]
     with ServiceProcess(options, environment) as service:
         service.wait_for("started")
         yield service
@@ -191,16 +193,14 @@ async def test_trouble_is_told_and_foreign_text_stays_text(tmp_path: Path) -> No
 
 async def test_it_says_when_nobody_answers(tmp_path: Path) -> None:
     """When the service is gone the page says so and of when its numbers are; when it is back, that is gone too."""
-    with serving(tmp_path / "data") as service:
+    (port,) = free_ports(1)
+    with serving(tmp_path / "data", port) as service:
         async with looking(service, tmp_path) as tab:
-            port = address_of(service).rsplit(":", 1)[1].strip("/")
             assert 0 == await asyncio.to_thread(service.terminate, 10)
             await tab.wait_until("document.body.dataset.state == 'silent'")
             said = await tab.evaluate("document.getElementById('silence').innerText")
             role = await tab.evaluate("document.getElementById('silence').getAttribute('role')")
-            options = ["--data", str(tmp_path / "data"), "--topic", "board", "--partitions", "2"]
-            with ServiceProcess([*options, "--http", f"127.0.0.1:{port}"]) as again:
-                again.wait_for("started")
+            with serving(tmp_path / "data", port):
                 await tab.wait_until("document.getElementById('silence').hidden")
                 await tab.wait_until("document.getElementById('state').textContent == 'ready'")
 
@@ -343,10 +343,9 @@ async def test_letters_are_marked_when_sent_again(tmp_path: Path) -> None:
 
 async def test_it_says_which_worker_it_is(tmp_path: Path) -> None:
     """Host, process, address for clients, log and the other workers are there; each chart says what its edges mean."""
-    peers = "0=127.0.0.1:7001,1=127.0.0.1:7002"
-    with serving(
-        tmp_path / "data", SLOTLOG_REDIS__PEERS=peers, SLOTLOG_OWN="0", SLOTLOG_RESP="127.0.0.1:7001"
-    ) as service:
+    own, other = (f"127.0.0.1:{port}" for port in free_ports(2))
+    peers = f"0={own},1={other}"
+    with serving(tmp_path / "data", SLOTLOG_REDIS__PEERS=peers, SLOTLOG_OWN="0", SLOTLOG_RESP=own) as service:
         document = get(service, "/status").json
         async with looking(service, tmp_path, rows=1) as tab:
             await tab.wait_until("document.querySelector('#tile-rate .top').textContent != ''")
@@ -357,11 +356,11 @@ async def test_it_says_which_worker_it_is(tmp_path: Path) -> None:
                 " ...Array.from(each.querySelectorAll('.plot span'), (edge) => edge.textContent)])"
             )
 
-    assert (document["worker"]["pid"], "127.0.0.1:7001") == (service._process.pid, document["worker"]["resp"])
-    assert [("127.0.0.1:7002", [1])] == [(each["address"], each["partitions"]) for each in document["peers"]]
+    assert (document["worker"]["pid"], own) == (service._process.pid, document["worker"]["resp"])
+    assert [(other, [1])] == [(each["address"], each["partitions"]) for each in document["peers"]]
     assert f"process {service._process.pid}" in about
-    assert "Redis clients at 127.0.0.1:7001" in about
-    assert "127.0.0.1:7002 partitions 1" in others
+    assert f"Redis clients at {own}" in about
+    assert f"{other} partitions 1" in others
     assert [] == [edge for edge in edges if edge[0] != "tile-latency" and (not all(edge) or edge[4] != "now")]
 
 
