@@ -33,6 +33,7 @@ _NODE_BYTES_MAX: Final = 8192
 
 _INTSET, _HASH, _ZSET, _LIST, _SET = 11, 16, 17, 18, 20
 _LISTPACK_HEADER: Final = 6
+_COUNT_UNKNOWN: Final = 0xFFFF
 _WIDTHS: Final = ((0xF1, 2), (0xF2, 3), (0xF3, 4), (0xF4, 8))
 
 
@@ -57,13 +58,13 @@ _FORMS: Final = {HASH: (_HASH, 2 * _FIELDS_MAX), SET: (_SET, _MEMBERS_MAX), ZSET
 
 
 def listpack(elements: Sequence[bytes]) -> bytes:
-    """A listpack of fewer than 65,535 elements; integers take as few bytes as they can."""
+    """A listpack; integers take as few bytes as they can. Its header counts fewer than 65,535 elements only."""
     body = bytearray()
     for element in elements:
         entry = _entry(element)
         body += entry + backlen(len(entry))
     size = _LISTPACK_HEADER + len(body) + 1
-    return size.to_bytes(4, "little") + len(elements).to_bytes(2, "little") + bytes(body) + b"\xff"
+    return size.to_bytes(4, "little") + min(len(elements), _COUNT_UNKNOWN).to_bytes(2, "little") + bytes(body) + b"\xff"
 
 
 def _list(elements: Sequence[bytes]) -> bytes | None:

@@ -37,8 +37,11 @@ class Reader:
         """
         raise NotImplementedError
 
-    def count(self, least_bytes: int, strings: int = 1) -> int:
-        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`."""
+    def count(self, least_bytes: int, strings: int = 1, *, none: bool = False) -> int:
+        """The number of elements that follow, each of `least_bytes` or more and made of so many `strings`.
+
+        Only with `none` there may be no element.
+        """
         return self.length()
 
     def expect(self, plain: int) -> None:
@@ -117,14 +120,14 @@ class PayloadReader(Reader):
         self._at = at + 1
         return self._data[at]
 
-    def count(self, least_bytes: int, strings: int = 1) -> int:
+    def count(self, least_bytes: int, strings: int = 1, *, none: bool = False) -> int:
         """As `Reader.count`.
 
         Raises:
             FormatError: none follow, or so many cannot. TooLargeError: more strings than one command may bring.
         """
         count = self.length()
-        if not 0 < count <= (len(self._data) - self._at) // least_bytes:
+        if not (count or none) or count > (len(self._data) - self._at) // least_bytes:
             raise FormatError("no elements, or fewer than promised")
         check_count(count * strings)
         return count

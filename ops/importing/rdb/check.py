@@ -10,7 +10,8 @@ from typing import BinaryIO, Final
 
 from engine.values.rdb.errors import FormatError, TooLargeError
 from engine.values.rdb.parts import NOT_SUPPORTED, parts
-from engine.values.rdb.skip import MODULE, STREAMS, skip_module, skip_stream
+from engine.values.rdb.skip import MODULE, skip_module
+from engine.values.rdb.streams import STREAMS, read_parts
 from ops.importing.key_events import too_large
 from ops.importing.rdb.file_reader import CutError, FileReader
 from ops.importing.rdb.records import End, KeyRecord, Other, RdbError, read_header, records
@@ -99,7 +100,8 @@ def skip(record: KeyRecord, reader: FileReader) -> str:
         FormatError: it is none. RdbError: nobody knows where it ends.
     """
     if record.kind in STREAMS:
-        skip_stream(record.kind, reader)
+        for _ in read_parts(record.kind, reader):
+            pass
         return "stream"
     if record.kind == MODULE:
         return f"module value of {skip_module(reader)}"
