@@ -204,9 +204,10 @@ def _log() -> Row:
         ),
         graph(
             "Where the log begins",
-            "The first record that it still has. Above 0 it was cut: the state cannot be built again from it.",
+            "The first record that it still has. The newest verified snapshot must not stand before it.",
             "short",
             (highest("slotlog_log_begin_offset", *_WHERE), _LEGEND),
+            (highest("slotlog_snapshot_next_offset", *_WHERE), f"snapshot {_LEGEND}"),
         ),
         graph(
             "Wrong settings of the topic",
@@ -216,7 +217,7 @@ def _log() -> Row:
         ),
         graph(
             "Size of the log",
-            "It grows for ever: it is the truth. Of a topic one replica; for that the user must DESCRIBE the cluster.",
+            "It grows until it is cut. Of a topic one replica; for that the user must DESCRIBE the cluster.",
             "bytes",
             (highest("slotlog_log_disk_bytes", "instance"), "{{instance}}"),
             (highest("slotlog_log_warn_bytes", "instance"), "{{instance}}: log_bytes_warn"),

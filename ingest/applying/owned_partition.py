@@ -95,6 +95,7 @@ class OwnedPartition:
         caught_up_ms: wall time at which nothing was left to apply; 0 if that was never seen.
         held_up_since: since when, on the monotonic clock, records are written that the log does not give; 0 if not.
         begin_offset: where the log began when it was last asked; None before.
+        snapshot_offset: the position of the newest verified snapshot; 0: there is none; None: it is not known yet.
         waits_for_room: it waits, with its store open, because the guard says that the disk is full.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
@@ -116,6 +117,7 @@ class OwnedPartition:
     caught_up_ms: int = 0
     held_up_since: float = 0.0
     begin_offset: int | None = None
+    snapshot_offset: int | None = 0
     waits_for_room: bool = False
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
@@ -124,6 +126,11 @@ class OwnedPartition:
     pass_by: Callable[[int, int], None] = _nobody_reads
     stop: Callable[[str], None] = _nobody_applies
     is_still_damaged: Callable[[], bool] = _is_another
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the log has lost records that no snapshot has, as far as is known: no state can be built of it."""
+        return self.snapshot_offset is not None and (self.begin_offset or 0) > self.snapshot_offset
 
     @property
     def committed(self) -> Position | None:

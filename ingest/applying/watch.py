@@ -120,14 +120,14 @@ class Watch:
         """Note where the log begins: a state does not miss what was cut off before it, but a replay does."""
         for partition, owned in self._partitions.items():
             begin = await self._log.begin_offset(partition)
-            if begin > (owned.begin_offset or 0):
-                logger.warning(
-                    "log_cut",
-                    partition=partition,
-                    begin_offset=begin,
-                    hint="the state cannot be built again from this log: keep copies of it",
-                )
-            owned.begin_offset = begin
+            before, owned.begin_offset = owned.begin_offset or 0, begin
+            if begin <= before:
+                continue
+            if owned.is_cut_off:
+                hint = "the state cannot be built again from this log, nor from a snapshot: keep copies of it"
+                logger.warning("log_cut", partition=partition, begin_offset=begin, hint=hint)
+            else:
+                logger.info("log_cut", partition=partition, begin_offset=begin, snapshot_offset=owned.snapshot_offset)
 
     async def _check_identity(self) -> None:
         for partition, owned in self._partitions.items():

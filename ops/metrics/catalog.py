@@ -157,7 +157,7 @@ _LOGS: Final = (
     ),
     _gauge(
         "log_begin_offset",
-        "First record that the log still has. Above 0 it was cut: the state cannot be built again from it.",
+        "First record that the log still has. Above 0 it was cut: a state is built again from a snapshot.",
         "offset",
         _PARTITION,
         "every `identity_check_seconds`",

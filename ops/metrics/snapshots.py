@@ -47,7 +47,7 @@ def read_snapshots(readings: Readings, partition: int, report: SnapshotReport) -
             "snapshot_size_bytes": report.size,
             "snapshot_pause_seconds": report.pause_seconds,
             "snapshot_seconds": report.seconds,
-            "snapshot_next_offset": report.next_offset or 0,
+            "snapshot_next_offset": report.next_offset,
             "snapshot_timestamp_seconds": (report.taken_ms or 0) / _MILLISECONDS,
             "snapshots_restored_total": report.restored,
             "restore_done_bytes": restoring.done,

@@ -134,9 +134,10 @@ class Health:
     def _warnings(self) -> list[str]:
         """What is wrong with the log and keeps nobody from applying it."""
         cut = [
-            f"partition {partition} begins at offset {owned.begin_offset}: the state cannot be built again from it"
+            f"partition {partition} begins at offset {owned.begin_offset}, and no verified snapshot is known that"
+            " reaches it: the state cannot be built again"
             for partition, owned in self._consumer.partitions.items()
-            if owned.begin_offset
+            if owned.is_cut_off
         ]
         ahead = [
             f"the clock of partition {partition} is {ahead_ms / 1000:.0f} s ahead of the wall clock: keys die too early"

@@ -30,6 +30,7 @@ _LOOK_SECONDS: Final = 0.5
 _RETRY_SECONDS_MIN: Final = 10.0
 _RETRY_SECONDS_MAX: Final = 600.0
 _COLLECT_SECONDS: Final = 3600.0
+_LEARN_SECONDS: Final = 300.0
 
 logger = structlog.get_logger(__name__)
 
@@ -56,10 +57,14 @@ class Snapshots:
         self._partitions = partitions
         self._applied_bytes = applied_bytes
         self._bytes_at = dict.fromkeys(partitions, 0)
-        self._known = False
+        self._learnt = False
+        self._learn_at = 0.0
         self._retry_at = dict.fromkeys(partitions, 0.0)
         self._retry_seconds = dict.fromkeys(partitions, _RETRY_SECONDS_MIN)
         self._collect_at = 0.0
+        if settings.snapshots.url:
+            for owned in partitions.values():
+                owned.snapshot_offset = None
 
     async def run(self) -> None:
         """Take what is due and what is asked for, one at a time, until cancelled."""
@@ -75,31 +80,35 @@ class Snapshots:
         for request in list(requests(self._settings.data)):
             if request.partition in self._partitions:
                 await self._serve(request)
-        if not self._settings.snapshots.is_scheduled:
-            return
-        if not self._known:
+        if self._settings.snapshots.url and monotonic() >= self._learn_at:
             await self._learn()
+        if not (self._learnt and self._settings.snapshots.is_scheduled):
+            return
         for partition in self._partitions:
             if self._is_due(partition) and monotonic() >= self._retry_at[partition]:
                 await self._try(partition, self._settings.snapshots.url)
-        if self._known and monotonic() >= self._collect_at:
+        if monotonic() >= self._collect_at:
             self._collect_at = monotonic() + _COLLECT_SECONDS
             await in_child(collect_in_child, self._settings)
 
     async def _learn(self) -> None:
-        """Read from the store which snapshots are the newest."""
-        if monotonic() < min(self._retry_at.values()):
-            return
+        """Read from the store which snapshots are the newest: others take and delete some as well."""
         try:
-            newest = await in_child(newest_in_child, self._settings)
-        except SnapshotStoreError as error:
-            for partition in self._partitions:
+            newest = await asyncio.to_thread(newest_of, self._settings)
+        except (ConfigError, SnapshotStoreError) as error:
+            for partition, owned in self._partitions.items():
+                owned.snapshot_offset = owned.snapshot_offset or 0
                 self._failed(partition, error)
+            self._learn_at = max(self._retry_at.values())
             return
-        self._known = True
-        for partition, (next_offset, taken_ms) in newest.items():
-            report = self._reports[partition]
-            report.next_offset, report.taken_ms = next_offset, taken_ms
+        self._learnt, self._learn_at = True, monotonic() + _LEARN_SECONDS
+        for partition in self._partitions:
+            self._note_newest(partition, *newest.get(partition, (0, None)))
+
+    def _note_newest(self, partition: int, next_offset: int, taken_ms: int | None) -> None:
+        report = self._reports[partition]
+        report.next_offset, report.taken_ms = next_offset, taken_ms
+        self._partitions[partition].snapshot_offset = next_offset
 
     def _is_due(self, partition: int) -> bool:
         """Whether enough has come since the newest snapshot: of events, bytes or time."""
@@ -107,7 +116,7 @@ class Snapshots:
         owned = self._partitions[partition]
         if not owned.worker.is_open:
             return False
-        events = owned.worker.machine.position.next_offset - (report.next_offset or 0)
+        events = owned.worker.machine.position.next_offset - report.next_offset
         if events <= 0:
             return False
         size = self._applied_bytes(partition) - self._bytes_at[partition]
@@ -155,7 +164,7 @@ class Snapshots:
         report.size = taken.manifest.size
         report.pause_seconds, report.seconds, report.error = pause_seconds, monotonic() - began, ""
         if url == self._settings.snapshots.url:
-            report.next_offset, report.taken_ms = taken.manifest.next_offset, taken.manifest.taken_ms
+            self._note_newest(partition, taken.manifest.next_offset, taken.manifest.taken_ms)
             self._bytes_at[partition] = applied_bytes
         self._retry_seconds[partition] = _RETRY_SECONDS_MIN
         logger.info(
@@ -185,6 +194,13 @@ class Snapshots:
         return worker.is_open and worker.store is store
 
 
+def newest_of(settings: Settings) -> dict[int, tuple[int, int]]:
+    """Position and time of the newest verified snapshot of each owned partition that has one."""
+    store = SnapshotStore(open_objects(settings.snapshots.url))
+    newest = ((partition, store.offered(settings.topic, partition)) for partition in settings.owned)
+    return {partition: (there[-1].next_offset, there[-1].modified_ms) for partition, there in newest if there}
+
+
 # ---------------------------------------------------------------------- in a process of its own
 
 
@@ -192,13 +208,6 @@ def take_in_child(settings: Settings, url: str, directory: Path, partition: int)
     """Upload and verify a checkpoint."""
     configure_logging(settings.log_level)
     return take(SnapshotStore(open_objects(url)), settings, directory, partition)
-
-
-def newest_in_child(settings: Settings) -> dict[int, tuple[int, int]]:
-    """Position and time of the newest verified snapshot of each owned partition that has one."""
-    store = SnapshotStore(open_objects(settings.snapshots.url))
-    newest = ((partition, store.offered(settings.topic, partition)) for partition in settings.owned)
-    return {partition: (there[-1].next_offset, there[-1].modified_ms) for partition, there in newest if there}
 
 
 def collect_in_child(settings: Settings) -> None:

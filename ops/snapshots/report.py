@@ -51,7 +51,7 @@ class SnapshotReport:
         size: bytes of the last one's files.
         pause_seconds: for which the last one held up the event loop.
         seconds: that the last one took, upload and verification included.
-        next_offset, taken_ms: of the newest verified one; None: none is known.
+        next_offset, taken_ms: of the newest verified one; 0 and None: none is known.
         error: why the last attempt failed; empty if it did not.
         restored: how often the partition was restored since the start.
         restoring: the restore that is under way; None: there is none.
@@ -63,7 +63,7 @@ class SnapshotReport:
     size: int = 0
     pause_seconds: float = 0.0
     seconds: float = 0.0
-    next_offset: int | None = None
+    next_offset: int = 0
     taken_ms: int | None = None
     error: str = ""
     restored: int = 0

@@ -14,7 +14,7 @@ from slotlog.log import Entry
 from slotlog.shared.slots import partition_of, slot
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
-from tests.ops.verbs import metric, run, succeed, wait_for_offset, wait_until
+from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_until
 
 TOPIC = "t"
 
@@ -110,6 +110,44 @@ def test_a_schedule(name: str, value: str, tmp_path: Path) -> None:
     assert [True] * len(before) == [each["verified"] for each in before]
     offsets = [each["next_offset"] for each in listed(store, data)]
     assert sorted(set(offsets)) == offsets
+
+
+def test_a_log_that_was_cut_behind_a_snapshot(tmp_path: Path) -> None:
+    """A cut up to a verified snapshot is no trouble, here and after a restart; without the snapshot it is."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    variables = {"SLOTLOG_SNAPSHOTS__URL": str(store), "SLOTLOG_IDENTITY_CHECK_SECONDS": "0.1"}
+    asyncio.run(append(f"sqlite:///{tmp_path / 'log.sqlite3'}", 0, 100))
+
+    def warnings(service: ServiceProcess, offset: float) -> list[str]:
+        begin = {'partition="0"': 99.0}
+        wait_until(lambda: metric(service, "slotlog_log_begin_offset") == begin, "the metric of the log's begin")
+        learnt = {'partition="0"': offset}
+        wait_until(lambda: metric(service, "slotlog_snapshot_next_offset") == learnt, "the metric of the snapshot")
+        found: list[str] = get(service, "/readyz").json["log"]["warnings"]
+        return found
+
+    with ServiceProcess(options(tmp_path), variables) as service:
+        service.wait_for("started")
+        wait_for_offset(service, 100)
+        succeed("snapshot", "--data", data, "--to", store)
+        succeed("trim", "--data", data, "--from", store, "--topic", TOPIC, "--log", options(tmp_path)[3])
+        after_the_cut = warnings(service, 100)
+        assert 0 == service.terminate(10)
+    with ServiceProcess(options(tmp_path), variables) as service:
+        service.wait_for("started")
+        after_a_start = warnings(service, 100)
+        assert 0 == service.terminate(10)
+    for each in listed(store, data):
+        succeed("snapshots", "delete", each["id"], "--from", store, "--data", data, "--topic", TOPIC)
+    with ServiceProcess(options(tmp_path), variables) as service:
+        service.wait_for("started")
+        wait_until(lambda: bool(warnings(service, 0)), "the warning")
+        without = warnings(service, 0)
+        assert 0 == service.terminate(10)
+
+    assert ([], []) == (after_the_cut, after_a_start)
+    lost = "no verified snapshot is known that reaches it: the state cannot be built again"
+    assert [f"partition 0 begins at offset 99, and {lost}"] == without
 
 
 def test_a_store_that_is_away_holds_nobody_up(tmp_path: Path) -> None:
