@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class SnapshotSettings(BaseModel):
@@ -25,6 +27,22 @@ class SnapshotSettings(BaseModel):
         gt=0,
         description="hours for which a file that no snapshot needs is kept; an upload may take half of them",
     )
+
+    trim_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="seconds after which a service cuts off the log before its oldest verified snapshot; 0: never",
+    )
+
+    @model_validator(mode="after")
+    def _has_place(self) -> Self:
+        """A schedule without a place would be no snapshots at all."""
+        if not self.url and (self.events or self.bytes or self.seconds or self.trim_seconds):
+            raise ValueError(
+                "a schedule of snapshots needs a place for them: set SLOTLOG_SNAPSHOTS__URL to a directory or"
+                " s3://BUCKET/PREFIX"
+            )
+        return self
 
     @property
     def is_scheduled(self) -> bool:

@@ -208,6 +208,13 @@ def _log() -> Row:
             "short",
             (highest("slotlog_log_begin_offset", *_WHERE), _LEGEND),
             (highest("slotlog_snapshot_next_offset", *_WHERE), f"snapshot {_LEGEND}"),
+            (highest("slotlog_log_trim_failing", *_WHERE), f"trim failing {_LEGEND}"),
+        ),
+        graph(
+            "Cut off the log",
+            "Offsets that the service deleted behind verified snapshots, in the interval of a point.",
+            "short",
+            (growth("slotlog_log_trimmed_total", *_WHERE), _LEGEND),
         ),
         graph(
             "Wrong settings of the topic",

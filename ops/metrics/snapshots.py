@@ -9,6 +9,7 @@ from ops.metrics.record import Metric, MetricKind
 from ops.snapshots.report import Restoring, SnapshotReport
 
 _TAKING: Final = "once a snapshot"
+_TRIMMING: Final = "every `snapshots.trim_seconds`"
 _RESTORING: Final = "once a MiB that is fetched"
 _MILLISECONDS: Final = 1000
 
@@ -28,6 +29,8 @@ SNAPSHOTS: Final = (
     _metric("snapshot_seconds", "How long the last one took, with upload and verification.", "seconds"),
     _metric("snapshot_next_offset", "Position of the newest verified one; 0: none is known.", "offset"),
     _metric("snapshot_timestamp_seconds", "When the newest verified one was taken; 0: none is known.", "seconds"),
+    _metric("log_trimmed_total", "Offsets of the log that were deleted behind snapshots.", "offsets", _TRIMMING),
+    _metric("log_trim_failing", "Whether nothing could be deleted at the last attempt: 1 or 0.", "1", _TRIMMING),
     _metric("snapshots_restored_total", "Times that the partition was restored from one.", "restores"),
     _metric("restore_done_bytes", "Bytes of the restore under way that are fetched.", "bytes", _RESTORING),
     _metric("restore_total_bytes", "Bytes of the restore under way; 0: there is none.", "bytes", _RESTORING),
@@ -49,6 +52,8 @@ def read_snapshots(readings: Readings, partition: int, report: SnapshotReport) -
             "snapshot_seconds": report.seconds,
             "snapshot_next_offset": report.next_offset,
             "snapshot_timestamp_seconds": (report.taken_ms or 0) / _MILLISECONDS,
+            "log_trimmed_total": report.trimmed,
+            "log_trim_failing": bool(report.trim_error),
             "snapshots_restored_total": report.restored,
             "restore_done_bytes": restoring.done,
             "restore_total_bytes": restoring.total,

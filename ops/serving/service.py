@@ -31,6 +31,7 @@ from ops.serving.rocksdb_log import RocksdbLogs
 from ops.serving.snapshots import Snapshots
 from ops.serving.status import StatusDocument
 from ops.serving.systemd import supervise
+from ops.serving.trimming import LogTrimmer
 from ops.snapshots.report import SnapshotReport
 from ops.state.clocks import ClockGuard, decided, latest_ms
 from ops.state.directories import (
@@ -111,6 +112,7 @@ class Service:
         self.restorer = Restorer(settings, self.consumer.partitions, self._log, self._reports)
         self._health.restoring = self.restorer.text
         self.snapshots = Snapshots(settings, self.consumer.partitions, self.metrics.applied_bytes, self._reports)
+        self._trimmer = LogTrimmer(settings, self.consumer.partitions, self._log, self._reports)
         if self.resp is not None:
             self.resp.attach(self.consumer.partitions)
 
@@ -229,7 +231,7 @@ class Service:
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
         owning = asyncio.create_task(self.ownership.run())
-        keeping = [asyncio.create_task(each.run()) for each in (self.snapshots, self.restorer)]
+        keeping = [asyncio.create_task(each.run()) for each in (self.snapshots, self.restorer, self._trimmer)]
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):

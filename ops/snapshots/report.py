@@ -53,6 +53,8 @@ class SnapshotReport:
         seconds: that the last one took, upload and verification included.
         next_offset, taken_ms: of the newest verified one; 0 and None: none is known.
         error: why the last attempt failed; empty if it did not.
+        trimmed: offsets that were deleted from the log behind snapshots, since the start.
+        trim_error: why nothing could be deleted at the last attempt; empty if it could.
         restored: how often the partition was restored since the start.
         restoring: the restore that is under way; None: there is none.
     """
@@ -66,5 +68,7 @@ class SnapshotReport:
     next_offset: int = 0
     taken_ms: int | None = None
     error: str = ""
+    trimmed: int = 0
+    trim_error: str = ""
     restored: int = 0
     restoring: Restoring | None = None
