@@ -11,7 +11,6 @@ that was left in the middle waits at its gate (ingest/applying/gate.py).
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ import structlog
 from greenlet import GreenletExit, getcurrent
 
 from engine.apply.machine import Machine
+from ingest.applying.collecting import Collecting
 from ingest.applying.fiber import AbandonedError, Fiber, Holder
 
 SLICE_SECONDS: Final = 0.005
@@ -63,6 +63,7 @@ class Slices:
         self._began = 0.0
         self._armed = True  # as long as it is not started there is no timer to set
         self._whole = False
+        self._collecting = Collecting()
 
     # ------------------------------------------------------------------ life
 
@@ -74,7 +75,8 @@ class Slices:
         timer = signal.setitimer(signal.ITIMER_REAL, 0)
         self._armed = False
         try:
-            yield
+            with self._collecting.watched():
+                yield
         finally:
             self._armed = True
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -240,29 +242,22 @@ class Slices:
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def _on_timer(self, _signal: int, frame: FrameType | None) -> None:
-        """End the slice if it is over. Runs in the main thread, between two instructions."""
+        """End the slice if it is over. Runs in the main thread, between two instructions.
+
+        Nothing may be suspended inside of a garbage collection: no other one would begin meanwhile, and the interpreter
+        swallows the GreenletExit that ends abandoned work. A long collection makes it likely: its finalizers are the
+        first code that runs after it, and so the first that a signal can meet.
+        """
         self._armed = False
         if type(getcurrent()) is not Fiber or self._whole:
             return
         left = self._began + self._seconds - perf_counter()
         if left <= 0:
-            if not _is_collecting() and self.pause(frame):
+            if not self._collecting.has(frame) and self.pause(frame):
                 return
             left = _SOON_SECONDS
         self._armed = True
         signal.setitimer(signal.ITIMER_REAL, left)
-
-
-def _is_collecting() -> bool:
-    """Whether the caller runs inside of a garbage collection, in a finalizer or a callback.
-
-    Nothing may be suspended there: no other collection would begin meanwhile, and the interpreter swallows the
-    GreenletExit that ends abandoned work. A long collection makes it likely: its finalizers are the first code that
-    runs after it, and so the first that a signal can meet.
-    """
-    before = gc.get_stats()[0]["collections"]
-    gc.collect(0)  # of the youngest objects, some microseconds; inside of a collection it does nothing
-    return bool(gc.get_stats()[0]["collections"] == before)
 
 
 def _settle(outcome: asyncio.Future[Result], work: Callable[[], Result]) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
+from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -17,6 +18,7 @@ from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
+from ingest.applying.collecting import Collecting
 from ingest.applying.fiber import AbandonedError
 from ingest.applying.gate import Gate
 from ingest.applying.slices import SLICE_SECONDS, Slices
@@ -265,6 +267,27 @@ async def test_a_collection_is_not_suspended() -> None:
 
     assert before == after
     assert len(before) > 0
+
+
+def test_what_notes_a_collection_is_part_of_it() -> None:
+    """A slice that ends in the collector's own callback, before that has noted anything, goes on as well."""
+    collecting = Collecting()
+    inside: list[bool] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is Collecting.note_start.__code__:
+            inside.append(collecting.has(frame))
+
+    with collecting.watched():
+        before = collecting.has(sys._getframe())
+        sys.setprofile(look)
+        gc.collect(0)
+        sys.setprofile(None)
+        after = collecting.has(sys._getframe())
+
+    assert {True} == set(inside)
+    assert not before
+    assert not after
 
 
 async def test_a_fiber_in_a_fiber() -> None:
