@@ -65,6 +65,10 @@ class ServiceProcess:
         while (line := self._lines.get(timeout=seconds)) is not None:
             self.seen.append(line)
 
+    def said(self) -> list[dict[str, Any]]:
+        """Every line until now, for a test that gives up: those that nobody has waited for, too."""
+        return [*self.seen, *filter(None, list(self._lines.queue))]
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._process.kill()

@@ -9,7 +9,7 @@ import threading
 from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import redis
@@ -75,7 +75,8 @@ def test_messages_after_a_return(tmp_path: Path, log_url: str) -> None:
         published = count(1)
 
         def publish() -> int:
-            publisher.call("PUBLISH", "news", str(number := next(published)))
+            reply = publisher.call("PUBLISH", "news", str(number := next(published)))
+            assert reply == 0, reply  # nobody listens there; an error would be a message that was not published
             return number
 
         for _ in range(20):
@@ -91,11 +92,23 @@ def test_messages_after_a_return(tmp_path: Path, log_url: str) -> None:
             heard = [int(listener.reply()[2])]
             while heard[-1] < last:
                 heard.append(int(listener.reply()[2]))
-        wait_until(lambda: sum(told(first)) == 2 * last, "the fate of each, at each of two workers, to be known")
+        wait_until(
+            lambda: sum(told(first)) == 2 * last,
+            f"the fate of each of {last}, at each of two workers, to be known",
+            lambda: fates(first),
+        )
         _, lost = told(first)
 
     assert list(range(heard[0], last + 1)) == heard
     assert (True, True) == (heard[0] <= begin, lost > 0)
+
+
+def fates(worker: WorkerProcess) -> dict[str, Any]:
+    """What a worker says of its messages for others, and of those."""
+    lost, peers = (worker.metrics(f"slotlog_{name}") for name in ("peer_messages_lost_total", "peers"))
+    service = worker.service
+    assert service is not None
+    return {"told": told(worker), "lost": lost, "peers": peers, "log": service.said()}
 
 
 def told(worker: WorkerProcess) -> tuple[float, float]:

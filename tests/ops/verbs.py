@@ -83,11 +83,11 @@ def metric(service: ServiceProcess, name: str) -> dict[str, float]:
     return samples
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Ask again until `condition` holds."""
+def wait_until(condition: Callable[[], bool], what: str, shown: Callable[[], object] = lambda: "") -> None:
+    """Ask again until `condition` holds; what is not there in the end is said, with what `shown` gives then."""
     until = monotonic() + _PATIENCE_SECONDS
     while not condition():
-        assert monotonic() < until, f"waited for {what}"
+        assert monotonic() < until, f"waited for {what}: {shown()}"
         sleep(0.05)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +106,20 @@ async def facing(tmp_path: Path, answer: Answer, **settings: Any) -> AsyncIterat
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         more = True
-        while more and (head := await reader.readline()):
-            words = [await reader.readexactly(int((await reader.readline())[1:]) + 2) for _ in range(int(head[1:]))]
-            more = await answer(words[1][:-2], writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):  # the worker has hung up
+            while more and (head := await reader.readline()):
+                words = [await reader.readexactly(int((await reader.readline())[1:]) + 2) for _ in range(int(head[1:]))]
+                more = await answer(words[1][:-2], writer)
         writer.transport.abort()
 
     port, other = free_ports(2)
     fake = await asyncio.start_server(serve, "127.0.0.1", other)
     all_settings = {"peers": peers_of([port, other]), "node_timeout_seconds": LONG_S, **settings}
-    async with serving(tmp_path, partitions=2, own=(0,), port=port, settings=all_settings) as live:
-        yield live
-    fake.close()
+    try:
+        async with serving(tmp_path, partitions=2, own=(0,), port=port, settings=all_settings) as live:
+            yield live
+    finally:
+        fake.close()
 
 
 BEAT = b"+" + wire.Beat("0" * 40, (1,), loading=False, offset=7, failing=()).pack() + b"\r\n"

@@ -37,6 +37,7 @@ _SILENT_TIMEOUTS: Final = 2
 _RETRY_SECONDS: Final = 0.2
 _LINE_BYTES_MAX: Final = 1024 * 1024
 _BEAT: Final = -1
+_CLOSED: Final = "it closed the connection"
 
 logger = structlog.get_logger(__name__)
 
@@ -192,6 +193,8 @@ class Link:
             asking.cancel()
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, words: bytes) -> None:
+        if writer.is_closing():
+            raise EOFError(_CLOSED)
         writer.write(words)
         line = await _line(reader)
         if line != b"+OK":
@@ -200,7 +203,7 @@ class Link:
     async def _ask(self) -> None:
         """Ask how it is, again and again; break the connection off when no answer comes."""
         assert self._writer is not None
-        while True:
+        while not self._writer.is_closing():
             if not self.asked_ms:
                 self.asked_ms = now_ms()
                 self._unanswered.append(_BEAT)
@@ -251,6 +254,8 @@ class Link:
         self._unanswered.clear()
         self.waiting_bytes -= sum(sizes)
         self._lose(Loss.UNCONFIRMED, len(sizes))
+        if self.given_up:
+            self.give_up()
 
     # ------------------------------------------------------------------ messages
 
@@ -261,8 +266,9 @@ class Link:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        """Send what waits, unless the connection has just broken, which uvloop answers with an error."""
         self._scheduled = False
-        if self.is_up and self._writer is not None:
+        if self.is_up and self._writer is not None and not self._writer.is_closing():
             self._unanswered.extend(map(len, self._queue))
             self._writer.write(b"".join(self._queue))
             self._queue.clear()
@@ -278,7 +284,7 @@ class Link:
 async def _line(reader: asyncio.StreamReader) -> bytes:
     line = await reader.readline()
     if not line.endswith(b"\r\n"):
-        raise EOFError("it closed the connection")
+        raise EOFError(_CLOSED)
     return line[:-2]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from resp.cluster.bus.link import QUEUE_BYTES_MAX
@@ -188,6 +190,60 @@ async def test_messages_on_a_link_that_breaks_are_counted(tmp_path: Path) -> Non
         await until(lambda: link_of(live).is_up)
 
         assert ({"unconfirmed": 1}, 0, 1) == (lost(live), link_of(live).waiting_bytes, published)
+
+
+async def accepting(name: bytes, writer: asyncio.StreamWriter) -> bool:
+    """The other worker takes everything."""
+    writer.write({b"PEER-BEAT": BEAT, b"PEER-PUBLISH": b":1\r\n"}.get(name, b"+OK\r\n"))
+    return True
+
+
+def break_off(live: Live, message: bytes) -> None:
+    """The connection breaks, and a message is published before the link has heard of it."""
+    writer = link_of(live)._writer
+    assert writer is not None
+    writer.transport.abort()
+    live.server.bus.publish(b"c", message)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_messages_wait_when_a_link_has_just_broken(
+    tmp_path: Path, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    """A message that the broken connection has not taken goes out on the next one, and is counted once.
+
+    On uvloop, as in `slotlog serve`, a connection that is closed raises; on asyncio it drops what it is given.
+    """
+
+    async def play() -> None:
+        async with facing(tmp_path, accepting) as live:
+            await until(lambda: link_of(live).is_up)
+            break_off(live, b"1")
+            await until(lambda: live.server.bus.sent > 0)
+
+            assert (1, {}, 0) == (live.server.bus.sent, lost(live), link_of(live).waiting_bytes)
+
+    run(play())
+
+
+async def test_messages_at_a_broken_link_that_was_given_up_are_lost(tmp_path: Path) -> None:
+    """Of a worker that counts as failed the link breaks: what waits there is lost at once, and counted."""
+    gate = asyncio.Event()
+
+    async def answer(name: bytes, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        return await accepting(name, writer)
+
+    gate.set()
+    async with facing(tmp_path, answer) as live:
+        await until(lambda: link_of(live).beats > 0)
+        gate.clear()
+        link_of(live).give_up()
+        break_off(live, b"1")
+        await until(lambda: bool(lost(live)))
+
+        assert ({"unreachable": 1}, 0) == (lost(live), link_of(live).waiting_bytes)
+        gate.set()
 
 
 async def test_refused_messages_are_counted(tmp_path: Path) -> None:
