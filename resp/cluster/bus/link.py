@@ -203,12 +203,13 @@ class Link:
     async def _ask(self) -> None:
         """Ask how it is, again and again; break the connection off when no answer comes."""
         assert self._writer is not None
+        asked_at = monotonic()
         while not self._writer.is_closing():
             if not self.asked_ms:
-                self.asked_ms = now_ms()
+                asked_at, self.asked_ms = monotonic(), now_ms()
                 self._unanswered.append(_BEAT)
                 self._writer.write(wire.BEAT)
-            elif monotonic() - self.heard_at > _SILENT_TIMEOUTS * self._dial.timeout_seconds:
+            elif monotonic() - asked_at > _SILENT_TIMEOUTS * self._dial.timeout_seconds:
                 self.reason = "it does not answer"
                 self._writer.transport.abort()
                 return

@@ -246,6 +246,24 @@ async def test_messages_at_a_broken_link_that_was_given_up_are_lost(tmp_path: Pa
         gate.set()
 
 
+async def test_a_link_that_is_back_has_time_to_answer(tmp_path: Path) -> None:
+    """How long a worker was away says nothing of its new connection: the first question may take as long as any."""
+    greetings = 0
+
+    async def answer(name: bytes, writer: asyncio.StreamWriter) -> bool:
+        nonlocal greetings
+        greetings += name == b"PEER-HELLO"
+        if name == b"PEER-BEAT":
+            await asyncio.sleep(1)  # longer than until the next question, and shorter than two time-outs
+        return await accepting(name, writer)
+
+    async with facing(tmp_path, answer, node_timeout_seconds=3) as live:
+        link_of(live).heard_at -= 3600
+        await until(lambda: link_of(live).beats > 0)
+
+        assert 1 == greetings
+
+
 async def test_refused_messages_are_counted(tmp_path: Path) -> None:
     """An error in answer to a message is counted, and its text is in the log."""
 
