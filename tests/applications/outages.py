@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.applications.programs import ROOT, installed, present
+from tests.applications.programs import ROOT, installed, kill_group, present
 from tests.clients.programs import ProgramError
 from tests.wire.servers import RespServer
 
@@ -94,6 +94,7 @@ class Outages:
                 stderr=errors,
                 env={**os.environ, **environment},
                 cwd=ROOT,
+                start_new_session=True,
             ) as process,
         ):
             try:
@@ -106,9 +107,11 @@ class Outages:
                         file.write(f"{lines}\n")
                 output, _ = process.communicate(timeout=timeout_s)
             except (ProgramError, subprocess.TimeoutExpired) as error:
-                process.kill()
+                kill_group(process)
                 output, _ = process.communicate()
                 raise ProgramError(f"{error}\n{_all(output, said, work)}") from error
+            finally:
+                kill_group(process)
         if process.returncode:
             raise ProgramError(f"{' '.join(command)} ended with {process.returncode}\n{_all(output, said, work)}")
         return Done(json.loads(output), work.read_text().splitlines(), len(kill_at) if self._kills else 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +49,13 @@ class Worker:
     def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, cwd=ROOT
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                cwd=ROOT,
+                start_new_session=True,
             )
         return self
 
@@ -58,8 +66,10 @@ class Worker:
         try:
             code = self._process.wait(timeout=STOP_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            kill_group(self._process)
             code = self._process.wait()
+        finally:
+            kill_group(self._process)
         if error is not None:
             error.add_note(self.said)
         elif code:
@@ -77,6 +87,12 @@ class Worker:
 
 def _environment(url: str, settings: dict[str, str]) -> dict[str, str]:
     return {"APPLICATION_URL": url, "PYTHONPATH": str(ROOT), **settings}
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill whatever a program has started and left behind, and itself. It has a session of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def installed(program: str) -> Path:
