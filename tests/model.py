@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest_of_items, key_digest
-from engine.tables.scripts import digest_of
 from engine.values.encoding import pack_u64
 from slotlog.shared.limits import TIME_MS_MAX
 from tests import model_more, scripted
 from tests.model_base import Entry, Moment, RejectedError
+from tests.model_scripts import Libraries, Scripts
 
-_SCRIPT_TYPE: Final = 255
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
 
@@ -30,6 +29,7 @@ class Model:
     Attributes:
         clock_ms: the highest time of a record so far, or since it was set back.
         applied, rejected, duplicates: how many commands or events were what.
+        scripts, libraries: those that are stored.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,8 @@ class Model:
         self._keys: dict[tuple[int, bytes], Entry] = {}
         self._remembered: dict[bytes, list[Moment]] = {}
         self._db = 0
-        self._scripts: dict[bytes, bool] = {}
+        self.scripts = Scripts()
+        self.libraries = Libraries()
 
     def pass_by(self, time_ms: int) -> None:
         """A record that is not applied, such as a dead letter: its time counts all the same, when it is a time."""
@@ -73,7 +74,8 @@ class Model:
         return combine(
             [
                 *(_digest(db, name, entry) for (db, name), entry in self._keys.items() if entry.lives(self.clock_ms)),
-                *(_script_digest(source, loaded) for source, loaded in self._scripts.items()),
+                *self.scripts.digests(),
+                *self.libraries.digests(),
             ]
         )
 
@@ -170,7 +172,13 @@ class Model:
 
     def _eval(self, source: bytes, _: bytes, __: bytes, *words: bytes) -> None:
         """One of `tests.scripted`, with one key."""
-        self._scripts.setdefault(source, False)
+        self.scripts.keep(source)
+        self._run(source, words)
+
+    def _fcall(self, function: bytes, _: bytes, __: bytes, *words: bytes) -> None:
+        self._run(self.libraries.source(function), words)
+
+    def _run(self, source: bytes, words: Sequence[bytes]) -> None:
         before = deepcopy(self._keys) if source == scripted.NEVER else None
         for name, *args in scripted.commands_in(words):
             try:
@@ -183,16 +191,7 @@ class Model:
             raise RejectedError
 
     def _evalsha(self, sha: bytes, *words: bytes) -> None:
-        source = next((source for source in self._scripts if digest_of(source) == sha), None)
-        if source is None:
-            raise RejectedError
-        self._eval(source, *words)
-
-    def _script_load(self, source: bytes) -> None:
-        self._scripts[source] = True
-
-    def _script_flush(self) -> None:
-        self._scripts.clear()
+        self._eval(self.scripts.source(sha), *words)
 
     # -------------------------------------------------------------------------------------------------------- strings
 
@@ -322,10 +321,6 @@ class Model:
             self._drop_if_empty(name)
 
 
-def _script_digest(source: bytes, loaded: bool) -> Digest:
-    return Digest(key_digest(0, bytes.fromhex(digest_of(source).decode()), _SCRIPT_TYPE, 0, [bytes([loaded]), source]))
-
-
 def _digest(db: int, name: bytes, entry: Entry) -> Digest:
     if not entry.times:
         return digest_of_items([(db, name, entry.type, entry.expire_ms, entry.value)])
@@ -352,8 +347,13 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"EVAL": Model._eval,
     b"EVALSHA": Model._evalsha,
     b"EXPIRE": Model._expire,
+    b"FCALL": Model._fcall,
     b"FLUSHALL": Model._flushall,
     b"FLUSHDB": Model._flushdb,
+    b"FUNCTION|DELETE": lambda model, *words: model.libraries.delete(*words),
+    b"FUNCTION|FLUSH": lambda model, *words: model.libraries.flush(*words),
+    b"FUNCTION|LOAD": lambda model, *words: model.libraries.load(*words),
+    b"FUNCTION|RESTORE": lambda model, *words: model.libraries.restore(*words),
     b"GET": Model._get,
     b"HDEL": Model._hdel,
     b"HINCRBY": Model._hincrby,
@@ -369,8 +369,8 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"RPOP": Model._rpop,
     b"RPUSH": Model._rpush,
     b"SADD": Model._sadd,
-    b"SCRIPT|FLUSH": Model._script_flush,
-    b"SCRIPT|LOAD": Model._script_load,
+    b"SCRIPT|FLUSH": lambda model, *words: model.scripts.flush(*words),
+    b"SCRIPT|LOAD": lambda model, *words: model.scripts.load(*words),
     b"SDIFFSTORE": Model._sdiffstore,
     b"SET": Model._set,
     b"SETCLOCK": Model._setclock,

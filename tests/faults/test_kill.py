@@ -13,6 +13,8 @@ import pytest
 
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.proof.digest import Digest, key_digest
+from engine.tables.libraries import Function, library_of
+from engine.tables.libraries import pack as pack_library
 from engine.tables.scripts import digest_of
 from engine.values.encoding import pack_score
 from ops.config import Settings, load_settings
@@ -28,6 +30,8 @@ KILLS = int(os.environ.get("SLOTLOG_KILLS", "50"))
 
 SCRIPT = b"redis.call('RPUSH', KEYS[2], ARGV[1]) return redis.call('INCR', KEYS[1])"
 SCRIPT_TYPE = 255
+LIBRARY = b"#!lua name=lib\nredis.register_function('push', function(KEYS, ARGV) %b end)" % SCRIPT
+LIBRARY_TYPE = 254
 SLICE = 2000
 EVENTS = KILLS * SLICE
 KEYS = 20
@@ -43,7 +47,7 @@ def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 KINDS = (
     *("INCR", "APPEND", "RPUSH", "HINCRBY", "HSET", "HDEL", "SADD", "SREM", "ZINCRBY", "ZREM"),
-    *("EVAL", "EVALSHA"),
+    *("EVAL", "EVALSHA", "FCALL"),
 )
 
 
@@ -61,6 +65,8 @@ class Model:
         """The `number`-th event, applied to the model."""
         if number == 0:
             return "SCRIPT|LOAD", [SCRIPT]
+        if number == 1:
+            return "FUNCTION|LOAD", [LIBRARY]
         kind = choose.choice(KINDS)
         key, text = b"%d" % choose.randrange(KEYS), b"%d," % number
         element = b"%d" % choose.randrange(5 * KEYS)
@@ -77,12 +83,12 @@ class Model:
                 name = b"list:" + key
                 self.lists.setdefault(name, []).append(text)
                 return kind, [name, text]
-            case "EVAL" | "EVALSHA":
+            case "EVAL" | "EVALSHA" | "FCALL":
                 counter, elements = b"counter:" + key, b"list:" + key
                 self.strings[counter] = b"%d" % (int(self.strings.get(counter, 0)) + 1)
                 self.lists.setdefault(elements, []).append(text)
-                script = SCRIPT if kind == "EVAL" else digest_of(SCRIPT)
-                return kind, [script, b"2", counter, elements, text]
+                what = {"EVAL": SCRIPT, "EVALSHA": digest_of(SCRIPT), "FCALL": b"push"}[kind]
+                return kind, [what, b"2", counter, elements, text]
             case "SADD" | "SREM":
                 name = b"set:" + key
                 members = self.sets.setdefault(name, set())
@@ -99,7 +105,9 @@ class Model:
     def digest(self) -> Digest:
         """The digest that a state with this content has."""
         name = bytes.fromhex(digest_of(SCRIPT).decode())
+        library = pack_library(library_of(LIBRARY, [Function(b"push", None, 0)]))
         total = Digest(key_digest(0, name, SCRIPT_TYPE, 0, [b"\1", SCRIPT]))
+        total += Digest(key_digest(0, b"lib", LIBRARY_TYPE, 0, [library]))
         for name, kind, content in self._contents():
             if content:
                 total += Digest(key_digest(0, name, kind, 0, content), 1)
@@ -138,7 +146,7 @@ async def drain(options: list[str], settings: Settings, end: int) -> None:
 async def test_kills_lose_nothing_and_repeat_nothing(log_url: str, tmp_path: Path) -> None:
     """A service killed 50 times during 100,000 events comes to exactly what a plain model of the events says.
 
-    Between two kills it has events of every type, and scripts, on keys that it knows.
+    Between two kills it has events of every type, scripts and functions, on keys that it knows.
     """
     choose = random.Random(20130101)
     model = Model()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from time import monotonic_ns
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ _RECONNECT_S: Final = 0.02
 _SECONDS_MAX: Final = 60
 
 _SWAP: Final = "if (redis.call('GET', KEYS[1]) or '') == ARGV[1] then return redis.call('SET', KEYS[1], ARGV[2]) end"
+_LIBRARY: Final = f"#!lua name=swap\nredis.register_function('swap', function(KEYS, ARGV) {_SWAP} end)"
 
 _READS: Final = frozenset({"GET", "LLEN", "LRANGE", "SISMEMBER", "SCARD"})
 _COMMANDS: Final = {
@@ -111,9 +113,9 @@ class Recorder:
             args = (str(choose.randint(1, 9)),)  # no leading 0, which INCR would refuse
         elif command in {"SADD", "SREM", "SISMEMBER"}:
             args = (str(choose.randrange(_MEMBERS)),)
-        if command == "SWAP":  # a script, for what somebody has just seen
+        if command == "SWAP":  # a script or a function, for what somebody has just seen
             args = (self._seen.get(name, ""), *args)
-            return Request(name, "CAS", args, ("EVAL", _SWAP, 1, name, *args))
+            return Request(name, "CAS", args, (*choose.choice((("EVAL", _SWAP), ("FCALL", "swap"))), 1, name, *args))
         if command == "BLPOP":  # at its end a list was empty when it began, as it is for an LPOP that finds nothing
             return Request(name, "LPOP", (), ("BLPOP", name, 0.01))
         return Request(name, command, args, (command, name, *((0, -1) if command == "LRANGE" else args)))
@@ -190,6 +192,8 @@ def _text(reply: Any) -> str | None:
 
 async def recorded(server: RespServer, prefix: str, operations: int, seed: int, *, kills: int) -> list[Operation]:
     """The history of clients whose server is killed and started again `kills` times meanwhile."""
+    with closing(server.connect()) as connection:
+        assert connection.call("FUNCTION", "LOAD", "REPLACE", _LIBRARY) == b"swap"
     recorder = Recorder(server.address, prefix, operations, seed)
     choose = random.Random(seed)
     moments = sorted(choose.randrange(operations) for _ in range(kills))

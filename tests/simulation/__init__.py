@@ -16,8 +16,9 @@ THE FAULT MODEL
                  was acknowledged is never lost, reordered or changed
     appends      fail with nothing or all appended, unknown to the producer, which sends the event again with the same
                  id; and a client sends an old event again much later
-    events       of all types, transactions, scripts (some fail in the midst, or never end), rejections, ticks, flushes;
-                 poison of every kind; one that an engine with older rules must stop at, until an operator skips it
+    events       of all types, transactions, scripts and functions (some fail in the midst, or never end), rejections,
+                 ticks, flushes; poison of every kind; one that an engine with older rules must stop at, until an
+                 operator skips it
     disk         full for a while, in which what waits for room is cleaned or not
     slices       commands are suspended between any two accesses to a store, and go on some time later, or never when
                  the process dies; clients read meanwhile

@@ -171,6 +171,7 @@ def met_of(simulation: Simulation) -> Counter[str]:
     return simulation.world.met + Counter(
         {
             "script": names.count(b"EVAL") + names.count(b"EVALSHA"),
+            "function": names.count(b"FCALL"),
             "dead letter": len(simulation.letters),
             "skip": len(simulation.skips),
             "gap": sum(simulation.data.ends) - sum(map(len, simulation.data.records)),

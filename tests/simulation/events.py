@@ -175,9 +175,11 @@ class Events:
         random = self._random
         if not self._with_scripts or random.randrange(4):
             return self._command(tag)
-        source = random.choice(scripted.SOURCES)
         steps = (self._command(tag) for _ in range(random.randrange(4)))
         rest = [b"1", tag + b"s", *scripted.arguments([name, *args] for name, args in steps)]
+        if random.randrange(3) == 0:
+            return b"FCALL", [random.choice(scripted.FUNCTIONS), *rest]
+        source = random.choice(scripted.SOURCES)
         return (b"EVALSHA", [digest_of(source), *rest]) if random.randrange(2) else (b"EVAL", [source, *rest])
 
     def _command(self, tag: bytes) -> tuple[bytes, Args]:
@@ -194,9 +196,8 @@ class Events:
         return name, [*args[:first], *(tag + key for key in args[first:end]), *args[end:]]
 
     def _keyless(self) -> Event:
-        names = (b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL") + (b"SCRIPT|LOAD", b"SCRIPT|FLUSH") * self._with_scripts
-        name = self._random.choice(names)
-        args = [self._random.choice(scripted.SOURCES)] if name == b"SCRIPT|LOAD" else []
+        name = self._random.choice((b"TICK",) * 6 + (b"FLUSHDB", b"FLUSHALL") + _OF_SCRIPTS * self._with_scripts)
+        args = _SCRIPTS_AND_LIBRARIES[name](self._random) if name in _SCRIPTS_AND_LIBRARIES else []
         return self._event(name, args, list(range(self._partitions)), None)
 
     def _event(self, name: bytes, args: Args, partitions: list[int], key: bytes | None) -> Event:
@@ -232,6 +233,21 @@ class Events:
         return Event(Poison(what, wrong_time), [partition], slot(tag).to_bytes(2, "big"), values[what])
 
 
+_SCRIPTS_AND_LIBRARIES: Final[dict[bytes, Callable[[Random], Args]]] = {
+    b"SCRIPT|LOAD": lambda random: [random.choice(scripted.SOURCES)],
+    b"SCRIPT|FLUSH": lambda _: [],
+    b"FUNCTION|LOAD": lambda random: [b"REPLACE"] * random.randrange(2) + [random.choice([*scripted.LIBRARIES])],
+    b"FUNCTION|DELETE": lambda random: [random.choice((b"first", b"second", b"third"))],
+    b"FUNCTION|FLUSH": lambda _: [],
+    b"FUNCTION|RESTORE": lambda random: [
+        random.choice([*scripted.PAYLOADS]),
+        random.choice((b"FLUSH", b"APPEND", b"REPLACE")),
+    ],
+}
+_OF_SCRIPTS: Final = (
+    *(b"SCRIPT|LOAD", b"SCRIPT|FLUSH", b"FUNCTION|LOAD", b"FUNCTION|LOAD", b"FUNCTION|LOAD"),
+    *(b"FUNCTION|DELETE", b"FUNCTION|RESTORE", b"FUNCTION|RESTORE", b"FUNCTION|FLUSH"),
+)
 _ALL_POISON: Final = (
     *("no value", "noise", "cut short", "version", "unknown command"),
     *("arity", "arity in exec", "physical", "time"),

@@ -18,6 +18,7 @@ from engine.scripts.runtime import ScriptRuntime
 from engine.store.store import LOCAL_CF, SYSTEM_CF, Changes
 from engine.tables.dedup import Deduplicator
 from engine.tables.graveyard import Grave
+from engine.tables.libraries import Libraries
 from engine.tables.scripts import Scripts
 from ingest.applying.commit_path import CommitPath
 from ingest.applying.gate import Gate
@@ -207,6 +208,17 @@ def _lost_scripts() -> AbstractContextManager[Any]:
     return patch.object(Scripts, "load", once)
 
 
+def _lost_libraries() -> AbstractContextManager[Any]:
+    """A batch that is thrown away leaves the libraries that it has brought, which are not in the store."""
+    load = Libraries.load
+
+    def once(libraries: Libraries) -> None:
+        if not libraries.by_name:
+            load(libraries)
+
+    return patch.object(Libraries, "load", once)
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "batch-in-bytes": _batch_in_bytes,
     "clock-back": _clock_back,
@@ -218,6 +230,7 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "forget-ids": _forget_ids,
     "late-letters": _late_letters,
     "limit-keeps": _limit_keeps,
+    "lost-libraries": _lost_libraries,
     "lost-position": _lost_position,
     "lost-records": _lost_records,
     "lost-scripts": _lost_scripts,

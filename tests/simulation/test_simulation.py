@@ -27,7 +27,7 @@ FAULTS = (
     *("append lost", "append unsure", "dead letter", "skip", "gap", "rejected", "duplicate"),
     *("expired", "fields expired", "reclaimed", "range reclaimed", "forgotten", "tick", "leap"),
     *("killed while cleaning", "cleaning failed", "cleaning refused"),
-    *("suspended", "read", "script"),
+    *("suspended", "read", "script", "function"),
 )
 
 
