@@ -11,10 +11,14 @@ and every error text are those of valkey-server 9.1, which tests/resp/wire/test_
 depends on how the bytes were cut into packets, ours is the one it gives when they come byte by byte.
 
 Two ways lead through the bytes, to the same result. The fast path splits all of them at CRLF and takes a command whose
-tokens look as they should; measured on a shared core with CPython 3.11, 16 commands at a time: GET 0.8 us, SET 1.0 us,
-HSET of ten pairs 2.0 us a command. All else goes to the strict one, command by command: values with CRLF in them, what
-is unfinished, inline commands, errors, and whatever a client sends before it has authenticated. It takes 4 us for a GET
-and 6 us for a SET, and goes over long values once, however the bytes were cut.
+tokens look as they should, or in one step a pipeline of commands with equally many arguments. Measured on a shared core
+with CPython 3.11, 16 commands at a time: GET 0.5 us, SET 0.65 us (one by one 0.9 and 1.0), HSET of ten pairs 2.8 us a
+command. All else goes to the strict one, command by command: values with CRLF in them, what is unfinished, inline
+commands, errors, and whatever a client sends before it has authenticated. It takes 4 us for a GET and 6 us for a SET,
+and goes over long values once, however the bytes were cut.
+
+hiredis' reader takes 0.17 us for a GET, but accepts more: it does not look at the CRLF behind a value. To encode what
+it has given and compare that with the input takes it to 0.72 us, and by 1 it is slower than this: 1.7 and 1.2 us.
 """
 
 from __future__ import annotations
@@ -69,6 +73,8 @@ class _Heads(dict[int, bytes]):
 
 
 _QUICK_COUNT_MAX: Final = 1024
+_ALIKE_MIN: Final = 4  # fewer commands are faster one by one
+_ALIKE_TOKENS_MIN: Final = 20  # as many as the shortest ones with a key have
 _COUNTS: Final = {b"*%d" % count: count for count in range(1, _QUICK_COUNT_MAX + 1)}
 head_of: Final = _Heads((length, b"$%d" % length) for length in range(1024)).__getitem__
 """The length header of a value of so many bytes, without its CRLF."""
@@ -202,6 +208,9 @@ class Parser:
         """All commands of `data`, which begins with one, for authenticated clients."""
         tokens = data.split(_CRLF)
         last = len(tokens) - 1  # not followed by CRLF
+        if last >= _ALIKE_TOKENS_MIN and (alike := _alike(tokens)):
+            commands += alike
+            return
         index = 0
         known_index, known_position = 0, 0  # a token and where in `data` it begins
         while True:
@@ -351,6 +360,28 @@ class Parser:
             self._tail += data[position:]
             self.held = True
             raise _Unfinished
+
+
+def _alike(tokens: list[bytes]) -> list[list[bytes]]:
+    """The commands of a pipeline in which each has as many arguments as the first; none if it is not such a one.
+
+    Args:
+        tokens: what stands before, between and behind each CRLF.
+    """
+    last = len(tokens) - 1
+    count = _COUNTS.get(tokens[0], 0)
+    width = 1 + 2 * count
+    if not count or last % width or last < _ALIKE_MIN * width or tokens[last]:
+        return []
+    if tokens[::width].count(tokens[0]) * width != last:
+        return []
+    fields = tokens[:last]
+    del fields[::width]
+    args = fields[1::2]
+    if list(map(head_of, map(len, args))) != fields[::2] or not _HTTP.isdisjoint(args[::count]):
+        return []
+    each = iter(args)
+    return list(map(list, zip(*[each] * count, strict=True)))
 
 
 def _check_line_feed(data: bytes, carriage_return: int) -> None:

@@ -95,3 +95,69 @@ def test_fast_and_strict_agree(data: bytes) -> None:
 def test_what_was_sent_is_what_comes_out(commands: list[list[bytes]]) -> None:
     """Commands of any bytes come out as they were sent."""
     assert (commands, None, 0) == outcome([b"".join(map(encode2, commands))], authenticated=True)
+
+
+@given(
+    st.integers(1, 4).flatmap(lambda count: st.lists(st.lists(ARGUMENTS, min_size=count, max_size=count), max_size=20)),
+    st.integers(0, 2000),
+    st.sampled_from([b"", b"0", b"2", b"\r", b"\r\n", b"*", b"x", b"$3\r\nabc\r\n"]),
+    st.booleans(),
+)
+@settings(max_examples=400, deadline=None)
+def test_a_fault_in_a_pipeline_of_commands_of_one_width(
+    commands: list[list[bytes]], at: int, fault: bytes, inserted: bool
+) -> None:
+    """What is taken in one step, or would be but for a fault anywhere in it, is as the strict way has it."""
+    data = b"".join(map(encode2, commands))
+    at %= len(data) + 1
+    data = data[:at] + fault + data[at if inserted else at + len(fault) :]
+
+    strict = outcome([data], authenticated=False)
+    if strict[1] is None or not strict[1][0].startswith("unauthenticated"):
+        assert outcome([data], authenticated=True) == strict
+
+
+@pytest.mark.parametrize("header", [b"$1", b"$3", b"$02", b"$+2", b"$-1", b":2", b"*2", b"$2 "])
+@pytest.mark.parametrize("place", [1, 8, 15])
+def test_a_wrong_header_in_a_pipeline_of_commands_of_one_width(header: bytes, place: int) -> None:
+    """One wrong length of sixteen is found, and what stands before it is given out."""
+    right = b"*3\r\n$3\r\nSET\r\n$2\r\nk1\r\n$1\r\nv\r\n"
+    data = right * place + right.replace(b"$2", header) + right * (15 - place)
+
+    commands, error, _ = outcome([data], authenticated=True)
+
+    assert (commands, error) == outcome([data], authenticated=False)[:2]
+    assert [[b"SET", b"k1", b"v"]] * place == commands
+    assert error is not None
+
+
+def test_no_browser_in_a_pipeline_of_commands_of_one_width() -> None:
+    """A header of HTTP among commands of its width ends the connection, as anywhere."""
+    right = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+    commands, error, _ = outcome([right * 9 + right.replace(b"$3\r\nGET", b"$5\r\nHost:") + right], authenticated=True)
+
+    assert [[b"GET", b"k"]] * 9 == commands
+    assert error is not None
+    assert error[1]
+
+
+@pytest.mark.parametrize("fault", [b"*1", b"*3", b"*02", b"*0", b"GET", b""])
+@pytest.mark.parametrize("place", [1, 8, 15])
+def test_a_wrong_count_in_a_pipeline_of_commands_of_one_width(fault: bytes, place: int) -> None:
+    """One of sixteen commands announces other arguments than it has: it is taken as by itself."""
+    right = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+    data = right * place + right.replace(b"*2", fault) + right * (15 - place)
+
+    found = outcome([data], authenticated=True)
+
+    assert found == outcome([data], authenticated=False)
+    assert [[b"GET", b"k"]] * place == found[0][:place]
+
+
+@pytest.mark.parametrize("rest", [b"*", b"*2", b"$", b"x"])
+def test_the_beginning_of_another_behind_commands_of_one_width(rest: bytes) -> None:
+    """What has begun behind a pipeline is kept for what comes next."""
+    right = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+    assert ([[b"GET", b"k"]] * 9, None, len(rest)) == outcome([right * 9 + rest], authenticated=True)
