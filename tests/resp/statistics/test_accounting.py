@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import resp.commands  # noqa: F401 - fills the registry
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan, Plans
