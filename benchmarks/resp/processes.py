@@ -135,7 +135,7 @@ def _served(processes: int, log_url: str) -> Iterator[int]:
             service.wait_for("http")
             wait_until(lambda: get(service, "/readyz").status == 200, "the service to be ready")
             yield port
-            service.terminate(30)
+            service.terminate()
 
 
 def _set_rate(port: int, processes: int, requests: int) -> float:
@@ -200,7 +200,7 @@ def _catching_up_rate(processes: int, events: int, url: str, topic: str) -> floa
                     sum(metric(service, "slotlog_next_offset").values()),
                     perf_counter(),
                 )
-            service.terminate(30)
+            service.terminate()
     return (applied - begin[0]) / (now - begin[1])
 
 

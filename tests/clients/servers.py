@@ -18,7 +18,7 @@ from tests.real.oracle import cluster_options
 from tests.real.process import POLL_S, ServerError, free_ports
 from tests.wire.servers import RespServer, slotlog, valkey
 
-CLUSTER_TIMEOUT_S = 30
+CLUSTER_TIMEOUT_S = 60
 HOST = "127.0.0.1"
 HALVES = ("0-1", "2-3")
 """The partitions of each worker of the slotlog cluster."""

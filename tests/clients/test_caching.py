@@ -14,7 +14,7 @@ from tests.clients.scenario import CACHED
 from tests.wire.servers import slotlog
 
 KEY: Final = "key"
-PATIENCE_S: Final = 20
+PATIENCE_S: Final = 60
 
 
 def test_client_with_a_cache(tmp_path: Path, kafka_bootstrap: str) -> None:

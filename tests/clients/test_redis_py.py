@@ -100,9 +100,9 @@ def _pipelines(client: Any, prefix: str, seen: dict[str, Any]) -> None:
 def _message(client: Any, channel: str) -> Any:
     with client.pubsub() as subscription:
         subscription.subscribe(channel)
-        subscription.get_message(timeout=20)  # the confirmation
+        subscription.get_message(timeout=60)  # the confirmation
         client.publish(channel, "hello")
-        message = subscription.get_message(timeout=20)
+        message = subscription.get_message(timeout=60)
         return message and message["data"]
 
 

@@ -120,9 +120,9 @@ async def _pipelines(client: Any, prefix: str, seen: dict[str, Any]) -> None:
 async def _message(client: Any, channel: str) -> Any:
     async with client.pubsub() as subscription:
         await subscription.subscribe(channel)
-        await subscription.get_message(timeout=20)  # the confirmation
+        await subscription.get_message(timeout=60)  # the confirmation
         await client.publish(channel, "hello")
-        message = await subscription.get_message(timeout=20)
+        message = await subscription.get_message(timeout=60)
         return message and message["data"]
 
 

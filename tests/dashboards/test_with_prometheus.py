@@ -107,7 +107,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with ServiceProcess(options) as service:  # what it leaves is in tables: the block cache has something to do
         service.wait_for("started")
         wait_for_offset(service, EARLIER_KEYS)
-        assert 0 == service.terminate(30)
+        assert 0 == service.terminate()
     succeed("replay", "--data", data, "--to", directory / "again", "--metrics-file", directory / "replay.prom")
     slow_reclaim = {"SLOTLOG_RECLAIM_ELEMENTS_PER_S": "500"}  # else no collection is dead for as long as a scrape
     with ServiceProcess(options, slow_reclaim) as service, serving(directory / "replay.prom") as replay:

@@ -178,7 +178,7 @@ class Outside:
             service.wait_for("started")
             wait_until(lambda: self.healthy(name), f"{name} to be healthy")
             yield service
-            assert service.terminate(10) == 0
+            assert service.terminate() == 0
 
     def healthy(self, name: str) -> bool:
         """Whether the health check of a service of ours says so."""
@@ -212,7 +212,7 @@ class Outside:
     def query(self, expression: str) -> list[float]:
         """The values of a PromQL expression now."""
         url = f"http://127.0.0.1:{self.ports['9090']}/api/v1/query?{urlencode({'query': expression})}"
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return [float(series["value"][1]) for series in json.load(response)["data"]["result"]]
 
 
@@ -248,7 +248,7 @@ def test_the_services_work_together(tmp_path: Path) -> None:
         )
         healthy = outside.healthy("load")
         load.send_signal(signal.SIGTERM)
-        said, _ = load.communicate(timeout=30)
+        said, _ = load.communicate(timeout=60)
         applied = [metric(worker, "slotlog_next_offset") for worker in workers]
         states = [get(worker, "/readyz").json for worker in workers]
         seen = outside.query('up{job="slotlog"}')

@@ -40,7 +40,7 @@ def stranger(tmp_path: Path, script: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_stop_ends_nobody_elses_process(script: Path, stranger: subprocess.Popen[bytes]) -> None:
     """Where the number is another process's by now, `stop` has nothing to do."""
-    done = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=60, check=False)
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     assert stranger.poll() is None
@@ -49,20 +49,20 @@ def test_stop_ends_nobody_elses_process(script: Path, stranger: subprocess.Popen
 @pytest.mark.usefixtures("stranger")
 def test_start_takes_nobody_else_for_the_broker(script: Path) -> None:
     """Where the number is another process's by now, `start` starts a broker, and does not say that there is one."""
-    done = subprocess.run([script, "start"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([script, "start"], capture_output=True, text=True, timeout=60, check=False)
 
     assert (1, "kafka: there are no jars; type: make kafka\n") == (done.returncode, done.stderr)
 
 
 def test_stop_without_a_file_is_no_error(script: Path) -> None:
     """A number whose process is gone, and no number, are both a broker that does not run."""
-    subprocess.run([script, "stop"], check=True, timeout=30)
+    subprocess.run([script, "stop"], check=True, timeout=60)
     data = script.parents[2] / ".data"
     data.mkdir()
     gone = subprocess.Popen(["true"])
     gone.wait()
     (data / "kafka.pid").write_text(f"{gone.pid}\n")
-    done = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=60, check=False)
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -109,7 +109,7 @@ def test_start_waits_until_it_answers(script: Path) -> None:
     number = (script.parents[2] / ".data" / "kafka.pid").read_text()
     second = start(script, "raise AssertionError")
     same = (script.parents[2] / ".data" / "kafka.pid").read_text()
-    stopped = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=30, check=False)
+    stopped = subprocess.run([script, "stop"], capture_output=True, text=True, timeout=60, check=False)
 
     assert ["kafka: it listens on"] * 2 == [each.stdout.rpartition(" ")[0] for each in (first, second)]
     assert (0, 0, number) == (first.returncode, second.returncode, same)

@@ -84,7 +84,7 @@ def test_the_unit_starts_the_program(tmp_path: Path) -> None:
     environment = {name: str(tmp_path / value.lstrip("/")) for name, value in named.items()}
     with ServiceProcess(words[1].split(), environment) as service:
         started = service.wait_for("started")
-        assert service.terminate(10) == 0
+        assert service.terminate() == 0
 
     assert ("of-the-file", str(tmp_path / "var/lib/slotlog")) == (started["topic"], started["data"])
 
@@ -99,7 +99,7 @@ def test_a_service_says_when_it_is_ready_and_that_it_lives(manager: Manager, tmp
         *before, ready = manager.message_with("READY")
         alive = [manager.message() for _ in range(3)]
         applied = json.loads(succeed("digest", "--data", data, "--json"))["partitions"][0]["next_offset"]
-        assert service.terminate(10) == 0
+        assert service.terminate() == 0
         *_, last = manager.message_with("STOPPING")
 
     assert before != []
@@ -115,7 +115,7 @@ def test_several_processes_speak_with_one_voice(manager: Manager, tmp_path: Path
     options = ["--data", str(tmp_path), "--http", "", "--resp", "", "--partitions", "2", "--processes", "2"]
     with ServiceProcess(options, {"NOTIFY_SOCKET": manager.path}) as service:
         *before, ready = manager.message_with("READY")
-        assert service.terminate(20) == 0
+        assert service.terminate() == 0
         *after, last = manager.message_with("STOPPING")
 
     assert ready["STATUS"] == "2 partitions applied"
@@ -131,12 +131,12 @@ def test_a_partition_that_is_stopped_does_not_hold_up_the_start(manager: Manager
     succeed("produce", write_lines(tmp_path / "events", [INCR]), "--data", data)
     with ServiceProcess(options) as service:
         service.wait_for("started")
-        assert service.terminate(10) == 0
+        assert service.terminate() == 0
     (manifest,) = (data / "0").glob("MANIFEST-*")
     manifest.write_bytes(manifest.read_bytes()[:20])
     with ServiceProcess(options, {"NOTIFY_SOCKET": manager.path}) as service:
         *_, ready = manager.message_with("READY")
-        assert service.terminate(10) == 0
+        assert service.terminate() == 0
 
     assert ready["STATUS"].startswith("partition 0 is stopped: ")
     assert "is damaged (Corruption: " in ready["STATUS"]

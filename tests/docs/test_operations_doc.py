@@ -53,7 +53,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
         for partition in range(PARTITIONS):
             wait_for_offset(service, GOOD + (partition == SPOILT), partition)
         there = {name for name in named if metric(service, name)}
-        assert service.terminate(10) == 0
+        assert service.terminate() == 0
     (manifest,) = (data / str(DAMAGED)).glob("MANIFEST-*")
     manifest.write_bytes(manifest.read_bytes()[:20])
     return directory, there

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 _START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
 
 
 class ServiceProcess:
@@ -74,7 +75,7 @@ class ServiceProcess:
         self._process.kill()
         self._process.wait()
 
-    def terminate(self, seconds: float) -> int:
+    def terminate(self, seconds: float = _STOP_SECONDS) -> int:
         """SIGTERM; returns the exit code. subprocess.TimeoutExpired when it takes longer than `seconds`."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=seconds)

@@ -95,7 +95,7 @@ class Service:
 
     def end(self, process: ServiceProcess) -> None:
         """End a process in order, and keep what it said."""
-        assert 0 == process.terminate(30)
+        assert 0 == process.terminate()
         self.keep(process)
 
     def keep(self, process: ServiceProcess) -> None:

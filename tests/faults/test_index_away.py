@@ -119,7 +119,7 @@ def test_a_service_outlives_its_index(index_server: Oracle, tmp_path: Path, monk
             index_server.start()
             wait_until(lambda: get(service, "/readyz").status == 200, "it to be ready again")
             after = client.pipeline([["ZRANGE", "z", 0, -1, "WITHSCORES"], ["GET", "k"], ["ZINCRBY", "z", 1, "a"]])
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     reason = f"the index in {url} cannot be used"
     assert ("stopped", reason) == (away["condition"], away["reason"][: len(reason)])
@@ -143,7 +143,7 @@ def test_a_service_starts_without_its_index_and_says_so(index_server: Oracle, tm
     index_server.start()
     with ServiceProcess([*options, "--http", "", "--resp", ""]) as again:
         again.wait_for("started")
-        assert 0 == again.terminate(10)
+        assert 0 == again.terminate()
 
     assert 1 == refused
     assert any(f"the index in unix://{index_server.path} cannot be used" in str(line) for line in service.seen)
@@ -171,7 +171,7 @@ def test_a_kill_between_state_and_index_is_repaired(
             service.wait_for("started")
             with client_of(service) as client:
                 scores = client.pipeline([["ZSCORE", "z", "a"], ["ZINCRBY", "z", 1, "a"], ["ZADD", "z", 1, LONG]])
-            assert 0 == service.terminate(10)
+            assert 0 == service.terminate()
 
     assert b"2" if arrives else b"1" == reached
     assert [b"6", b"7", 1] == scores

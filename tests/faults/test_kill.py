@@ -139,7 +139,7 @@ async def drain(options: list[str], settings: Settings, end: int) -> None:
         reached = digest_partition(settings, 0)[1].next_offset
         while reached < end:
             reached = service.wait_for("batch")["next_offset"]
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
 
 @pytest.mark.timeout(600)

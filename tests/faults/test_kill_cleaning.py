@@ -91,7 +91,7 @@ async def test_kills_during_cleaning(tmp_path: Path) -> None:
         service.wait_for("started")
         wait_until(lambda: digest_partition(settings, 0)[1].next_offset == end, "everything is applied")
         wait_until(lambda: not left(settings)[1], "what is due is gone")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert midway > KILLS / 3
     succeed("check", "--data", data, "--log", url)
@@ -121,12 +121,12 @@ async def test_a_compaction_does_not_hold_up_the_end(tmp_path: Path) -> None:
             pass
         wait_until(lambda: not left(settings)[2], "the grave is gone")
         wait_until(lambda: b"Manual compaction starting" in _rocksdb_log(settings), "the compaction has begun")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     succeed("check", "--data", data, "--log", url)
     with ServiceProcess(options, {"SLOTLOG_LOG_LEVEL": "debug"}) as service:
         service.wait_for("started")
         wait_until(lambda: not _notes(settings), "the range is compacted")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     succeed("check", "--data", data, "--log", url)
 
 

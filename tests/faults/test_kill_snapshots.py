@@ -167,7 +167,7 @@ def test_killed_while_a_service_restores(step: Step, kept: Kept, monkeypatch: py
     with ServiceProcess(["--data", str(kept.data), "--http", ""]) as service:
         service.wait_for("started")
         succeed("wait", "--data", kept.data)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert kept.digest == digest(kept.data)
     assert 1 == len(list((kept.data / "aside").iterdir()))

@@ -181,7 +181,7 @@ def test_stopped_in_the_middle_of_a_read(service: Service) -> None:
         service.fill()
         asked = Asked(service, *service.long("SUNION", seconds=300.0))
         until_it_runs(other, "sunion")
-        assert service.process.terminate(60) == 0
+        assert service.process.terminate() == 0
         asked.end()
         assert asked.reply == ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
 
@@ -197,7 +197,7 @@ def test_stopped_in_the_middle_of_a_write(service: Service) -> None:
         assert OK == other.call("SET", "k0", "acknowledged")
         asked = Asked(service, *service.long("SUNIONSTORE", "d", seconds=_STOP_SECONDS))
         until_it_runs(other, "sunionstore")
-        assert service.process.terminate(60) == 0
+        assert service.process.terminate() == 0
         asked.end()
         if asked.reply != MEMBERS * 3 // 2:  # the machine has become quicker meanwhile
             assert isinstance(asked.reply, ErrorReply)

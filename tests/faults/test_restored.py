@@ -70,7 +70,7 @@ class Restored:
                 self.snapshots += [each["id"] for each in json.loads(printed)["snapshots"]]
             self.append(2 * EVENTS, TAIL)
             wait_for_offset(service, 2 * EVENTS + TAIL)
-            assert 0 == service.terminate(10)
+            assert 0 == service.terminate()
 
     def comes_back(self) -> list[dict[str, Any]]:
         """Start the service until all is applied; its log lines."""
@@ -78,7 +78,7 @@ class Restored:
             service.wait_for("started")
             wait_for_offset(service, 2 * EVENTS + TAIL)
             self.restored = metric(service, "slotlog_snapshots_restored_total")
-            assert 0 == service.terminate(10)
+            assert 0 == service.terminate()
             service.wait_for_end()
             return service.seen
 
@@ -182,7 +182,7 @@ def test_a_store_that_is_away_is_waited_for(topic: Restored, tmp_path: Path) -> 
         (tmp_path / "away").rename(topic.store)
         service.wait_for("restored")
         wait_for_offset(service, 2 * EVENTS + TAIL)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     (partition,) = ready.json["partitions"]
     assert (503, False) == (ready.status, partition["ready"])
@@ -201,7 +201,7 @@ def test_damage_that_is_met_later_is_mended(topic: Restored, tmp_path: Path) -> 
         topic.append(2 * EVENTS + TAIL, TAIL)
         service.wait_for("restored")
         wait_for_offset(service, 2 * EVENTS + 2 * TAIL)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert "equal" in topic.replay(tmp_path / "again")
     assert 1 == len(list((topic.data / "aside").iterdir()))
@@ -220,7 +220,7 @@ def test_decisions_of_an_operator_are_kept(topic: Restored, tmp_path: Path) -> N
     with topic.service() as service:
         restored = service.wait_for("restored")
         wait_for_offset(service, end)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert 1 == restored["decisions"]
     skips = json.loads(succeed("digest", *topic.words, "--json"))["partitions"][0]["skips"]
@@ -241,7 +241,7 @@ def test_a_service_that_ends_meanwhile_leaves_no_state(topic: Restored) -> None:
     topic.store.write_text("not a directory")
     with topic.service() as service:
         service.wait_for("restore_waits")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     assert not partition_path(topic.data, 0).exists()
     topic.store.unlink()
     away.rename(topic.store)

@@ -76,7 +76,7 @@ def test_a_worker_without_its_disk_comes_back(
             wait_for_offset(service, EVENTS + TAIL, partition)
             values.append(succeed("query", "--data", tmp_path / f"data-{partition}", "GET", key.decode()))
             assert EVENTS == restored["next_offset"]
-            assert 0 == service.terminate(20)
+            assert 0 == service.terminate()
             assert partition_path(tmp_path / f"data-{partition}", partition).is_dir()
 
     assert [EVENTS] * PARTITIONS == positions

@@ -15,7 +15,6 @@ from tests.real.oracle import Connection
 from tests.real.process import free_ports
 
 NODE_TIMEOUT_S: Final = "1"
-_STOP_S: Final = 20.0
 
 
 class WorkerProcess:
@@ -69,7 +68,7 @@ class WorkerProcess:
     def restart(self) -> None:
         """SIGTERM, and start it again when it has ended in order."""
         assert self.service is not None
-        assert 0 == self.service.terminate(_STOP_S)
+        assert 0 == self.service.terminate()
         self.service.__exit__(None, None, None)
         self.start()
 

@@ -66,7 +66,7 @@ def get(service: ServiceProcess, path: str) -> Answer:
     """GET from a service that was started with `--http 127.0.0.1:0` and has said `started`."""
     port = next(line["port"] for line in service.seen if line["event"] == "http")
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as response:
             return Answer(response.status, response.read().decode())
     except urllib.error.HTTPError as error:
         with error:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 
-_PATIENCE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
 _LOUD: Final = {"error", "warning", "assert"}
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 from tests.real.process import Server, free_ports
 
 PROGRAM: Final = Path(__file__).parents[2] / ".cache" / "s3" / "versitygw"
-START_TIMEOUT_S: Final = 30
+START_TIMEOUT_S: Final = 60
 BUCKET: Final = "bucket"
 SECRET: Final = "canary-of-s3"
 

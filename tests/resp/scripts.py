@@ -31,7 +31,7 @@ from slotlog.log import Log
 from tests.real import oracle as real
 from tests.wire.frames import RawConnection, read_frame
 
-_DEADLINE_S: Final = 20
+_DEADLINE_S: Final = 60
 _CLOSED: Final = b"<closed>"
 """Stands once where the server has closed the connection; what a client says afterwards is not said."""
 

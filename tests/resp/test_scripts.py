@@ -181,9 +181,9 @@ def test_a_script_publishes_to_listeners(client: Any) -> None:
     """PUBLISH inside of a script reaches subscribers once the event is committed, and replies 0."""
     listener = client.pubsub()
     listener.subscribe("news")
-    assert "subscribe" == listener.get_message(timeout=10)["type"]
+    assert "subscribe" == listener.get_message(timeout=60)["type"]
     assert 0 == client.eval("return redis.call('PUBLISH', 'news', 'hello')", 0)
-    assert b"hello" == listener.get_message(timeout=10)["data"]
+    assert b"hello" == listener.get_message(timeout=60)["data"]
     listener.close()
 
 

@@ -12,11 +12,11 @@ CLOSED: Final = b""
 
 _BULKS: Final = b"$=!"
 _AGGREGATES: Final = b"*~>%"
-_TIMEOUT_S: Final = 1
+_TIMEOUT_S: Final = 60
 
 
 class RawConnection:
-    """One blocking connection that sends bytes and gives frames; a reply that does not come in 10 s is a TimeoutError.
+    """One blocking connection that sends bytes and gives frames; a reply that never comes is a TimeoutError.
 
     Args:
         address: path of a Unix socket, or host and port.

@@ -26,7 +26,7 @@ from tests.layouts import column_families, home_of
 
 FAMILIES = column_families()
 PARTITIONS = 2
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 
 
 class Recorder(NullObserver):

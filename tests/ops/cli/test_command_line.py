@@ -167,7 +167,7 @@ def test_verbs_read_environment_and_file(tmp_path: Path, monkeypatch: pytest.Mon
     with ServiceProcess([], {"SLOTLOG_LOG_LEVEL": "debug"}) as service:
         started = service.wait_for("started")
         service.wait_for("batch")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     partition = said["partitions"][0]["partition"]
     rebuilt = json.loads(succeed("replay", "--to", "to", "--json"))["partitions"]
 
@@ -206,12 +206,12 @@ def test_no_output_has_a_secret(tmp_path: Path) -> None:
     )
     with ServiceProcess(["--data", str(tmp_path), "--log", nobody, "--http", ""], secret) as waiting:
         refused = waiting.wait_for("stamina.retry_scheduled")
-        assert 0 == waiting.terminate(10)
+        assert 0 == waiting.terminate()
         waiting.wait_for_end()
     with ServiceProcess(["--data", str(tmp_path / "data"), "--http", "127.0.0.1:0"], secret) as service:
         service.wait_for("started")
         pages = [get(service, path).text for path in ("/metrics", "/livez", "/readyz")]
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
         service.wait_for_end()
 
     lines = waiting.seen + service.seen

@@ -53,7 +53,7 @@ def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         assert f'"{half - 1}"\n' == succeed("query", *options, "GET", "counter")  # while the service runs
         succeed("produce", write_lines(directory / "rest", EVENTS[half:]), *options)
         wait_for_offset(service, len(EVENTS))
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     return Lived(data, options)
 
 

@@ -316,7 +316,7 @@ def test_beside_a_running_service(local: Place, tmp_path: Path) -> None:
         wait_until(
             lambda: '"v"\n' == succeed("query", "--data", tmp_path / "data", "GET", KEYS[1][0].decode()), "the event"
         )
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def hostile(number: int) -> list[list[str]]:
 
 def send(port: int, commands: list[list[str]]) -> None:
     """Send all of them, and read until the last is answered."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for command in [*commands, ["ECHO", "the-end"]]:
             parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in command]
             client.sendall(f"*{len(command)}\r\n{''.join(parts)}".encode())

@@ -49,7 +49,7 @@ def exposition(tmp_path_factory: pytest.TempPathFactory) -> str:
         service.wait_for("started")
         wait_for_offset(service, len(EVENTS))
         port = next(line["port"] for line in service.seen if line["event"] == "resp")
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(b"PING\r\nGET b\r\n")
             assert b"+PONG\r\n$1\r\n1\r\n" == client.recv(100)
         wait_until(lambda: metric(service, "slotlog_lag_events") == {'partition="0"': 0.0}, "the lag to be known")

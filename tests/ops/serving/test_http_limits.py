@@ -22,7 +22,7 @@ async def served(directory: Path) -> AsyncIterator[http.HttpServer]:
     service = Service(load_settings(data=directory / "data", http="127.0.0.1:0", resp="127.0.0.1:0"))
     running = asyncio.create_task(service.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while service.http is None or not service.http.port:  # noqa: ASYNC110 - told to nobody
                 await asyncio.sleep(0.01)
         yield service.http
@@ -59,7 +59,7 @@ async def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
                 await asyncio.sleep(0.02)
 
         dripping = asyncio.create_task(drip())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             said = [await all_said(silent), await all_said(slow)]
         await dripping
         for writer in (silent_writer, slow_writer):
@@ -74,7 +74,7 @@ async def test_many_connections_shut_nobody_out(tmp_path: Path) -> None:
         clients = [await half_open(server) for _ in range(200)]
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(REQUEST)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             status = await reader.readline()
             oldest = await all_said(clients[0][0])
         assert server._runner is not None

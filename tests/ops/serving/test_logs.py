@@ -119,7 +119,7 @@ async def test_no_key_value_or_password_is_in_any_line(tmp_path: Path) -> None:
                 raw.sendall(rubbish.encode())
                 raw.recv(1000)
         pages = [get(service, path).text for path in ("/metrics", "/livez", "/readyz", "/status", "/")]
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
         service.wait_for_end()
     assert {"dead_letters", "rejected", "started", "stopped"} <= {line["event"] for line in service.seen}
     assert [] == [line for line in service.seen if CANARY in json.dumps(line)]
@@ -140,7 +140,7 @@ async def test_no_bug_shows_a_key_or_a_value(tmp_path: Path) -> None:
         client.close()
         pages = [get(service, path).text for path in ("/metrics", "/livez", "/readyz", "/status", "/")]
         reason = get(service, "/readyz").json["partitions"][0]["reason"]
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
         service.wait_for_end()
     (failed,) = [line for line in service.seen if line["event"] == "partition_failed"]
     where = [(each["exc_type"], each["exc_value"]) for each in failed["exception"]]

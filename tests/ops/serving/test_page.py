@@ -196,7 +196,7 @@ async def test_it_says_when_nobody_answers(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with serving(tmp_path / "data", port) as service:
         async with looking(service, tmp_path) as tab:
-            assert 0 == await asyncio.to_thread(service.terminate, 10)
+            assert 0 == await asyncio.to_thread(service.terminate)
             await tab.wait_until("document.body.dataset.state == 'silent'")
             said = await tab.evaluate("document.getElementById('silence').innerText")
             role = await tab.evaluate("document.getElementById('silence').getAttribute('role')")
@@ -277,7 +277,7 @@ def test_files_are_strict(tmp_path: Path) -> None:
         address = address_of(service)
         answers = {}
         for path in ("", "page.css", "page.js", "icon.svg", "status"):
-            with urlopen(address + path, timeout=10) as answer:  # noqa: S310 - http, as it was made above
+            with urlopen(address + path, timeout=60) as answer:  # noqa: S310 - http, as it was made above
                 answers[path] = (dict(answer.headers), answer.read().decode())
 
     for headers, _ in answers.values():

@@ -68,7 +68,7 @@ def test_a_service_is_asked(tmp_path: Path) -> None:
         again = json.loads(succeed("snapshot", "--data", data, "--to", store, "--json"))["snapshots"]
         refused = run("snapshot", "--data", data, "--to", tmp_path / "log.sqlite3" / "file")
         counted = metric(service, "slotlog_snapshots_taken_total")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     succeed("restore", "--from", store, "--to", tmp_path / "restored", "--topic", TOPIC)
 
     assert {'partition="0"': 2.0, 'partition="1"': 2.0} == counted
@@ -97,14 +97,14 @@ def test_a_schedule(name: str, value: str, tmp_path: Path) -> None:
         before = listed(store, data)
         shown = {'partition="0"': 200.0}
         wait_until(lambda: metric(service, "slotlog_snapshot_next_offset") == shown, "the metric of its position")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     with ServiceProcess(options(tmp_path), variables) as service:
         service.wait_for("started")
         asyncio.run(append(url, 200, 1))
         wait_for_offset(service, 201)
         asyncio.run(append(url, 201, 99))
         wait_until(lambda: is_verified(listed(store, data), 300), "the third snapshot")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert before == listed(store, data)[: len(before)]
     assert [True] * len(before) == [each["verified"] for each in before]
@@ -132,18 +132,18 @@ def test_a_log_that_was_cut_behind_a_snapshot(tmp_path: Path) -> None:
         succeed("snapshot", "--data", data, "--to", store)
         succeed("trim", "--data", data, "--from", store, "--topic", TOPIC, "--log", options(tmp_path)[3])
         after_the_cut = warnings(service, 100)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     with ServiceProcess(options(tmp_path), variables) as service:
         service.wait_for("started")
         after_a_start = warnings(service, 100)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     for each in listed(store, data):
         succeed("snapshots", "delete", each["id"], "--from", store, "--data", data, "--topic", TOPIC)
     with ServiceProcess(options(tmp_path), variables) as service:
         service.wait_for("started")
         wait_until(lambda: bool(warnings(service, 0)), "the warning")
         without = warnings(service, 0)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert ([], []) == (after_the_cut, after_a_start)
     lost = "no verified snapshot is known that reaches it: the state cannot be built again"
@@ -160,13 +160,13 @@ def test_a_store_that_is_away_holds_nobody_up(tmp_path: Path) -> None:
     with ServiceProcess(options(tmp_path)) as service:  # without a state it would wait for a snapshot
         service.wait_for("started")
         wait_for_offset(service, 10)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     with ServiceProcess(options(tmp_path), variables) as service:
         failed = service.wait_for("snapshot_failed")
         asyncio.run(append(url, 10, 10))
         wait_for_offset(service, 20)
         failing = metric(service, "slotlog_snapshots_failing")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert {'partition="0"': 1.0} == failing
     assert "cannot be used for snapshots: Not a directory" in failed["error"]

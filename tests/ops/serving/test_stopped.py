@@ -66,7 +66,7 @@ def test_partition_stops_and_goes_on_when_told(stopped: Stopped) -> None:
         wait_for_offset(service, END, 0)
         wait_until(lambda: get(service, "/readyz").status == 200, "it to be ready")
         skipped = metric(service, "slotlog_events_skipped_total")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     first, second = ready.json["partitions"]
     assert (503, 200) == (ready.status, live.status)
@@ -86,14 +86,14 @@ def test_replay_takes_the_decision_over(stopped: Stopped, tmp_path: Path) -> Non
         service.wait_for("started")
         while service.wait_for("partition")["condition"] != "stopped":
             pass
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     assert {"partition": 0, "offset": STOPS_AT, "last_offset": STOPS_AT, "skipped": True} == json.loads(
         succeed("skip", 0, STOPS_AT, *stopped.options, "--json")
     )
     with ServiceProcess([*stopped.options, "--http", "127.0.0.1:0"]) as service:
         service.wait_for("started")
         wait_for_offset(service, END, 0)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     log = ["--log", f"sqlite:///{stopped.data / 'log.sqlite3'}", "--partitions", 2, "--data", tmp_path / "absent"]
     without = run("replay", *log, "--to", tmp_path / "without")
@@ -118,7 +118,7 @@ def test_digest_lists_what_was_skipped(stopped: Stopped) -> None:
         service.wait_for("started")
         while service.wait_for("partition")["condition"] != "stopped":
             pass
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     before = succeed("digest", *stopped.options)
     succeed("skip", 0, STOPS_AT, "--data", stopped.data)
     after = json.loads(succeed("digest", *stopped.options, "--json"))

@@ -159,7 +159,7 @@ def test_the_verbs_send_their_spans_to_the_collector(tmp_path: Path, monkeypatch
         with ServiceProcess(["--data", f"{tmp_path}/data", "--http", "127.0.0.1:0", "--resp", ""]) as service:
             service.wait_for("started")
             wait_for_offset(service, 5)
-            assert 0 == service.terminate(10)
+            assert 0 == service.terminate()
     spans = parsed(bodies)
     assert ["send slotlog"] * sent == [span.name for span in spans[:sent]]
     assert "process slotlog" in {span.name for span in spans[sent:]}
@@ -179,7 +179,7 @@ def no_collector(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_collector_that_is_away_holds_up_no_end(
     no_collector: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With spans that nobody takes the verb ends, and the service within its ten seconds.
+    """With spans that nobody takes the verb ends, and the service.
 
     Each in a process of its own: the exporter's thread goes on trying, and logs, until its process ends.
     """
@@ -191,7 +191,7 @@ def test_a_collector_that_is_away_holds_up_no_end(
     with ServiceProcess(["--data", f"{tmp_path}/data", "--http", "127.0.0.1:0", "--resp", ""]) as service:
         service.wait_for("started")
         wait_for_offset(service, 1)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
 
 def test_without_tracing_nothing_of_it_is_imported() -> None:

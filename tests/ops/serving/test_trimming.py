@@ -51,7 +51,7 @@ def test_the_log_is_cut_by_itself(tmp_path: Path) -> None:
         restored = service.wait_for("restored")
         service.wait_for("started")
         wait_for_offset(service, 307)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert (of_partition(299), of_partition(0)) == (trimmed, failing)
     assert (300, before) == (restored["next_offset"], digest(data))
@@ -66,7 +66,7 @@ def test_a_snapshot_of_another_log_is_said(tmp_path: Path) -> None:
         with ServiceProcess(options(directory)) as service:
             service.wait_for("started")
             wait_for_offset(service, 60)
-            assert 0 == service.terminate(10)
+            assert 0 == service.terminate()
     succeed("snapshot", "--data", other / "data", "--to", store)
     (foreign,) = listed(store, data)
     with ServiceProcess(options(tmp_path), variables(store, EVENTS="0", SECONDS="0")) as service:
@@ -75,7 +75,7 @@ def test_a_snapshot_of_another_log_is_said(tmp_path: Path) -> None:
         begin = metric(service, BEGIN)
         succeed("snapshots", "delete", foreign["id"], "--from", store, "--data", data, "--topic", "t")
         wait_until(lambda: metric(service, "slotlog_log_trim_failing") == of_partition(0), "the metric to fall")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert "is not of this log" in said["error"]
     assert (of_partition(1), of_partition(0)) == (failing, begin)

@@ -100,7 +100,7 @@ def test_beside_a_service_that_appends(data: Path, kept: Path, tmp_path: Path) -
         result = json.loads(succeed("backup", "--to", kept / "log", "--data", data, "--json"))
         succeed("produce", tmp_path / "events", "--data", data)
         wait_for_offset(service, 3 * len(EVENTS))
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert 2 * len(EVENTS) == result["partitions"][0]["next_offset"]
     assert "all is well" in succeed("check", "--log", f"sqlite:///{kept / 'log'}", "--data", kept, "--log-itself")

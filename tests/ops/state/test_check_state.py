@@ -189,7 +189,7 @@ def test_beside_a_service_that_writes(tmp_path: Path) -> None:
             (facts,) = lines(succeed("check", *options, "--json"))
             reached.append(facts["partitions"][0]["next_offset"])
         wait_for_offset(service, 1 + EVENTS)
-        assert (0, 0) == (producer.returncode, service.terminate(30))
+        assert (0, 0) == (producer.returncode, service.terminate())
 
     assert sorted(reached) == reached
     assert succeed("check", *options).startswith(f"partition 0: next offset {1 + EVENTS}, ")

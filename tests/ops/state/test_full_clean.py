@@ -70,7 +70,7 @@ def test_refused_beside_a_service(tmp_path: Path) -> None:
 
         assert 1 == result.exit_code
         assert "a running service cleans by itself; stop it first" in result.output
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
 
 def test_no_state(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_refused_beside_a_service(old: Path) -> None:
         assert 1 == result.exit_code
         assert "open in another process: stop the service that applies it first" in result.output
         assert f"{STRINGS} strings to be moved" in succeed("migrate", "--data", old, "--dry-run")
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     assert STRINGS == left(old)
 
 

@@ -341,7 +341,7 @@ async def test_two_replays_give_the_same_bytes(author: Author, tmp_path: Path) -
     with ServiceProcess([*options, "--http", "127.0.0.1:0"], {"PYTHONHASHSEED": "1"}) as service:
         service.wait_for("started")
         wait_for_offset(service, len(author.entries))
-        assert 0 == service.terminate(30)
+        assert 0 == service.terminate()
     for seed, state in enumerate(states[1:], start=2):
         _replay([*options, "--to", str(state)], seed)
 

@@ -301,7 +301,7 @@ def test_beside_a_service_that_writes(tmp_path: Path) -> None:
             (facts,) = measured(*options)["partitions"]
             reached.append((facts["next_offset"], facts["keys"]))
         wait_for_offset(service, EVENTS)
-        assert (0, 0) == (producer.returncode, service.terminate(30))
+        assert (0, 0) == (producer.returncode, service.terminate())
 
     assert sorted(reached) == reached
     assert [] == [each for each in reached if each[0] != each[1]]

@@ -93,7 +93,7 @@ def test_a_state_that_a_service_applies(data: Path) -> None:
         while_applied = is_applied(partition_path(data, 0))
         read = run("query", "--data", data, "GET", KEYS[0].decode())
         owned = [each["owned"] for each in json.loads(succeed("digest", "--data", data, "--json"))["partitions"]]
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert [False, True, False] == [before, while_applied, is_applied(partition_path(data, 0))]
     assert (0, '"new"\n', "", [True, True]) == (read.exit_code, read.stdout, read.stderr, owned)

@@ -72,7 +72,7 @@ def test_the_rebuilt_state_is_in_place(data: Path) -> None:
         service.wait_for("started")
         for partition, offset in enumerate(before[1]):
             wait_for_offset(service, offset + (partition == LATER), partition)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
 
 def test_the_old_state_is_kept_on_demand(data: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_service_is_not_robbed_of_its_state(data: Path) -> None:
         result = run("replay", "--swap", "--data", data)
         assert (1, ["0", "1", "clock.json"]) == (result.exit_code, names(data))
         assert "is open in another process: stop the service first" in result.stderr
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
     (data / "SWAPPING").write_text(json.dumps({"partitions": [0, 1], "keep": False}))
     with (data / "SWAPPING").open("rb") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)

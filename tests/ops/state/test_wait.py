@@ -25,7 +25,7 @@ def test_waits_for_a_service_that_makes_log_and_state(tmp_path: Path) -> None:
     succeed("produce", write_lines(tmp_path / "events", [INCR, INCR]), "--data", data)
     with ServiceProcess(["--data", str(data), "--http", ""]) as service:
         printed, _ = waiting.communicate(timeout=PATIENCE_SECONDS)
-        assert 0 == service.terminate(10)
+        assert 0 == service.terminate()
 
     assert 0 == waiting.returncode
     assert printed in {f"partition 0: {n} of {n} offset{'s' * (n > 1)} applied\n" for n in (0, 2)}

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
-from tests.resp.harness import PlayedLog, blocked, event, pipeline, replies, serving, until
+from tests.resp.harness import PATIENCE_SECONDS, PlayedLog, blocked, event, pipeline, replies, serving, until
 
 OK: Final = SimpleString(b"OK")
 PIPELINES: Final = 12
@@ -108,7 +108,7 @@ async def test_byte_by_byte(tmp_path: Path) -> None:
         for byte in b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nPING\r\n":
             writer.write(bytes((byte,)))
             await writer.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             got = await reader.readexactly(len(b"+OK\r\n$1\r\n1\r\n+PONG\r\n"))
         writer.close()
 
@@ -121,7 +121,7 @@ async def test_a_client_that_sends_no_more_is_answered_and_closed(tmp_path: Path
         reader, writer = await asyncio.open_connection(*live.address)
         writer.write(b"SET a 1\r\nGET a\r\nDBSIZE\r\nPING\r\n")
         writer.write_eof()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             got = await reader.read()
         writer.close()
 
@@ -133,7 +133,7 @@ async def test_a_protocol_error_comes_after_the_replies(tmp_path: Path) -> None:
     async with serving(tmp_path, prepare=slow) as live:
         reader, writer = await asyncio.open_connection(*live.address)
         writer.write(b"SET a 1\r\nGET a\r\n*1\r\n!3\r\nGET\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             got = await reader.read()
         writer.close()
 
@@ -145,7 +145,7 @@ async def test_quit_after_writes(tmp_path: Path) -> None:
     async with serving(tmp_path, prepare=slow) as live:
         reader, writer = await asyncio.open_connection(*live.address)
         writer.write(b"SET a 1\r\nINCR a\r\nQUIT\r\nINCR a\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             got = await reader.read()
         writer.close()
 
@@ -200,7 +200,7 @@ async def test_a_client_that_has_sent_its_end_is_not_blocked(tmp_path: Path) -> 
         reader, writer = await asyncio.open_connection(*live.address)
         writer.write(b"BLPOP q 0\r\n")
         writer.write_eof()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             got = await _read_to_the_end(reader)
         writer.close()
 

@@ -16,7 +16,7 @@ from tests.real.oracle import Connection
 from tests.real.process import Server, free_ports
 from tests.wire.servers import RespServer, slotlog
 
-_START_TIMEOUT_S: Final = 30
+_START_TIMEOUT_S: Final = 60
 
 
 class Exporter:

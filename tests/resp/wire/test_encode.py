@@ -118,7 +118,7 @@ class Wire:
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(10)
+        self._socket.settimeout(60)
         self._socket.connect(path)
 
     def ask(self, *lines: bytes) -> bytes:

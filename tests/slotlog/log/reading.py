@@ -6,7 +6,7 @@ from time import monotonic
 
 from slotlog.log import Entry, Log, LogRecord, Reader, RecordPosition
 
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 60
 
 
 async def append(log: Log, *values: bytes, partition: int = 0) -> list[tuple[int, int]]:
