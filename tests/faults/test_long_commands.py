@@ -119,14 +119,18 @@ def test_others_are_served(service: Service, command: list[str]) -> None:
     """PING, `/livez`, `/readyz` and `/metrics` are answered while a long read, or a long write, is not."""
     with service.running(), closing(service.connect()) as other:
         service.fill()
-        asked = Asked(service, *service.long(*command))
-        for _ in range(3):
-            assert other.call("PING") == SimpleString(b"PONG")
-            assert [200] * 3 == [service.get(path) for path in ("/livez", "/readyz", "/metrics")]
-        unanswered = asked.reply is None
-        asked.end()
+        unanswered = False
+        for times in range(1, 5):  # longer, should the machine have become quicker since the command was measured
+            asked = Asked(service, *service.long(*command, seconds=times * _LONG_SECONDS))
+            for _ in range(3):
+                assert other.call("PING") == SimpleString(b"PONG")
+                assert [200] * 3 == [service.get(path) for path in ("/livez", "/readyz", "/metrics")]
+            unanswered = asked.reply is None
+            asked.end()
+            assert not isinstance(asked.reply, ErrorReply)
+            if unanswered:
+                break
         assert unanswered
-        assert not isinstance(asked.reply, ErrorReply)
 
 
 def content(connection: Connection) -> tuple[Any, ...]:
