@@ -8,11 +8,15 @@ hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `rati
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…`,
 `caching_…` and `script_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have
-`held_…`. `processes_…` have the rate of one process, and of two as `two_per_second`. `layouts_…` have rates of writes,
-reads and counts, their ratios to those of the default layout by CPU time, and bytes on disk a key.
+`held_…`. `processes_…` have the rate of one process, and of two as `two_per_second`, and the mean time of an append.
+`layouts_…` have rates of writes, reads and counts, their ratios to those of the default layout by CPU time, and bytes
+on disk a key.
 `stages_…` have `…_us`, the CPU time of each stage of an event, and with `--instructions` `…_instructions`.
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
+
+With `--results FILE` the lines are added to that file, behind one that says where and when they were measured, and
+`.svg` in the place of its ending shows them as a chart. Of lines with one name the last one counts.
 """
 
 from __future__ import annotations
@@ -55,6 +59,8 @@ from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, run_clients
 from benchmarks.resp.processes import PROCESSES_LARGE, PROCESSES_SMOKE, ProcessesResult, run_processes
 from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
 from benchmarks.resp.two_servers import Figures
+from benchmarks.results.chart import draw
+from benchmarks.results.figures import description
 from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"
@@ -161,6 +167,9 @@ def main() -> None:
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
     parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
     parser.add_argument("--keys", type=int, default=0, help="of import: those of the server (1,000,000)")
+    parser.add_argument(
+        "--results", type=Path, help="add the lines to this file, and draw their chart beside it, as .svg"
+    )
     parser.add_argument("--instructions", action="store_true", help="of stages: count them, too, which valgrind does")
     options = parser.parse_args()
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
@@ -180,14 +189,31 @@ def main() -> None:
         data_size, commands=options.events or data_size.commands, pairs=options.pairs or data_size.pairs
     )
     tune_collector()  # as the service does, for both sides
+    if options.results is not None:
+        _show(description(), options.results)
     if STAGES in names and ENGINE in sources:
         for result in run_stages(size, counts=options.instructions):
-            print(result.line(), flush=True)
-    asyncio.run(_print(size, resp_size, data_size, names, sources, options.rows, options.keys))
+            _show(result.line(), options.results)
+    asyncio.run(_print(size, resp_size, data_size, names, sources, options))
+    if options.results is not None:
+        draw(options.results)
+
+
+def _show(line: str, results: Path | None) -> None:
+    """Print a line, and add it to the file that is to have the results."""
+    print(line, flush=True)
+    if results is not None:
+        with results.open("a") as file:
+            file.write(f"{line}\n")
 
 
 async def _print(
-    size: Size, resp_size: RespSize, data_size: DataSize, names: list[str], sources: list[str], rows: str, keys: int
+    size: Size,
+    resp_size: RespSize,
+    data_size: DataSize,
+    names: list[str],
+    sources: list[str],
+    options: argparse.Namespace,
 ) -> None:
     results: list[AsyncIterator[_AnyResult]]
     results = [run(size, names, sources)]
@@ -212,16 +238,16 @@ async def _print(
         results.append(run_caching(CACHING_SMOKE if size.events <= SMOKE.events else CACHING_LARGE))
     if HELD in names and EMBEDDED in sources:
         held = HELD_SMOKE if size.events <= SMOKE.events else HELD_LARGE
-        results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), rows))
+        results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), options.rows))
     if LAYOUTS in names and ENGINE in sources:
         layouts = LAYOUTS_SMOKE if size.events <= SMOKE.events else LAYOUTS_LARGE
         results.append(run_layouts(replace(layouts, rounds=min(layouts.rounds, size.pairs))))
     if IMPORT in names and EMBEDDED in sources:
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
-        results.append(run_importing(replace(import_size, keys=keys or import_size.keys)))
+        results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
     for lines in results:
         async for result in lines:
-            print(result.line(), flush=True)
+            _show(result.line(), options.results)
 
 
 if __name__ == "__main__":

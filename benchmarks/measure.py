@@ -7,6 +7,7 @@ ratio, and the median of the ratios is quoted. CPU time, which waits for nobody,
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter, process_time
@@ -49,7 +50,10 @@ class Result:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def line(self) -> str:
-        """The result as JSON: rates are events per second, those of the median pass; ratios are ours by the floor's."""
+        """The result as JSON: rates are events per second, those of the median pass; ratios are ours by the floor's.
+
+        The load is the machine's when the pairs have ended, so that the benchmark's own is part of it.
+        """
         ratios = [floor.wall / engine.wall for engine, floor in self.pairs]
         return json.dumps(
             {
@@ -60,6 +64,7 @@ class Result:
                 "cpu_ratio": round(median(floor.cpu / engine.cpu for engine, floor in self.pairs), 3),
                 "events": self.events,
                 "ratios": [round(ratio, 3) for ratio in ratios],
+                "load": round(os.getloadavg()[0], 1),
                 **self.extra,
             }
         )

@@ -2,7 +2,8 @@
 
 processes_hset_kafka    how fast each catches up with HSETs in a topic of four partitions: 100,000 fields, 1,000 hashes
 processes_set_16_…      SET of redis-benchmark by 16 in a pipeline, on 50 connections, with either log; with two
-                        processes in its cluster mode
+                        processes in its cluster mode; and how long an append took, in which processes that share
+                        an embedded log wait for each other
 
 Load generator and broker take their part of the same cores.
 """
@@ -16,7 +17,7 @@ import secrets
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -70,17 +71,21 @@ class ProcessesResult:
     Attributes:
         name: what was measured.
         rates: a second, by the number of processes, in their turns.
+        append_ms: how long an append took to be durable, as a mean, by the number of processes; empty: nothing was
+            appended.
         load: of the machine when it began: processes that ran or wanted to, as a mean of the last minute.
     """
 
     name: str
     rates: dict[int, list[float]]
     load: float
+    append_ms: dict[int, float] = field(default_factory=dict)
 
     def line(self) -> str:
         """The result as JSON: medians, and the median of the ratios of the pairs."""
         one, two = (self.rates[number] for number in PROCESSES)
         ratios = [theirs / ours for ours, theirs in zip(one, two, strict=True)]
+        names = dict(zip(PROCESSES, ("append_ms", "two_append_ms"), strict=True))
         return json.dumps(
             {
                 "name": self.name,
@@ -88,6 +93,7 @@ class ProcessesResult:
                 "two_per_second": round(median(two)),
                 "two_ratio": round(median(ratios), 3),
                 "ratios": [round(ratio, 3) for ratio in ratios],
+                **{names[number]: round(ms, 2) for number, ms in self.append_ms.items()},
                 "cores": os.cpu_count(),
                 "load": self.load,
             }
@@ -117,16 +123,23 @@ async def run_processes(size: ProcessesSize, sources: Sequence[str]) -> AsyncIte
 def _sets(size: ProcessesSize, source: str, log_url: str) -> ProcessesResult:
     load, rates = _load(), {number: list[float]() for number in PROCESSES}
     with ExitStack() as stack:
-        ports = {number: stack.enter_context(_served(number, log_url)) for number in PROCESSES}
+        servers = {number: stack.enter_context(_served(number, log_url)) for number in PROCESSES}
         for _ in range(size.pairs):
-            for number, port in ports.items():
+            for number, (_, port) in servers.items():
                 rates[number].append(_set_rate(port, number, size.requests))
-    return ProcessesResult(f"processes_set_{_DEPTH}_{source}", rates, load)
+        append_ms = {number: _append_ms(service) for number, (service, _) in servers.items()}
+    return ProcessesResult(f"processes_set_{_DEPTH}_{source}", rates, load, append_ms)
+
+
+def _append_ms(service: ServiceProcess) -> float:
+    """The mean time that an append of the service took to be durable: other processes' commits are part of it."""
+    seconds, appends = (metric(service, f"slotlog_log_append_seconds_{what}") for what in ("sum", "count"))
+    return sum(seconds.values()) / sum(appends.values()) * 1000
 
 
 @contextmanager
-def _served(processes: int, log_url: str) -> Iterator[int]:
-    """A service on a log of its own; the port of its first process."""
+def _served(processes: int, log_url: str) -> Iterator[tuple[ServiceProcess, int]]:
+    """A service on a log of its own, and the port of its first process."""
     port = free_row(processes)
     topic = f"bench-{secrets.token_hex(4)}"
     with TemporaryDirectory(prefix="slotlog-bench-") as data:
@@ -134,7 +147,7 @@ def _served(processes: int, log_url: str) -> Iterator[int]:
         with ServiceProcess(options, _ENVIRONMENT) as service:
             service.wait_for("http")
             wait_until(lambda: get(service, "/readyz").status == 200, "the service to be ready")
-            yield port
+            yield service, port
             service.terminate()
 
 

@@ -1,5 +1,7 @@
 """The parts of `docs/` that come from the code: commands from the registry, settings from their schema.
 
+The page on performance has figures of a run of the benchmarks.
+
 A page holds such a part between two comments, `<!-- generated: … -->` and `<!-- end -->`; the rest is written by hand.
 `make docs` renews the parts, `tests/docs/test_generated.py` proves that they are current.
 """
@@ -16,6 +18,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 import resp.commands  # noqa: F401 - fills both registries
+from benchmarks.results.figures import results_of
+from benchmarks.results.page import part
 from engine.commands.registry import SPECS, Spec
 from ops.config import KafkaTable, RedisSettings, Settings
 from ops.metrics import GROUPS as METRICS
@@ -28,6 +32,11 @@ from tests.docs.missing import MISSING
 DOCS: Final = Path(__file__).parents[2] / "docs"
 GROUPS: Final[dict[str, type]] = {"redis": RedisSettings, "snapshots": SnapshotSettings, "kafka": KafkaTable}
 """The settings that stand in tables of their own."""
+
+RUN: Final = DOCS / "performance.jsonl"
+"""What a run of the benchmarks has found."""
+
+CHART: Final = DOCS / "performance.svg"
 
 _PART: Final = re.compile(r"(<!-- generated: [^\n]* -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
 
@@ -104,10 +113,17 @@ def _metric(metric: Metric) -> tuple[str, ...]:
     return f"`{metric.name}`", metric.kind, metric.unit, labels, metric.help, metric.source
 
 
+def performance() -> str:
+    """The chart and the tables of the run of the benchmarks that is kept, if one is."""
+    lines = RUN.read_text().splitlines() if RUN.exists() else []
+    return part(results_of(lines), CHART.name)
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands,
     "metrics.md": metrics,
     "parameters.md": parameters,
+    "performance.md": performance,
     "settings.md": settings,
 }
 """What makes the generated part of each page."""

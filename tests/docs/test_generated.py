@@ -8,17 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.results.chart import drawn
+from benchmarks.results.figures import panels_of, results_of
 from engine.commands.registry import SPECS
 from ops.config import Settings, load_settings
 from slotlog.log import KafkaSettings
 from tests.docs.command_table import TABLE, rendered
-from tests.docs.generated import DOCS, PAGES, renewed
+from tests.docs.generated import CHART, DOCS, PAGES, RUN, renewed
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_page_is_current(name: str) -> None:
     """The page's generated part is what the code gives; `make docs` mends it."""
     assert renewed(name) == (DOCS / name).read_text()
+
+
+def test_chart_is_current() -> None:
+    """The chart on the page on performance is that of the run whose figures the page has; `make docs` mends it."""
+    panels = panels_of(results_of(RUN.read_text().splitlines())) if RUN.exists() else []
+
+    assert (drawn(panels) if panels else None) == (CHART.read_text() if CHART.exists() else None)
 
 
 def test_command_table_is_current() -> None:

@@ -24,8 +24,10 @@ async def test_two_processes_run_beside_one(kafka_bootstrap: str, monkeypatch: p
         "cores",
         "load",
     }
+    appends = {"append_ms", "two_append_ms"}
+    assert [fields | appends, fields] == [set(line) for line in found]
+    assert all(found[0][name] > 0 for name in appends)
     for line in found:
-        assert fields == line.keys()
         assert line["per_second"] > 0
         assert line["two_per_second"] > 0
 

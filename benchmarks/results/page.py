@@ -1,0 +1,112 @@
+"""Writes the figures of a run as Markdown, for the top of docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from benchmarks.results.figures import panels_of
+
+NO_RUN: Final = (
+    "No run of the present code is kept. `make bench BENCH_ARGS='--results docs/performance.jsonl'` keeps one, and\n"
+    "`make docs` then draws its chart here.\n"
+)
+_LEGEND: Final = (
+    "In brackets is slotlog's rate by theirs, the median of the pairs. The floor is the cost of the work without an\n"
+    "engine, see below. valkey-server has `appendfsync always`. The load generator takes its part of the same cores.\n"
+)
+_REQUESTS: Final = (
+    *("command, depth", "log", "requests/s", "of `always`", "of `everysec`"),
+    *("p50 ms", "p99 ms", "CPU µs", "load"),
+)
+_SOURCES: Final = ("engine", "embedded", "kafka")
+
+Results = dict[str, dict[str, Any]]
+
+
+def part(results: Results, chart: str) -> str:
+    """The chart, and a table for each kind of line that a run may have.
+
+    Args:
+        results: by their names.
+        chart: where the page finds it.
+    """
+    if not panels_of(results):
+        return NO_RUN
+    texts = [f"![Rates of slotlog and of what stands beside it]({chart})\n", _origin(results)]
+    if rows := _events(results):
+        texts.append(_table(("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load"), rows))
+    if rows := _requests(results):
+        texts.append("p99, and CPU time a request of the server's process, stand beside those of valkey-server.\n")
+        texts.append(_table(_REQUESTS, rows))
+    if rows := _processes(results):
+        texts.append(_table(("two processes beside one", "one/s", "two/s", "ratio", "ms an append", "load"), rows))
+    return "\n".join(texts)
+
+
+def _origin(results: Results) -> str:
+    """Where and when, and what the ratios are."""
+    run = results.get("run", {})
+    said = [f"{run[name]}" for name in ("date",) if name in run]
+    said += [f"CPython {run['python']}"] if "python" in run else []
+    said += [f"{name} {run[name]}" for name in ("rocksdict", "aiokafka") if name in run]
+    said += [f"{run['cores']} cores"] if "cores" in run else []
+    loads = [result["load"] for result in results.values() if "load" in result]
+    said += [f"load {min(loads):g} to {max(loads):g}"] if loads else []
+    return f"One run: {', '.join(said)}.\n\n{_LEGEND}"
+
+
+def _events(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            f"`{name}`" + (", beside Quix Streams" if name.startswith("quix") else ""),
+            f"{result['per_second']:,}",
+            f"{result['floor_per_second']:,}",
+            f"{result['ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
+            f"{result['cpu_ratio']:.2f}",
+            f"{result.get('load', '')}",
+        )
+        for name, result in results.items()
+        if "cpu_ratio" in result and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
+    ]
+
+
+def _requests(results: Results) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = []
+    for name, result in results.items():
+        if name.startswith("resp_"):
+            command, depth, log = name.split("_")[1:]
+            rows.append(
+                (
+                    f"{command.upper()}, {depth}",
+                    log,
+                    f"{result['per_second']:,}",
+                    f"{result['always_ratio']:.2f}",
+                    f"{result['everysec_ratio']:.2f}",
+                    f"{result['p50_ms']:.1f}",
+                    f"{result['p99_ms']:.1f}, {result['always_p99_ms']:.1f}",
+                    f"{result['cpu_us']:.1f}, {result['always_cpu_us']:.1f}",
+                    f"{result['load']}",
+                )
+            )
+    return rows
+
+
+def _processes(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            f"`{name}`",
+            f"{result['per_second']:,}",
+            f"{result['two_per_second']:,}",
+            f"{result['two_ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
+            f"{result['append_ms']}, {result['two_append_ms']}" if "append_ms" in result else "",
+            f"{result['load']}",
+        )
+        for name, result in results.items()
+        if name.startswith("processes_")
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

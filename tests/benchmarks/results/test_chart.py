@@ -1,0 +1,92 @@
+"""Lines of a run become a chart and tables."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.results.chart import draw, drawn
+from benchmarks.results.figures import EVENTS, REQUESTS, description, panels_of, results_of
+from benchmarks.results.page import NO_RUN, part
+
+EVENT = {"floor_per_second": 127_700, "ratio": 0.523, "ratios": [0.4, 0.523, 0.7], "cpu_ratio": 0.55, "load": 0.9}
+REQUEST = {
+    "always_per_second": 250_000,
+    "always_ratio": 0.141,
+    "everysec_ratio": 0.1,
+    "p50_ms": 3.21,
+    "p99_ms": 8.0,
+    "always_p99_ms": 3.0,
+    "cpu_us": 28.0,
+    "always_cpu_us": 3.3,
+    "load": 1.2,
+}
+PROCESSES = {"per_second": 10, "two_per_second": 15, "two_ratio": 1.5, "ratios": [1.5], "load": 1.0}
+LINES = [
+    "==> make says something",
+    description(),
+    json.dumps({"name": "hset_kafka", "per_second": 1, **EVENT}),
+    json.dumps({"name": "quix_hset", "per_second": 69_300, **EVENT, "floor_per_second": 27_600, "ratio": 2.5}),
+    json.dumps({"name": "resp_set_16_embedded", "per_second": 35_100, **REQUEST}),
+    json.dumps({"name": "resp_set_1_embedded", "per_second": 13_900, **REQUEST}),
+    json.dumps({"name": "processes_set_16_embedded", **PROCESSES, "append_ms": 0.5, "two_append_ms": 0.9}),
+    json.dumps({"name": "hset_kafka", "per_second": 66_800, **EVENT}),  # measured again: this one counts
+]
+
+
+def test_the_chart_has_each_rate_to_scale() -> None:
+    """Each group has a bar for each that did the work, as long as its rate is great; the title names all of them."""
+    panels = panels_of(results_of(LINES))
+    svg = drawn(panels)
+
+    assert [EVENTS, REQUESTS] == [panel.title for panel in panels]
+    texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
+    assert {"66,800", "127,700 (0.52)", "27,600 (2.50)", "35,100", "250,000 (0.14)"} <= set(texts)
+    assert "<title>Rates of slotlog, floor, Quix Streams, valkey-server</title>" in svg
+    widths = [int(width) for width in re.findall(r'<rect x="80" y="[0-9]+" width="([0-9]+)"', svg)][1:]  # the legend's
+    assert [round(540 * rate / 127_700) for rate in (66_800, 127_700, 27_600)] == widths[:3]
+    assert [round(540 * 35_100 / 250_000), 540] == widths[3:]
+
+
+def test_the_chart_stands_beside_its_lines(tmp_path: Path) -> None:
+    """It has the name of the file of lines; lines that belong to no chart give none."""
+    results = tmp_path / "run.jsonl"
+    results.write_text("\n".join(LINES))
+    draw(results)
+    (tmp_path / "other.jsonl").write_text(description())
+    draw(tmp_path / "other.jsonl")
+
+    assert ["other.jsonl", "run.jsonl", "run.svg"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_the_tables_have_each_line() -> None:
+    """A row for each benchmark, with what stands beside it; without a run the page says how to make one."""
+    text = part(results_of(LINES), "run.svg")
+
+    assert "](run.svg)" in text
+    for row in (
+        "| `hset_kafka` | 66,800 | 127,700 | 0.52 (0.40 to 0.70) | 0.55 | 0.9 |",
+        "| `quix_hset`, beside Quix Streams | 69,300 | 27,600 | 2.50 (0.40 to 0.70) | 0.55 | 0.9 |",
+        "| SET, 1 | embedded | 13,900 | 0.14 | 0.10 | 3.2 | 8.0, 3.0 | 28.0, 3.3 | 1.2 |",
+        "| `processes_set_16_embedded` | 10 | 15 | 1.50 (1.50 to 1.50) | 0.5, 0.9 | 1.0 |",
+    ):
+        assert row in text.splitlines()
+    assert "load 0.9 to 1.2" in text
+    assert NO_RUN == part({}, "run.svg")
+
+
+def test_make_bench_adds_to_the_file(tmp_path: Path) -> None:
+    """`--results` keeps what is printed, behind a line about the run, and behind what was there."""
+    results = tmp_path / "run.jsonl"
+    results.write_text(LINES[2] + "\n")
+    options = ["--only", "del", "--size", "smoke", "--sources", "engine", "--results", str(results)]
+    done = subprocess.run([sys.executable, "-m", "benchmarks", *options], check=True, capture_output=True, text=True)
+
+    lines = results.read_text().splitlines()
+    assert [LINES[2], *done.stdout.splitlines()] == lines
+    assert ["hset_kafka", "run"] == [json.loads(line)["name"] for line in lines[:2]]
+    assert json.loads(lines[2])["name"].startswith("del_")
+    assert (tmp_path / "run.svg").exists()
