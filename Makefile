@@ -16,7 +16,7 @@ KAFKA := .cache/kafka/.installed
 CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed)
 LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
-OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed)
+OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed ruby/.installed)
 S3 := .cache/s3/.installed
 TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) $(OUTAGES) $(S3)
 UV := .cache/uv/bin/uv
@@ -203,6 +203,10 @@ $(KAFKA): tests/real/kafka/pom.xml
 	@rm -rf $(@D)
 	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
+
+.cache/outages/ruby/.installed:
+	$(call need,sidekiq --version,Sidekiq,ruby-sidekiq)
+	@mkdir -p $(@D) && touch $@
 
 $(LINEARIZABILITY): $(wildcard tests/linearizability/checker/*)
 	$(call need,go version,Go,golang-go)

@@ -142,6 +142,11 @@ def go(program: str) -> list[str]:
     return [str(present(TOOLS / "go" / program))]
 
 
+def ruby(source: str) -> list[str]:
+    """The command that runs ruby/SOURCE."""
+    return ["ruby", str(HERE / "ruby" / source)]
+
+
 def java(source: str) -> list[str]:
     """The command that runs java/SOURCE; the launcher compiles it in memory."""
     options = ["-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", f"{present(TOOLS / 'java')}/*"]
