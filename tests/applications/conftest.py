@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,10 +33,14 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Server(request.param, port)
 
 
-@pytest.fixture(scope="session", params=["oracle", "slotlog"])
+OUTAGES = ["oracle", "slotlog", *["killed oracle"] * bool(os.environ.get("OUTAGE_KILLED_ORACLE"))]
+"""The variable asks for what the library does when valkey-server itself is killed, with every write on disk."""
+
+
+@pytest.fixture(scope="session", params=OUTAGES)
 def outages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outages]:
     """A server that dies, but for the oracle, while programs work. Tests share it: each empties it."""
     directory = tmp_path_factory.mktemp("outages")
-    is_oracle = request.param == "oracle"
-    with valkey(directory, durable=False) if is_oracle else slotlog(directory) as server:
-        yield Outages(request.param, server, kills=not is_oracle)
+    kills = request.param != "oracle"
+    with slotlog(directory) if request.param == "slotlog" else valkey(directory, durable=kills) as server:
+        yield Outages(request.param, server, kills=kills)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.applications.outages import Outages, again, node
+from tests.clients.programs import ProgramError
 
 
 def test_redlock(outages: Outages, tmp_path: Path) -> None:
@@ -16,7 +19,15 @@ def test_redlock(outages: Outages, tmp_path: Path) -> None:
 
 
 def test_bee_queue(outages: Outages, tmp_path: Path) -> None:
-    """Each job is worked on, also what is delayed or retried; without a kill just once."""
+    """Each job is worked on, also what is delayed or retried; without a kill just once.
+
+    valkey-server forgets all scripts when it ends. bee-queue loads them once, and ends with an error at the next one.
+    """
+    if outages.name == "killed oracle":
+        with pytest.raises(ProgramError, match="NOSCRIPT No matching script"):
+            outages.run(node("bee_queue.js"), outages.prepare(tmp_path), kill_at=[20, 40])
+        return
+
     done = outages.run(node("bee_queue.js"), outages.prepare(tmp_path), kill_at=[20, 40])
 
     assert {"failed": 0, "succeeded": 60} == done.report
@@ -36,4 +47,4 @@ def test_bullmq_needs_streams(outages: Outages, tmp_path: Path) -> None:
     done = outages.run(node("bullmq.js"), outages.prepare(tmp_path), kill_at=[])
 
     results = {"oracle": {"result": 2}, "slotlog": {"error": "ERR Unknown Redis command called from script"}}
-    assert results[outages.name] == done.report
+    assert results[outages.name.removeprefix("killed ")] == done.report
