@@ -53,8 +53,8 @@ def out_of_use(data: Path, partitions: Sequence[int]) -> Iterator[None]:
         raise ConfigError(f"{replaced_in(data)} has what an earlier --swap has replaced: move it away, or remove it")
     with ExitStack() as held:
         for partition in partitions:
-            with suppress(FileNotFoundError):
-                lock = os.open(partition_path(data, partition) / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            with suppress(FileNotFoundError):  # there is no state; one that was restored and never opened has no lock
+                lock = os.open(partition_path(data, partition) / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 held.callback(os.close, lock)
                 try:
                     fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from engine.store.store import Changes
 from ops.config import load_settings
 from ops.state.directories import store_opener
-from ops.state.swap import finish_swap, swap
+from ops.state.swap import finish_swap, out_of_use, swap
 from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
@@ -118,6 +120,19 @@ def test_a_different_state_is_an_operators_decision(data: Path) -> None:
     shutil.rmtree(data / "rebuilt")
     done = run("replay", "--swap", "--even-if-different", "--data", data)
     assert (1, ["0", "1"], True) == (done.exit_code, names(data), wrong != digest(data))
+
+
+def test_a_state_that_nobody_opened_yet_is_held(data: Path) -> None:
+    """One that was restored from a snapshot has no lock of RocksDB's until then: it is made, and held."""
+    asks = (
+        "import sys; from pathlib import Path; from ops.snapshots.requests import is_in_use;"
+        "print(is_in_use(Path(sys.argv[1])))"
+    )
+    (data / "0" / "LOCK").unlink()
+    with out_of_use(data, [0, 1]):
+        held = [subprocess.check_output([sys.executable, "-c", asks, data / each], text=True) for each in ("0", "1")]
+
+    assert ["True\n"] * 2 == held
 
 
 def test_a_service_is_not_robbed_of_its_state(data: Path) -> None:
