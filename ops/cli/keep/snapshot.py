@@ -56,18 +56,22 @@ def snapshot(
 
 def _take(settings: Settings, store: SnapshotStore, url: str, partition: int) -> dict[str, Any]:
     """The snapshot of one partition: taken by the service that has it open, else by this process."""
-    from ops.snapshots.requests import ask
+    from ops.snapshots.requests import ask, is_in_use
     from ops.snapshots.scratch import Scratch
     from ops.snapshots.taking import facts_of, link_closed, take
+    from ops.state.directories import partition_path
 
     while True:
+        # First: to try and open it would put a failure into RocksDB's log, which the service reads.
+        if is_in_use(partition_path(settings.data, partition)):
+            found = ask(settings.data, partition, url if "://" in url else str(Path(url).absolute()))
+            if found is None:  # the service has ended meanwhile
+                continue
+            return found
         with Scratch(settings.data) as scratch:
             try:
                 pause_seconds = link_closed(settings, scratch.directory, partition)
-            except BlockingIOError:
-                found = ask(settings.data, partition, url if "://" in url else str(Path(url).absolute()))
-                if found is None:  # the service has ended meanwhile
-                    continue
-                return found
+            except BlockingIOError:  # a service has just begun
+                continue
             taken = take(store, settings, scratch.directory, partition)
             return {**facts_of(taken), "pause_seconds": round(pause_seconds, 6)}

@@ -17,6 +17,8 @@ from tests.faults.service import ServiceProcess
 from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_until
 
 TOPIC = "t"
+_UNDER_LOAD = 3
+_ROUNDS_MAX = 300
 
 
 async def append(url: str, first: int, count: int, partitions: int = 1) -> None:
@@ -26,6 +28,20 @@ async def append(url: str, first: int, count: int, partitions: int = 1) -> None:
             key = next(b"%d" % n for n in range(999) if partition_of(slot(b"%d" % n), partitions) == partition)
             events = [encode("HSET", [key, f"f{n}", "v" * 50]) for n in range(first, first + count)]
             await log.append([Entry(partition, None, event) for event in events])
+
+
+async def append_mixed(url: str, number: int) -> None:
+    """Writes of many kinds, some of which expire within the test or delete what others wrote."""
+    async with opened_log(url, TOPIC, 1) as log:
+        for n in range(number * 100, number * 100 + 100):
+            events = (
+                encode("SET", [b"s%d" % (n % 50), b"v%d" % n, "PX", 50 + n % 500]),
+                encode("LPUSH", [b"l%d" % (n % 9), b"%d" % n]),
+                encode("ZINCRBY", [b"z", n % 7, b"m%d" % (n % 30)]),
+                encode("SPOP", [b"h%d" % (n % 3)]) if n % 5 else encode("SADD", [b"h%d" % (n % 3), n, n + 1]),
+                encode("DEL", [b"l%d" % (n % 9)]) if not n % 40 else encode("APPEND", [b"a", b"x"]),
+            )
+            await log.append([Entry(0, None, event) for event in events])
 
 
 def listed(store: Path, data: Path) -> list[dict[str, Any]]:
@@ -79,6 +95,7 @@ def test_a_service_is_asked(tmp_path: Path) -> None:
     assert digest(data) == digest(tmp_path / "restored")
     assert not (data / "scratch").exists()
     assert [] == list((data / "requests").iterdir())
+    assert [] == list(data.rglob("LOG.old.*"))  # nobody has tried to open what the service has open
 
 
 @pytest.mark.parametrize(("name", "value"), [("EVENTS", "50"), ("BYTES", "2500"), ("SECONDS", "0.5")])
@@ -110,6 +127,28 @@ def test_a_schedule(name: str, value: str, tmp_path: Path) -> None:
     assert [True] * len(before) == [each["verified"] for each in before]
     offsets = [each["next_offset"] for each in listed(store, data)]
     assert sorted(set(offsets)) == offsets
+
+
+def test_snapshots_under_load_are_what_a_replay_builds(tmp_path: Path) -> None:
+    """Whatever is written meanwhile, each snapshot is the state at its position: a replay up to there has its digest."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    variables = {"URL": str(store), "EVENTS": "300", "KEEP": "99"}
+    taken: list[dict[str, Any]] = []
+    with ServiceProcess(options(tmp_path), {f"SLOTLOG_SNAPSHOTS__{k}": v for k, v in variables.items()}) as service:
+        service.wait_for("started")
+        for number in range(_ROUNDS_MAX):
+            asyncio.run(append_mixed(url, number))
+            taken = [each for each in listed(store, data) if each["verified"]]
+            if len(taken) >= _UNDER_LOAD:
+                break
+        assert 0 == service.terminate(10)
+
+    assert _UNDER_LOAD <= len(taken)
+    for each in taken[:_UNDER_LOAD]:
+        words = ("--data", data, "--log", url, "--topic", TOPIC, "--until", each["next_offset"])
+        built = json.loads(succeed("replay", *words, "--to", tmp_path / str(each["next_offset"]), "--json"))
+        assert each["digest"] == built["digest"]
 
 
 def test_a_log_that_was_cut_behind_a_snapshot(tmp_path: Path) -> None:
