@@ -211,6 +211,12 @@ def _log() -> Row:
             (highest("slotlog_log_trim_failing", *_WHERE), f"trim failing {_LEGEND}"),
         ),
         graph(
+            "Records about to age out",
+            "Past half of the topic's finite retention, and in no verified snapshot.",
+            "short",
+            (highest("slotlog_log_aging_offsets", *_WHERE), _LEGEND),
+        ),
+        graph(
             "Cut off the log",
             "Offsets that the service deleted behind verified snapshots, in the interval of a point.",
             "short",

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from structlog import get_logger
@@ -48,7 +49,7 @@ class KafkaDeadLetters:
             log.servers,
             topic=log.topic + SUFFIX,
             partitions=1,
-            settings=log.settings,
+            settings=replace(log.settings, finite_retention=False),  # no snapshot has them
             message_bytes_max=MESSAGE_BYTES_MAX + _OWN_BYTES_MAX,
         )
 

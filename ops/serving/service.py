@@ -27,6 +27,7 @@ from ops.serving.health import Health, PartitionHealth
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
 from ops.serving.restoring import Restorer
+from ops.serving.retention import RetentionGuard
 from ops.serving.rocksdb_log import RocksdbLogs
 from ops.serving.snapshots import Snapshots
 from ops.serving.status import StatusDocument
@@ -112,6 +113,7 @@ class Service:
         self.restorer = Restorer(settings, self.consumer.partitions, self._log, self._reports)
         self._health.restoring = self.restorer.text
         self.snapshots = Snapshots(settings, self.consumer.partitions, self.metrics.applied_bytes, self._reports)
+        self._retention = RetentionGuard(settings, self.consumer.partitions, self._log, self._reports)
         self._trimmer = LogTrimmer(settings, self.consumer.partitions, self._log, self._reports)
         if self.resp is not None:
             self.resp.attach(self.consumer.partitions)
@@ -119,6 +121,10 @@ class Service:
     @property
     def _observer(self) -> Observer:
         return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
+
+    @property
+    def _keepers(self) -> tuple[Snapshots, Restorer, LogTrimmer, RetentionGuard]:
+        return self.snapshots, self.restorer, self._trimmer, self._retention
 
     @property
     def log(self) -> Log:
@@ -180,6 +186,7 @@ class Service:
             ):  # first: whoever asks `/readyz` meanwhile hears that it is not ready
                 await self._start_http()
             await self._once_log_answers(self._start_logs)
+            await self._once_log_answers(self._retention.refuse_uncovered)
             if self.resp is not None:
                 await self._start_resp(self.resp)
             await self._once_log_answers(self.restorer.restore_missing)
@@ -231,7 +238,7 @@ class Service:
     async def _consume(self) -> None:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
         owning = asyncio.create_task(self.ownership.run())
-        keeping = [asyncio.create_task(each.run()) for each in (self.snapshots, self.restorer, self._trimmer)]
+        keeping = [asyncio.create_task(each.run()) for each in self._keepers]
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):

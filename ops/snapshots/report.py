@@ -53,6 +53,7 @@ class SnapshotReport:
         seconds: that the last one took, upload and verification included.
         next_offset, taken_ms: of the newest verified one; 0 and None: none is known.
         error: why the last attempt failed; empty if it did not.
+        aging: offsets past half of the log's retention that no verified snapshot has.
         trimmed: offsets that were deleted from the log behind snapshots, since the start.
         trim_error: why nothing could be deleted at the last attempt; empty if it could.
         restored: how often the partition was restored since the start.
@@ -68,6 +69,7 @@ class SnapshotReport:
     next_offset: int = 0
     taken_ms: int | None = None
     error: str = ""
+    aging: int = 0
     trimmed: int = 0
     trim_error: str = ""
     restored: int = 0

@@ -66,6 +66,7 @@ class EmbeddedLog:
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
         self.scrubbed = Scrubbed()
+        self.retention_ms: int | None = None  # no record ages out of it; not part of `Log`
 
     @property
     def url(self) -> str:

@@ -66,7 +66,13 @@ class KafkaLog:
         self.create = create
         self._topics = KafkaTopics(servers, self.settings)
         self._appender = KafkaAppender(servers, self.settings)
-        self._rules = TopicRules(topic, partitions, message_bytes_max, create_time=self.settings.create_time)
+        self._rules = TopicRules(
+            topic,
+            partitions,
+            message_bytes_max,
+            create_time=self.settings.create_time,
+            finite_retention=self.settings.finite_retention,
+        )
         self._readers: list[KafkaReader] = []
         self._checked: dict[int, Incarnation | None] = {}
         self._asking = asyncio.Lock()
@@ -92,6 +98,11 @@ class KafkaLog:
     def partitions(self) -> int:
         """How many partitions it has."""
         return self._rules.partitions
+
+    @property
+    def retention_ms(self) -> int | None:
+        """The age at which the brokers delete records, as it was looked at last; None: never. Not part of `Log`."""
+        return self._topics.retention_ms
 
     async def start(self) -> None:
         """Create the topic if need be, and check its settings."""

@@ -62,6 +62,12 @@ class KafkaSettings:
             "whether to accept a topic with CreateTime; a producer with a wrong clock can then expire keys of others"
         ),
     )
+    finite_retention: bool = field(
+        default=False,
+        metadata=_about(
+            "whether to accept a topic with a finite retention.ms; the snapshots of its workers must keep ahead of it"
+        ),
+    )
     request_timeout_ms: int = field(
         default=30_000,
         metadata=_about("time limit of a request; after it the outcome of an append counts as unknown"),

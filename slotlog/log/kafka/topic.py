@@ -30,6 +30,8 @@ _APPEARS_WITHIN_SECONDS: Final = 30.0
 _APPEARS_AFTER_SECONDS: Final = 0.2
 _ALREADY_EXISTS: Final = 36
 
+FOR_EVER: Final = "-1"
+
 HARMS_LATER: Final = frozenset({"max.message.bytes", "min.insync.replicas", "unclean.leader.election.enable"})
 """Settings that may refuse or lose what is appended from now on. What the others do to the log cannot be undone: events
 age out of it, or come into it with a time that no broker has set."""
@@ -56,19 +58,21 @@ class TopicRules:
         partitions: how many it must have.
         message_bytes_max: the largest batch that it must take.
         create_time: whether CreateTime will do.
+        finite_retention: whether records may age out of it.
     """
 
     name: str
     partitions: int
     message_bytes_max: int = MESSAGE_BYTES_MAX
     create_time: bool = False
+    finite_retention: bool = False
 
     def settings(self, replicas: int) -> dict[str, str]:
         """The settings to create it with: nothing in it ever ages or is taken back, every append is on two disks."""
         return {
             "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
+            "retention.ms": FOR_EVER,
+            "retention.bytes": FOR_EVER,
             "message.timestamp.type": "CreateTime" if self.create_time else "LogAppendTime",
             "max.message.bytes": str(self.message_bytes_max),
             "min.insync.replicas": str(min(2, replicas)),
@@ -84,9 +88,10 @@ class TopicRules:
 
         if "compact" in found["cleanup.policy"]:
             note("cleanup.policy", Mismatch.COMPACTED, "it is compacted, so commands are lost; use another topic")
-        for name in ("retention.ms", "retention.bytes"):
-            if found[name] != "-1":
-                note(name, Mismatch.RETENTION, "events would age out of the log; set it to -1")
+        if found["retention.ms"] != FOR_EVER and not self.finite_retention:
+            note("retention.ms", Mismatch.RETENTION, "events would age out of the log; set it to -1")
+        if found["retention.bytes"] != FOR_EVER:  # a burst of writes could push events out before any snapshot
+            note("retention.bytes", Mismatch.RETENTION, "events would age out of the log; set it to -1")
         if found["message.timestamp.type"] != "LogAppendTime" and not self.create_time:
             text = "a wrong clock could expire keys; set LogAppendTime, or allow it"
             note("message.timestamp.type", Mismatch.SETTINGS, text)
@@ -105,9 +110,13 @@ class KafkaTopics:
     Args:
         servers: bootstrap servers.
         settings: how to reach them.
+
+    Attributes:
+        retention_ms: of the topic that was looked at last; None: its records never age out.
     """
 
     def __init__(self, servers: str, settings: KafkaSettings) -> None:
+        self.retention_ms: int | None = None
         self._servers = servers
         self._settings = settings
         self._client: AIOKafkaAdminClient | None = None
@@ -170,6 +179,7 @@ class KafkaTopics:
                 " keys would lie elsewhere. Another number needs a new topic, filled by an export.",
             )
         found = await self._ask(lambda client: _read_settings(client, rules.name))
+        self.retention_ms = None if found["retention.ms"] == FOR_EVER else int(found["retention.ms"])
         return rules.breaches(found, min(replicas))
 
     async def delete_records(self, name: str, partition: int, before_offset: int) -> int:

@@ -21,9 +21,9 @@ _UNDER_LOAD = 3
 _ROUNDS_MAX = 300
 
 
-async def append(url: str, first: int, count: int, partitions: int = 1) -> None:
+async def append(url: str, first: int, count: int, partitions: int = 1, topic: str = TOPIC) -> None:
     """Write so many hashes' fields into each partition, whatever the slots of their keys."""
-    async with opened_log(url, TOPIC, partitions) as log:
+    async with opened_log(url, topic, partitions) as log:
         for partition in range(partitions):
             key = next(b"%d" % n for n in range(999) if partition_of(slot(b"%d" % n), partitions) == partition)
             events = [encode("HSET", [key, f"f{n}", "v" * 50]) for n in range(first, first + count)]
@@ -44,10 +44,10 @@ async def append_mixed(url: str, number: int) -> None:
             await log.append([Entry(0, None, event) for event in events])
 
 
-def listed(store: Path, data: Path) -> list[dict[str, Any]]:
+def listed(store: Path, data: Path, topic: str = TOPIC) -> list[dict[str, Any]]:
     """The snapshots that there are."""
     found: list[dict[str, Any]] = json.loads(
-        succeed("snapshots", "list", "--from", store, "--data", data, "--topic", TOPIC, "--json")
+        succeed("snapshots", "list", "--from", store, "--data", data, "--topic", topic, "--json")
     )
     return found
 
@@ -129,8 +129,9 @@ def test_a_schedule(name: str, value: str, tmp_path: Path) -> None:
     assert sorted(set(offsets)) == offsets
 
 
+@pytest.mark.timeout(300)
 def test_snapshots_under_load_are_what_a_replay_builds(tmp_path: Path) -> None:
-    """Whatever is written meanwhile, each snapshot is the state at its position: a replay up to there has its digest."""
+    """Whatever is written meanwhile, a snapshot is the state at its position: a replay up to there has its digest."""
     data, store = tmp_path / "data", tmp_path / "store"
     url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
     variables = {"URL": str(store), "EVENTS": "300", "KEEP": "99"}
@@ -151,6 +152,7 @@ def test_snapshots_under_load_are_what_a_replay_builds(tmp_path: Path) -> None:
         assert each["digest"] == built["digest"]
 
 
+@pytest.mark.timeout(300)
 def test_a_log_that_was_cut_behind_a_snapshot(tmp_path: Path) -> None:
     """A cut up to a verified snapshot is no trouble, here and after a restart; without the snapshot it is."""
     data, store = tmp_path / "data", tmp_path / "store"

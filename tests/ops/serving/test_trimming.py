@@ -22,12 +22,13 @@ def of_partition(value: float) -> dict[str, float]:
 
 def variables(store: Path, **more: str) -> dict[str, str]:
     """Of a service that takes snapshots and cuts the log."""
-    said = {"URL": str(store), "EVENTS": "50", "KEEP": "1", "TRIM_SECONDS": "0.2", **more}
+    said = {"URL": str(store), "EVENTS": "50", "KEEP": "1", "TRIM_SECONDS": "1", **more}
     return {f"SLOTLOG_SNAPSHOTS__{name}": value for name, value in said.items()} | {
         "SLOTLOG_IDENTITY_CHECK_SECONDS": "0.1"
     }
 
 
+@pytest.mark.timeout(300)
 def test_the_log_is_cut_by_itself(tmp_path: Path) -> None:
     """The log begins with the last record of the oldest kept snapshot; killed and without its state it comes back."""
     data, store = tmp_path / "data", tmp_path / "store"
@@ -57,6 +58,7 @@ def test_the_log_is_cut_by_itself(tmp_path: Path) -> None:
     assert (300, before) == (restored["next_offset"], digest(data))
 
 
+@pytest.mark.timeout(300)
 def test_a_snapshot_of_another_log_is_said(tmp_path: Path) -> None:
     """Where the oldest snapshot is of another log nothing is cut; log line and metric say so until it is deleted."""
     data, store, other = tmp_path / "data", tmp_path / "store", tmp_path / "other"
