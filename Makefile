@@ -82,6 +82,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
+	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
