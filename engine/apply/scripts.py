@@ -59,6 +59,8 @@ class ScriptRunner:
         applied: of the records that are being applied; None while a server reads.
         waiting: the offsets of those whose outcome somebody waits for.
         show: is told of each command that a read or one of those events runs; None: nobody wants to know.
+        keys_read: takes the keys that the commands of the next script read, if that is no event; None: nobody wants to
+            know.
         clustered: whether there are other partitions.
         rights: of the user whose script runs; None: everything is allowed.
     """
@@ -67,6 +69,8 @@ class ScriptRunner:
         self.applied: Applied | None = None
         self.waiting: Container[int] = frozenset()
         self.show: Show | None = None
+        self.keys_read: dict[bytes, None] | None = None
+        self._keys_read: dict[bytes, None] | None = None
         self.clustered = home.partitions > 1
         self._draw = 0
         self.rights: Rights | None = None
@@ -132,7 +136,7 @@ class ScriptRunner:
         try:
             return self._run_read(call) if self.applied is None else self._run_event(call, step)
         finally:
-            self._call = self._killed = None
+            self._call = self._killed = self._keys_read = None
             if tx.db != db:
                 tx.select(db)
 
@@ -167,6 +171,7 @@ class ScriptRunner:
 
     def _run_read(self, call: Call) -> Reply:
         """A read changes nothing, so it can be run again at once."""
+        self._keys_read, self.keys_read = self.keys_read, None
         try:
             return self._runtime().run(call.sha, call.body, call.keys, call.args, self, call.function)
         except ScriptLimitError as limit:
@@ -229,6 +234,8 @@ class ScriptRunner:
         self._check_rights(spec.name, spec, args)
         if self.clustered:
             self._check_place(spec, args)
+        if self._keys_read is not None and not spec.write:
+            self._keys_read.update(dict.fromkeys(spec.keys(args)))
         try:
             reply = self._step(spec, args)
         finally:

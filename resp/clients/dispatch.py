@@ -20,7 +20,7 @@ from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
 from resp.clients.long_commands import start
 from resp.clients.multi import aborted, reads_here, show_when_run
-from resp.clients.tracked import note_read, pending_read, pending_write
+from resp.clients.tracked import note_next_script, note_read, pending_read, pending_write
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
@@ -267,7 +267,7 @@ def _serve(session: Session, plan: Plan, command: list[bytes], args: list[bytes]
 def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes]) -> None:
     assert plan.spec is not None
     server = session.server
-    pipeline = None
+    pipeline = script_keys = None
     began = perf_counter()
     if server.clustered and plan.spec.keyless:
         reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
@@ -280,6 +280,7 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
             pipeline.submit(pending)
             return
         spec, words = _as_user(session, plan, args) if plan.is_script else (plan.spec, args)
+        script_keys = note_next_script(session, plan, pipeline)
         try:
             reply = pipeline.read(spec, words, session.db, server.wall_ms)
         except DueError:
@@ -296,7 +297,8 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
         return
     read_offset = pipeline.machine.next_offset  # now: a long reply may be suspended while it is encoded
     _done(session, plan, command, reply, server.slices.own_seconds(began))
-    note_read(session, pipeline.partition, plan.spec.keys(args), read_offset)
+    keys = plan.spec.keys(args) if script_keys is None else list(script_keys)
+    note_read(session, pipeline.partition, keys, read_offset)
 
 
 def _as_user(session: Session, plan: Plan, args: list[bytes]) -> tuple[Spec, list[bytes]]:

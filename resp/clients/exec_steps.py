@@ -15,7 +15,7 @@ from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import CommandKind
-from resp.clients.tracked import note_read
+from resp.clients.tracked import note_next_script, note_read
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.groups import BROKEN
 
@@ -45,14 +45,18 @@ def evaluate(
     """
     db = session.db
     replies = TransactionReplies()
+    keys: list[bytes] = []
     try:
         for step in steps:
-            if step.event is not None:
-                replies.add(_outcome(session, pipeline, step, wall_ms, at_ms, replies), write=False)
+            if step.event is None:
+                continue
+            script_keys = note_next_script(session, step.plan, pipeline)
+            replies.add(_outcome(session, pipeline, step, wall_ms, at_ms, replies), write=False)
+            if step.plan.kind is CommandKind.READ:
+                keys += step.keys if script_keys is None else script_keys
     finally:
         session.db = db
     if session.tracking is not None:
-        keys = [key for step in steps if step.plan.kind is CommandKind.READ for key in step.keys]
         note_read(session, pipeline.partition, keys, pipeline.machine.next_offset)
     return replies.kept
 

@@ -15,10 +15,22 @@ if TYPE_CHECKING:
     from slotlog.log import Entry
 
 
+def note_next_script(session: Session, plan: Plan, pipeline: WritePipeline) -> dict[bytes, None] | None:
+    """Takes the keys that a script reads, which is to run next and is no event; None: no script, or nobody caches.
+
+    As in Redis those count that its commands read, and not those that it declares.
+    """
+    if not plan.is_script or session.tracking is None or not session.tracking.wants_keys:
+        return None
+    keys: dict[bytes, None] = {}
+    pipeline.machine.scripts.keys_read = keys
+    return keys
+
+
 class TrackedRead(PendingReply):
     """A read behind a write of its connection, whose keys the client may cache."""
 
-    __slots__ = ("_keys", "_pipeline")
+    __slots__ = ("_keys", "_keys_of_script", "_pipeline")
 
     def __init__(
         self, session: Session, pipeline: WritePipeline, plan: Plan, args: list[bytes], command: list[bytes]
@@ -26,17 +38,20 @@ class TrackedRead(PendingReply):
         super().__init__(session, plan, plan.name, args, command, spec=plan.spec)
         self._pipeline = pipeline
         self._keys = plan.keys(args)
+        self._keys_of_script: dict[bytes, None] | None = None
 
     def begins(self) -> bool:
         """Note where in the log it reads: writes behind it may be applied before it is answered."""
         self.offset = self._pipeline.machine.next_offset
+        self._keys_of_script = note_next_script(self.session, self.plan, self._pipeline)
         return super().begins()
 
     def answer(self, reply: Reply, seconds: float) -> None:
         """Take the reply in, and note its keys."""
         super().answer(reply, seconds)
         if self.offset >= 0:  # else the partition is closed
-            self.session.server.tracking.read(self.session, self._pipeline.partition, self._keys, self.offset)
+            keys = self._keys if self._keys_of_script is None else list(self._keys_of_script)
+            self.session.server.tracking.read(self.session, self._pipeline.partition, keys, self.offset)
 
 
 class TrackedWrite(PendingReply):

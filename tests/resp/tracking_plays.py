@@ -69,6 +69,45 @@ _DEFAULT: Final = """
     a: PING
 """
 
+_SCRIPTS: Final = """
+    b: MSET k1 1 k2 2 k3 3
+    a: CLIENT TRACKING ON
+    a: EVAL_RO "return {redis.call('GET', KEYS[1]), redis.call('GET', 'k3')}" 2 k1 k2
+    b: SET k1 x
+    b: SET k2 x
+    b: SET k3 x
+    a: EVAL_RO "redis.pcall('LLEN', 'k1') redis.pcall('GET') redis.pcall('NOSUCH', 'k2')" 0
+    b: SET k1 y
+    b: SET k2 y
+    a: EVAL_RO "redis.call('GET', 'k1') return redis.error_reply('X x')" 1 k2
+    b: SET k1 1
+    b: SET k2 1
+    a: EVAL_RO "return redis.pcall('SET', 'k1', '1')" 1 k1
+    a: EVAL_RO "return (" 1 k1
+    b: SET k1 1
+    a: SCRIPT LOAD "return redis.call('MGET', unpack(KEYS))"
+    a: EVALSHA_RO b272298fae5e83182e7719c6be8d1ef76a62465f 1 k1
+    b: SET k1 1
+    a: SET w 1 ; EVAL_RO "return redis.call('GET', 'k3')" 1 k1
+    b: SET k1 2
+    b: SET k3 2
+    a: MULTI
+    a: EVAL_RO "return redis.call('GET', 'k1')" 1 k3
+    a: GET k2
+    a: EXEC
+    b: SET k1 2
+    b: SET k2 2
+    b: SET k3 2
+    a: CLIENT TRACKING OFF
+    a: CLIENT TRACKING ON OPTIN
+    a: EVAL_RO "return redis.call('GET', 'k1')" 0
+    a: CLIENT CACHING YES
+    a: EVAL_RO "return redis.call('GET', 'k2')" 0
+    b: SET k1 3
+    b: SET k2 3
+    a: PING
+"""
+
 _TRANSACTIONS: Final = """
     a: CLIENT TRACKING ON
     b: SET k1 1
@@ -324,4 +363,5 @@ PLAYS: Final = {
     "broadcast": _BROADCAST,
     "redirect": _REDIRECT,
     "blocked": _BLOCKED,
+    "scripts": _SCRIPTS,
 }

@@ -240,3 +240,24 @@ def test_prefixes_come_and_go() -> None:
     broadcast.remove(b"", 1)
     broadcast.remove(b"ab", 2)
     assert [True, False, True, 2] == [*map(broadcast.note, (b"ab", b"a", b"b"), [None] * 3), len(broadcast)]
+
+
+async def test_scripts_that_read_without_an_event(tmp_path: Path) -> None:
+    """What their commands read is tracked, also behind a write of the same connection; an event tracks nothing."""
+    read = "#!lua flags=no-writes\nreturn redis.call('GET', 'read')"
+    library = "#!lua name=l\nredis.register_function{function_name='f', flags={'no-writes'}, callback=function()"
+    async with serving(tmp_path, prepare=lambda log: setattr(log, "at_once", False)) as live:
+        await live.ask("SCRIPT", "LOAD", read)
+        await live.ask("FUNCTION", "LOAD", f"{library} return redis.call('GET', 'read') end}}")
+        client = await tracking(live)
+        for command in (["EVAL", read, "1", "declared"], ["FCALL", "f", "1", "declared"], ["FCALL_RO", "f", "0"]):
+            await client.call(*command)
+            await live.ask("MSET", "declared", "1", "read", "1")
+            assert gone(b"read") == await client.reply()
+        client.send(["SET", "w", "1"], ["FCALL_RO", "f", "1", "declared"])
+        assert [OK, b"1"] == await replies(client, 2)
+        await live.ask("MSET", "declared", "1", "read", "1")
+        assert gone(b"read") == await client.reply()
+        await client.call("EVAL", "return redis.call('GET', 'read')", "1", "declared")
+        await live.ask("MSET", "declared", "1", "read", "1")
+        assert SimpleString(b"PONG") == await client.call("PING")
