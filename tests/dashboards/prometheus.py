@@ -10,12 +10,11 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
-from tests.real.process import Server, free_ports
+from tests.real.process import Server, Started, free_ports
 
 SCRAPE_S: Final = 1
 _START_TIMEOUT_S: Final = 60
@@ -23,7 +22,7 @@ _RANGE_S: Final = 30
 _STEP_S: Final = 5
 
 
-class Prometheus:
+class Prometheus(Started):
     """One server on a free loopback port, with its data in `directory`.
 
     Args:
@@ -54,16 +53,7 @@ class Prometheus:
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
         ]
-        self._server = Server("prometheus", command, directory / "prometheus.log", self._ready, _START_TIMEOUT_S)
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.stop()
+        super().__init__(Server("prometheus", command, directory / "prometheus.log", self._ready, _START_TIMEOUT_S))
 
     def series(self, expression: str, at_s: float) -> int:
         """How many series have a number (not NaN) in the half minute before `at_s`, as a panel would show it."""

