@@ -32,6 +32,7 @@ from slotlog.log.embedded.open_files import Files
 from slotlog.log.embedded.reader import EmbeddedReader
 from slotlog.log.embedded.times import first_at, set_time_back
 from slotlog.log.embedded.upgrade import upgrade
+from slotlog.log.embedded.wal_room import WalRoom
 from slotlog.log.embedded.writer import GROUP_BYTES_MAX, GROUP_ROWS_MAX, Writer, append_in, append_rows, groups_of
 from slotlog.log.log import Entry, LogRecord, RecordPosition, Scrubbed, check_entries
 
@@ -62,6 +63,7 @@ class EmbeddedLog:
         self._files: Files | None = None
         self._mark = HeadMark(path)
         self._mark_keeper: MarkKeeper | None = None
+        self._wal_room: WalRoom | None = None
         self._readers: list[EmbeddedReader] = []
         self.append_counts = Appends()
         self.concerns: tuple[str, ...] = ()
@@ -100,6 +102,7 @@ class EmbeddedLog:
         self._writer = Writer(self._files, asyncio.get_running_loop(), self._wake_readers)
         self._writer.start()
         self._mark_keeper = MarkKeeper(self._mark, self._files, identity, self._query)
+        self._wal_room = WalRoom(self._path, self.append_counts, self.write)
 
     async def _open(self) -> tuple[sqlite3.Connection, Identity]:
         connection = local_file.connect(self._path, create=self._create)
@@ -122,6 +125,9 @@ class EmbeddedLog:
     async def close(self) -> None:
         """Write what is queued, then close the file."""
         self._claims.close()
+        room, self._wal_room = self._wal_room, None
+        if room is not None:
+            await room.close()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.stop()
