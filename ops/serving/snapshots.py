@@ -127,7 +127,7 @@ class Snapshots:
     async def _serve(self, request: Request) -> None:
         try:
             taken = await self._take(request.partition, request.url)
-        except (ConfigError, SnapshotRefusedError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
             self._failed(request.partition, error)
             answer(request, {"error": shown_error(error)})
         else:

@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any, Final, TypeVar
 
+from ops.snapshots.errors import ChildEndedError
+
 R = TypeVar("R")
 
 _NICENESS: Final = 10
@@ -23,7 +25,7 @@ async def in_child(work: Callable[..., R], *args: Any) -> R:
         args: pickled on their way, as the result is.
 
     Raises:
-        RuntimeError: the process was ended from outside.
+        ChildEndedError: the process was ended from outside.
         Exception: what `work` raised.
     """
     context = get_context("spawn")  # RocksDB's threads are none that a fork could take along
@@ -37,7 +39,7 @@ async def in_child(work: Callable[..., R], *args: Any) -> R:
             try:
                 value, error = results.recv()
             except EOFError:
-                raise RuntimeError("its process was ended from outside, for its memory perhaps") from None
+                raise ChildEndedError("its process was ended from outside, for its memory perhaps") from None
         finally:
             process.kill()
             await asyncio.to_thread(process.join)

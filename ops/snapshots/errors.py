@@ -9,3 +9,7 @@ class SnapshotRefusedError(ValueError):
 
 class SnapshotStoreError(OSError):
     """The store of the snapshots cannot be read or written; the message names it and shows no credentials."""
+
+
+class ChildEndedError(RuntimeError):
+    """The process that did the work was ended from outside."""

@@ -25,6 +25,7 @@ class Step(StrEnum):
     UNMARKED = "unmarked"  # of a snapshot to be deleted, the mark is gone
     CONDEMNED = "condemned"  # a file that no manifest names has its mark
     COLLECTED = "collected"  # such a file is gone
+    TRIMMED = "trimmed"  # records are gone from the log
 
 
 def reached(step: Step) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ops.snapshots.errors import SnapshotRefusedError
 from ops.snapshots.manifest import Manifest
+from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import SnapshotStore
 from slotlog.errors import LogMismatchError
 from slotlog.log.identity import MARK_BYTES, RecordMark
@@ -83,6 +84,7 @@ async def trim(
         if not await asyncio.to_thread(store.is_offered, snapshot):
             return Trimmed(partition, snapshot.id, begin, at, f"snapshot {snapshot.id} was withdrawn meanwhile")
         at = await log.trim(partition, min(to, at + _RECORDS_MAX))
+        reached(Step.TRIMMED)
     return Trimmed(partition, snapshot.id, begin, to if dry_run else at)
 
 

@@ -23,11 +23,17 @@ class ServiceProcess:
     Args:
         options: the verb's options.
         environment: SLOTLOG_* variables.
+        program: the module that is run, and what it takes before the verb.
     """
 
-    def __init__(self, options: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        options: Sequence[str],
+        environment: dict[str, str] | None = None,
+        program: Sequence[str] = ("ops.cli",),
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ops.cli", "serve", *options],
+            [sys.executable, "-m", *program, "serve", *options],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={**os.environ, **(environment or {})},

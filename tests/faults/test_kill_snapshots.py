@@ -1,4 +1,4 @@
-"""kill -9 at each step of taking, verifying, deleting, collecting and restoring snapshots."""
+"""kill -9 at each step of taking, verifying, deleting, collecting and restoring snapshots, and of cutting the log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ops.snapshots.steps import Step
+from tests.faults.killed import CHILD
 from tests.faults.service import ServiceProcess
 from tests.ops.snapshots.stores import apply, state_of
-from tests.ops.verbs import succeed, write_lines
+from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 
 EVENTS = [{"cmd": "HSET", "args": [f"h{number % 7}", f"f{number}", "v" * 100]} for number in range(100)]
 MORE = [{"cmd": "INCR", "args": ["n"]} for _ in range(10)]
@@ -34,6 +35,9 @@ DELETING = (Step.UNMARKED,)
 COLLECTING = (Step.CONDEMNED, Step.COLLECTED)
 RESTORING = (Step.FETCHED, Step.IN_PLACE)
 SERVING = (Step.FETCHED, Step.PUT_ASIDE, Step.IN_PLACE)
+TRIMMING = (Step.TRIMMED,)
+IN_CHILD = TAKING[1:]
+"""The steps of a service's snapshot that its child does."""
 
 
 def killed(step: Step, *words: object) -> None:
@@ -93,7 +97,7 @@ def kept(tmp_path: Path) -> Kept:
 
 def test_every_step_is_met() -> None:
     """Each step that has a name is one at which a test of this file kills."""
-    assert set(Step) == {*TAKING, *DELETING, *COLLECTING, *RESTORING, *SERVING}
+    assert set(Step) == {*TAKING, *DELETING, *COLLECTING, *RESTORING, *SERVING, *TRIMMING}
 
 
 @pytest.mark.parametrize("step", TAKING)
@@ -171,4 +175,46 @@ def test_killed_while_a_service_restores(step: Step, kept: Kept, monkeypatch: py
 
     assert kept.digest == digest(kept.data)
     assert 1 == len(list((kept.data / "aside").iterdir()))
+    assert not (kept.data / "scratch").exists()
+
+
+@pytest.mark.parametrize("step", TRIMMING)
+def test_killed_while_the_log_is_cut(step: Step, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log begins where the snapshot reaches, and what is restored applies the rest; a second cut does nothing."""
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(kept.store))
+    killed(step, "trim", "--data", kept.data)
+    checked = succeed("check", "--log", "--data", kept.data)
+    (again,) = facts("trim", "--data", kept.data)["partitions"]
+    replayed = facts("replay", "--data", kept.data, "--to", tmp_path / "to")
+
+    assert "all is well" in checked
+    assert (len(EVENTS) - 1, 0) == (again["begin_offset"], again["deleted"])
+    assert kept.digest == replayed["digest"]
+
+
+@pytest.mark.timeout(300)
+def test_killed_in_the_child_of_a_service(kept: Kept, tmp_path: Path) -> None:
+    """At each step the service goes on and says so, and what is offered is whole; the next snapshot is taken."""
+    die = tmp_path / "die"
+    words, program = ["--data", str(kept.data), "--http", "127.0.0.1:0"], ("tests.faults.killed", "none")
+    offset, offered = len(EVENTS) + len(MORE), [kept.first]
+    with ServiceProcess(words, {CHILD: str(die)}, program) as service:
+        service.wait_for("started")
+        for step in IN_CHILD:
+            succeed("produce", write_lines(tmp_path / "events", MORE), "--data", kept.data)
+            offset += len(MORE)
+            wait_for_offset(service, offset)
+            die.write_text(step)
+            failed = run("snapshot", "--data", kept.data, "--to", kept.store)
+            assert (1, False) == (failed.exit_code, die.exists()), (step, failed.output)
+            assert "its process was ended from outside" in failed.stderr
+            newer = kept.offered()
+            assert offered == newer[: len(offered)]
+            assert len(newer) - len(offered) == (step is Step.MARKED), step
+            offered = newer
+        (last,) = facts("snapshot", "--data", kept.data, "--to", kept.store)["snapshots"]
+        assert 0 == service.terminate(20)
+
+    assert offset == last["next_offset"]
+    assert digest(kept.data) == last["digest"] == kept.restored(tmp_path / "restored")
     assert not (kept.data / "scratch").exists()
