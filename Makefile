@@ -75,7 +75,7 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys (COMMANDS=20000)
+nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year (COMMANDS=20000)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
@@ -85,6 +85,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
+	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.layouts --all
