@@ -8,6 +8,7 @@ local concat, floor = host.table.concat, host.math.floor
 local charge = host.charge
 
 local CALL = 50 -- instructions that a call of a command counts as
+local WORDS = 10 -- of a command; one with more of them counts as a call for each
 
 local redis = {
     LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
@@ -25,8 +26,10 @@ local function problem_of(outcome, text)
     return { err = text, ignore_error_stats_update = true }
 end
 
+local function charge_call(words) charge(words > WORDS and CALL * words or CALL) end
+
 function redis.call(...)
-    charge(CALL)
+    charge_call(select("#", ...))
     local outcome, value = python.call_command(...)
     if outcome == 0 then return value end
     if outcome == 4 then return { ok = value } end
@@ -34,7 +37,7 @@ function redis.call(...)
 end
 
 function redis.pcall(...)
-    charge(CALL)
+    charge_call(select("#", ...))
     local outcome, value = python.call_command(...)
     if outcome == 0 then return value end
     if outcome == 4 then return { ok = value } end

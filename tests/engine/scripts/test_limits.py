@@ -77,6 +77,17 @@ def test_instructions_end(program: str, shared: ScriptRuntime) -> None:
     assert 1 == run("return 1", runtime=shared)
 
 
+@pytest.mark.usefixtures("few_instructions")
+@pytest.mark.parametrize("call", ["call", "pcall"])
+def test_words_of_a_command_count(call: str, shared: ScriptRuntime) -> None:
+    """A command of many words counts for each of them: 5 of 5,000 words meet the limit that 5 of 3,000 do not."""
+    program = f"local t = {{}} for i = 1, ARGV[1] do t[i] = 'x' end for i = 1, 5 do redis.{call}('DEL', unpack(t)) end"
+    host = RecordingHost({b"DEL": 0})
+    assert run(program, host, args=[b"3000"], runtime=shared) is None
+    with pytest.raises(ScriptLimitError, match="instructions"):
+        run(program, host, args=[b"5000"], runtime=shared)
+
+
 _BAD_ORDER = b"""
 local gas, solid, candidate = ... , 0, 0
 local values, places = {}, {}
