@@ -20,8 +20,9 @@ from tests.ops.verbs import metric, succeed, wait_for_offset
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGE: Final = (DOCS / "operations.md").read_text()
-MENDING: Final = PAGE.partition("\n## Size\n")[2]
-"""After the part about running it, which test_operations_walk.py types."""
+_LOST: Final = PAGE.partition("\n### Lose the disk, and come back\n")[2].partition("\n### ")[0]
+MENDING: Final = PAGE.partition("\n## Size\n")[2].replace(_LOST, "")
+"""What test_operations_walk.py and test_operations_snapshots.py do not type."""
 PARTITIONS: Final = 4
 SPOILT: Final = 1
 DAMAGED: Final = 2
