@@ -76,14 +76,15 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 
 .PHONY: nightly
 nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year (COMMANDS=20000)
+	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
-	@RDB_FLIPS=50000 .venv/bin/python -m pytest tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
+	@RDB_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
-	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
-	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
+	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
+	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest --timeout=14400 tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)

@@ -67,7 +67,7 @@ def test_any_log_of_scripts_gives_the_same_bytes(tmp_path: Path, locales: Path) 
     Among the scripts are some that end by a limit in a used runtime and in one of their own.
     """
     random = Random() if RANDOM_PIECES else Random(3)
-    count, file = RANDOM_PIECES // 10 or 400, tmp_path / "records"
+    count, file = max(400, RANDOM_PIECES // 10), tmp_path / "records"
     for first in range(0, count, _PORTION):
         file.write_bytes(msgpack.packb(list(script_records(random, min(_PORTION, count - first)))))
         printed = _replays(file, locales)
