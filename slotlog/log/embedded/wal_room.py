@@ -24,7 +24,7 @@ from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableErro
 from slotlog.log.appends import Appends
 
 _APPENDS_MIN: Final = 64  # a log that takes fewer is not worth it
-_LOOK_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.1
 _FRAMES: Final = 1200  # SQLite copies 1,000 of them, and a large group may be behind those
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
