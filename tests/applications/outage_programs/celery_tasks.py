@@ -14,6 +14,7 @@ from tests.applications.outage_programs.working import (
     POLL_S,
     URL,
     insist,
+    make_up,
     note,
     noted,
     report,
@@ -49,7 +50,7 @@ def work(task: Task, number: int) -> None:
     time.sleep(POLL_S)
     if number % 10 == 0 and not task.request.retries:
         raise task.retry(countdown=0.1)
-    note(f"work {number}")
+    note(str(number))
 
 
 @app.task(name="outages.beat")
@@ -74,29 +75,12 @@ def main() -> None:
     beats = noted().count("beat")
     with worker(*working), worker(*beating):
         wait_until(lambda: noted().count("beat") >= beats + 2)
-        wait_until(_is_quiet)
-        lost = [number for number in range(TASKS) if f"work {number}" not in noted()]
-        for number in lost:
-            _send(number)
-        wait_until(lambda: len(_works()) == TASKS)
-    report(lost=len(lost))
-
-
-def _is_quiet() -> bool:
-    """Whether no task was done for longer than the visibility timeout."""
-    before = len(_works())
-    if before == TASKS:
-        return True
-    time.sleep(3 * VISIBLE_S)
-    return len(_works()) == before
+        lost = make_up(TASKS, _send, lambda: 0, 3 * VISIBLE_S)
+    report(lost=lost)
 
 
 def _send(number: int) -> Any:
     return work.apply_async((number,), countdown=0.5 if number % 7 == 0 else None, retry=False)
-
-
-def _works() -> set[str]:
-    return {line for line in noted() if line.startswith("work")}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tests.applications.outage_programs.working import (
     URL,
     insist,
     note,
-    noted,
+    numbers,
     report,
     wait_for_outage,
     wait_until,
@@ -56,7 +56,7 @@ def main() -> None:
     with worker(*command):
         for number in range(MESSAGES, MESSAGES + RETRIED):
             _send(number)
-        wait_until(lambda: len(set(noted())) == MESSAGES + RETRIED)
+        wait_until(lambda: len(numbers()) == MESSAGES + RETRIED)
         wait_until(lambda: not insist(lambda: broker.client.hlen("dramatiq:default.msgs")))
     report(done=True)
 

@@ -13,11 +13,10 @@ from tests.applications.outage_programs.working import (
     POLL_S,
     URL,
     insist,
+    make_up,
     note,
-    noted,
     report,
     wait_for_outage,
-    wait_until,
     worker,
 )
 
@@ -44,21 +43,12 @@ def main() -> None:
             insist(partial(queue.enqueue, task))
             time.sleep(POLL_S / 2)
         wait_for_outage()
-        wait_until(_is_quiet)
-        lost = sorted(set(range(TASKS)) - set(map(int, noted())))
-        for number in lost:
-            insist(partial(work, number))
-        wait_until(lambda: len(set(noted())) == TASKS)
-    report(lost=len(lost))
+        lost = make_up(TASKS, lambda number: insist(partial(work, number)), _waiting, QUIET_S)
+    report(lost=lost)
 
 
-def _is_quiet() -> bool:
-    """Whether nothing waits, and nothing was done for a while."""
-    if insist(queue.pending_count) or insist(queue.scheduled_count):
-        return False
-    before = len(noted())
-    time.sleep(QUIET_S)
-    return len(noted()) == before
+def _waiting() -> int:
+    return int(queue.pending_count() + queue.scheduled_count())
 
 
 if __name__ == "__main__":

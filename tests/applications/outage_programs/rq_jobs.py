@@ -13,11 +13,10 @@ from tests.applications.outage_programs.working import (
     POLL_S,
     URL,
     insist,
+    make_up,
     note,
-    noted,
     report,
     wait_for_outage,
-    wait_until,
     worker,
 )
 
@@ -41,25 +40,12 @@ def main() -> None:
             time.sleep(POLL_S)
         wait_for_outage()
     with worker(*command):
-        wait_until(_is_quiet)
-        lost = sorted(set(range(JOBS)) - set(map(int, noted())))
-        for number in lost:
-            insist(partial(_enqueue, number))
-        wait_until(lambda: len(set(noted())) == JOBS)
-    report(lost=len(lost))
+        lost = make_up(JOBS, lambda number: insist(partial(_enqueue, number)), lambda: len(queue), QUIET_S)
+    report(lost=lost)
 
 
 def _enqueue(number: int) -> Any:
     return queue.enqueue("tests.applications.outage_programs.rq_jobs.work", number)
-
-
-def _is_quiet() -> bool:
-    """Whether nothing waits, and nothing was done for a while."""
-    before = len(noted())
-    if insist(lambda: len(queue)):
-        return False
-    time.sleep(QUIET_S)
-    return len(noted()) == before
 
 
 if __name__ == "__main__":

@@ -34,12 +34,17 @@ def noted() -> list[str]:
     return WORK.read_text().splitlines()
 
 
+def numbers() -> set[int]:
+    """The pieces of work so far that have a number."""
+    return {int(line) for line in noted() if line.isdigit()}
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until it holds. Raises TimeoutError."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError
+            raise TimeoutError(f"after {len(noted())} pieces of work")
         time.sleep(POLL_S)
 
 
@@ -62,6 +67,33 @@ def insist(step: Callable[[], Any], away: tuple[type[Exception], ...] = AWAY) ->
             if time.monotonic() > deadline:
                 raise
             time.sleep(POLL_S)
+
+
+def make_up(count: int, send: Callable[[int], Any], waiting: Callable[[], int], quiet_s: float) -> int:
+    """Send those of `count` pieces of work again that are lost, and wait until all are done; returns how many.
+
+    Args:
+        count: of numbered pieces of work.
+        send: sends one.
+        waiting: how many wait for a worker; it may raise that the server is away.
+        quiet_s: lost is what is not done when none waits, and none has been done for so long.
+    """
+
+    def is_quiet() -> bool:
+        before = len(numbers())
+        if before == count:
+            return True
+        if insist(waiting):
+            return False
+        time.sleep(quiet_s)
+        return len(numbers()) == before
+
+    wait_until(is_quiet)
+    lost = sorted(set(range(count)) - numbers())
+    for number in lost:
+        send(number)
+    wait_until(lambda: len(numbers()) == count)
+    return len(lost)
 
 
 @contextmanager
