@@ -83,10 +83,13 @@ def test_celery_and_redbeat(outages: Outages, tmp_path: Path) -> None:
 
 
 def test_huey(outages: Outages, tmp_path: Path) -> None:
-    """At most what a consumer was just given is lost, and done at the second time; a retry may be among it."""
+    """At most what its threads were just given is lost, and done at the second time.
+
+    Two workers are given one each. The scheduler takes all that are due, of nine, and loses what it cannot enqueue.
+    """
     done = outages.run(python("huey_tasks"), outages.prepare(tmp_path), kill_at=[25])
 
-    assert done.report["lost"] <= 4 * done.outages
+    assert done.report["lost"] <= (2 + 9) * done.outages
     assert again(60, done) == sorted(map(int, done.work))
 
 
