@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.model import NONE
 
 NOTHING: Final = 0

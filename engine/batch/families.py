@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from engine.batch.field_stamps import StampedFields
-from engine.batch.key import FieldTimes, Key, RankCounts, RankHolders, Records, Scan, Subkeys
+from engine.batch.key import FieldTimes, Key
+from engine.batch.overlaid import Records, Scan, Subkeys
+from engine.batch.rank_records import RankCounts, RankHolders
 from engine.layouts.layout import Form, Kind, Layout
 from engine.layouts.records import SUBKEY_KINDS
 from engine.model import ZSET, Times

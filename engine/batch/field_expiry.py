@@ -12,7 +12,8 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-from engine.batch.key import BY_FIELD, BY_TIME, FieldTimes, Key, Records, Subkeys
+from engine.batch.key import BY_FIELD, BY_TIME, FieldTimes, Key
+from engine.batch.overlaid import Records, Subkeys
 from engine.batch.transaction import Transaction
 from engine.layouts.layout import Form
 from engine.model import HASH

@@ -9,7 +9,8 @@ kind TIMES, as in any layout.
 
 from __future__ import annotations
 
-from engine.batch.key import BY_FIELD, FieldTimes, Records, Scan, Subkeys
+from engine.batch.key import BY_FIELD, FieldTimes
+from engine.batch.overlaid import Records, Scan, Subkeys
 from engine.errors import CorruptionError
 from engine.store.store import Get
 from engine.values.encoding import U64, pack_u64

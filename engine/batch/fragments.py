@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
-from engine.batch.key import Key, Records
+from engine.batch.key import Key
+from engine.batch.overlaid import Records
 from engine.layouts.layout import Form
 from engine.limits import FRAGMENT_BYTES
 from engine.values.encoding import pack_u64, parse_u64

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from engine.batch.families import Families, bound
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.batch.uncounted import UncountedFamilies, UncountedKeyspace, UncountedOverlay, UncountedTransaction
 from engine.batch.writing import broken

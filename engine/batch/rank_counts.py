@@ -25,7 +25,7 @@ from itertools import accumulate
 from math import isqrt
 from typing import Final
 
-from engine.batch.key import RankCounts, Stretches
+from engine.batch.rank_records import RankCounts, Stretches
 from engine.errors import CorruptionError
 from engine.layouts.layout import Form
 from engine.values.encoding import U64, pack_u64

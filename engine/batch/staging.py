@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.layouts.layout import Layout
 from engine.layouts.records import records_of
 from engine.store.store import LOCAL_CF, Changes, Store

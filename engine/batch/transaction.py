@@ -13,10 +13,12 @@ from typing import ClassVar, Final
 from engine.batch import fragments
 from engine.batch.cursors import Cursors
 from engine.batch.effects import Effect, EffectObserver
-from engine.batch.key import Key, RankCounts, Subkeys
+from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
 from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.overlaid import Subkeys
 from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
+from engine.batch.rank_records import RankCounts
 from engine.batch.runner import NO_RUNNER
 from engine.batch.staging import Staging
 from engine.batch.writing import bury_subkeys

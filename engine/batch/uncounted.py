@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from engine.batch.families import Families
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace, StoredKey
+from engine.batch.overlaid import Subkeys
 from engine.batch.overlay import Overlay
 from engine.batch.transaction import Transaction
 from engine.errors import WRONG_TYPE, CommandError

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
 from engine.model import ZSET

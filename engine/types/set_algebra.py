@@ -14,7 +14,8 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key, Records, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Records, Subkeys
 from engine.batch.transaction import Transaction
 from engine.model import SET
 from engine.store.store import Get

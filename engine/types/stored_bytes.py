@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.limits import FRAGMENT_BYTES
 from engine.model import STRING

@@ -14,7 +14,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key, Records
+from engine.batch.key import Key
+from engine.batch.overlaid import Records
 from engine.batch.transaction import Transaction
 from engine.model import SET
 from engine.types import set_algebra, zsets

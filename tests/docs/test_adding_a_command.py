@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 
-from engine.batch.key import Key, Subkeys
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Spec
 from tests.docs.example_commands import PAGE, examples

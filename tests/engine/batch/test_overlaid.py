@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.batch.key import Scan, Subkeys
+from engine.batch.overlaid import Scan, Subkeys
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
 
