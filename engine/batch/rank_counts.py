@@ -4,28 +4,32 @@
 
 A block is the stretch of score keys from the end of the block before it, or from the beginning, up to but without its
 own end. The last end is `END`, above every score key; the end of a group is that of its last block. So the members
-before a score key are those of the groups and then of the blocks whose ends are not above it, and what a walk counts
-inside one block; and the block of a score key is the first one whose end is above it: one seek.
+before a score key are those of the groups and then of the blocks whose ends are not above it, and those of one block
+whose scores are below its own (engine/batch/rank_scores.py); and the block of a score key is the first one whose end is
+above it: one seek.
 
 A block of too many members is split evenly, a group too. Two neighbours become one when one falls below a quarter of
 that and the other is already; an empty one joins any. So no count is 0, and a set that shrinks keeps no more records
 than its members are worth. All of this follows from the sequence of commands alone, never from batches. Costs:
 docs/rank-index.md.
 
-What is read of them stays in memory, decoded, for as long as the key does: all groups of a set, and of blocks those of
-the groups that were asked for, up to `HELD_MAX` in a partition. Measured with 10^6 members: a counter that each write
-replaces has so many hidden versions in RocksDB's memtable that a scan takes 5 us to pass one.
+What is read of them stays in memory, decoded, for as long as the key does: all groups of a set, of blocks those of the
+groups that were asked for, up to `HELD_MAX` in a partition, and the scores of up to `SCORED_MAX` blocks. Measured with
+10^6 members: a counter that each write replaces has so many hidden versions in RocksDB's memtable that a scan takes
+5 us to pass one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from itertools import accumulate
 from math import isqrt
 from typing import Final
 
+from engine.batch import rank_scores
 from engine.batch.rank_records import RankCounts, Stretches
+from engine.batch.rank_scores import Walk, note
 from engine.errors import CorruptionError
 from engine.layouts.layout import Form
 from engine.values.encoding import U64, pack_u64
@@ -41,14 +45,17 @@ GROUP_MAX: Final = 1024
 HELD_MAX: Final = 32_768
 """Records that are held in memory, some 130 bytes each: beyond it all are forgotten, and read again when needed."""
 
+SCORED_MAX: Final = 16_384
+"""Blocks whose scores are held in memory, at most 1.2 KiB each: beyond it they are forgotten with the counts.
+
+Sets of 1.4 million members in all, as random additions leave 88 in a block.
+"""
+
 END: Final = b"\xff\xff"
 """Above every score key: the highest score, infinity, begins with fff0."""
 
 BLOCK: Final = b"\x01"
 GROUP: Final = b"\x02"
-
-Walk = Callable[[bytes, bytes], Iterable[bytes]]
-"""The score keys from a given one on, up to but without another one."""
 
 _Part = tuple[bytes, int]
 
@@ -68,22 +75,35 @@ def after(score_key: bytes) -> bytes:
 # ----------------------------------------------------------------------------------------------------------- reading
 
 
-def before(ranks: RankCounts, score_key: bytes) -> tuple[int, bytes]:
-    """How many members are in the blocks below that of `score_key`, and where that block begins."""
+def place(ranks: RankCounts, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
+    """How many members are below `score_key`; `is_there`: it is that of a member.
+
+    Raises:
+        CorruptionError: its block has other score records than counts.
+    """
     groups = _groups(ranks)
     at = bisect_right(groups.ends, score_key)
     blocks = _blocks(ranks, groups, at)
     block = bisect_right(blocks.ends, score_key)
-    return sum(groups.counts[:at]) + sum(blocks.counts[:block]), _start(groups, at, blocks, block)
+    start = _start(groups, at, blocks, block)
+    scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
+    inside = rank_scores.place(scores, start, score_key, walk, is_there=is_there)
+    return _before(groups, at) + _before(blocks, block) + inside
 
 
-def find(ranks: RankCounts, rank: int) -> tuple[bytes, int]:
-    """Find the block of the member at `rank`: where it begins, and the member's rank inside."""
+def find(ranks: RankCounts, rank: int, walk: Walk) -> tuple[bytes, int]:
+    """Find the member at `rank`: where to begin a walk to it, and how many members to pass.
+
+    Raises:
+        CorruptionError: its block has other score records than counts.
+    """
     groups = _groups(ranks)
     at, rank = _locate(groups, rank)
     blocks = _blocks(ranks, groups, at)
     block, rank = _locate(blocks, rank)
-    return _start(groups, at, blocks, block), rank
+    start = _start(groups, at, blocks, block)
+    scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
+    return rank_scores.start_of(scores, start, rank)
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
@@ -164,12 +184,8 @@ def _tidy(
 def _groups(ranks: RankCounts) -> Stretches:
     """The groups. What is held is cut down here alone, before a verb has looked at any of it."""
     holders = ranks.holders
-    if holders.records > HELD_MAX:
-        for each in holders.sets:
-            each.groups = None
-            each.blocks = {}
-        holders.sets = []
-        holders.records = 0
+    if holders.records > HELD_MAX or holders.scored > SCORED_MAX:
+        holders.forget()
     if ranks.groups is None:
         ranks.groups = _load(ranks, GROUP, b"", END)
         holders.sets.append(ranks)
@@ -212,9 +228,20 @@ def _start(groups: Stretches, at: int, blocks: Stretches, block: int) -> bytes:
 
 def _locate(stretches: Stretches, rank: int) -> tuple[int, int]:
     """The stretch that has the member at `rank`, and how many of the stretch are before it."""
-    totals = list(accumulate(stretches.counts))
-    at = bisect_right(totals, rank)
-    return at, rank - (totals[at - 1] if at else 0)
+    at = bisect_right(_totals(stretches), rank)
+    return at, rank - _before(stretches, at)
+
+
+def _before(stretches: Stretches, at: int) -> int:
+    """How many members are in the stretches before the one at `at`."""
+    return _totals(stretches)[at - 1] if at else 0
+
+
+def _totals(stretches: Stretches) -> list[int]:
+    totals = stretches.totals
+    if totals is None:
+        totals = stretches.totals = list(accumulate(stretches.counts))
+    return totals
 
 
 # ------------------------------------------------------------------------------------------- stretches that change
@@ -240,7 +267,8 @@ def _add(
 ) -> bool:
     """Add the changes to the counts, and note the ends and old counts of what changes. Whether `_tidy` is needed."""
     uneven = False
-    group_ends, group_counts, changed = groups.ends, groups.counts, ranks.changed
+    group_ends, group_counts, changed, scored = groups.ends, groups.counts, ranks.changed, ranks.scores
+    groups.totals = None
     for score_key in sorted(changes) if len(changes) > 1 else changes:
         at = bisect_right(group_ends, score_key)
         group = group_ends[at]
@@ -253,6 +281,9 @@ def _add(
         change = changes[score_key]
         group_counts[at] = new_group = in_group + change
         blocks.counts[number] = new_block = in_block + change
+        blocks.totals = None
+        if block in scored:
+            note(ranks, block, score_key, change)
         if change < 0 and not 0 <= new_block <= new_group:
             raise InvariantError(f"a group of {new_group} members has a block of {new_block}")
         changed[BLOCK + block] = pack_u64(new_block)
@@ -307,6 +338,9 @@ def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) 
 
 def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, parts: list[_Part]) -> None:
     """Put the parts of a stretch in its place."""
+    if level == BLOCK:
+        rank_scores.forget(ranks, stretches.ends[at])
+    stretches.totals = None
     ranks.holders.records += len(parts) - 1
     stretches.ends[at : at + 1] = [end for end, _ in parts]
     stretches.counts[at : at + 1] = [count for _, count in parts]
@@ -317,6 +351,7 @@ def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, par
 def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_max: int) -> None:
     """Join a stretch with its neighbours, as long as it is small and they are too; an empty one with any."""
     counts, small = stretches.counts, max(count_max // 4, 1)
+    stretches.totals = None
     while counts[at] < small:
         if at > 0 and (not counts[at] or counts[at - 1] < small):
             at -= 1
@@ -325,8 +360,11 @@ def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_
         # Now it is the stretch at `at` that becomes a part of the next one.
         if level == GROUP:
             lower, upper = _blocks(ranks, stretches, at), _blocks(ranks, stretches, at + 1)
-            upper.ends[:0], upper.counts[:0] = lower.ends, lower.counts
+            upper.ends[:0], upper.counts[:0], upper.totals = lower.ends, lower.counts, None
             del ranks.blocks[stretches.ends[at]]
+        else:
+            rank_scores.forget(ranks, stretches.ends[at])
+            rank_scores.forget(ranks, stretches.ends[at + 1])
         ranks.holders.records -= 1
         ranks.remove(level + stretches.ends[at])
         counts[at + 1] += counts[at]

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from array import array
+
 from engine.batch.overlaid import Scan, Subkeys
 from engine.store.store import Get
 
 
 class Stretches:
-    """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has."""
+    """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has.
 
-    __slots__ = ("counts", "ends")
+    Attributes:
+        totals: how many members each has together with those before it; None since a count has changed.
+    """
+
+    __slots__ = ("counts", "ends", "totals")
 
     def __init__(self, ends: list[bytes], counts: list[int]) -> None:
         self.ends = ends
         self.counts = counts
+        self.totals: list[int] | None = None
+
+
+class BlockScores:
+    """The scores of a block's members, for engine/batch/rank_scores.py.
+
+    Attributes:
+        scores: packed, as numbers, in order.
+        changes: score keys that have come (1) or gone (-1) since, the first change first.
+    """
+
+    __slots__ = ("changes", "scores")
+
+    def __init__(self, scores: array[int]) -> None:
+        self.scores = scores
+        self.changes: list[tuple[bytes, int]] = []
 
 
 class RankCounts(Subkeys):
@@ -22,10 +44,11 @@ class RankCounts(Subkeys):
     Attributes:
         groups: all of level 2, None when they are not held.
         blocks: end of a group -> its blocks, when they are held.
-        holders: all sorted sets of the partition that hold some, and how many records they hold (roughly).
+        scores: end of a block -> its scores, when they are held.
+        holders: all sorted sets of the partition that hold some, and how much.
     """
 
-    __slots__ = ("blocks", "groups", "holders")
+    __slots__ = ("blocks", "groups", "holders", "scores")
 
     def __init__(
         self, column_family: str, get: Get, scan: Scan, prefix: bytes, holders: RankHolders, *, fresh: bool
@@ -33,14 +56,29 @@ class RankCounts(Subkeys):
         super().__init__(column_family, get, scan, prefix, fresh=fresh)
         self.groups: Stretches | None = None
         self.blocks: dict[bytes, Stretches] = {}
+        self.scores: dict[bytes, BlockScores] = {}
         self.holders = holders
 
 
 class RankHolders:
-    """The sorted sets of a partition that hold rank counts in memory."""
+    """The sorted sets of a partition that hold rank counts in memory.
 
-    __slots__ = ("records", "sets")
+    Attributes:
+        records: how many counts they hold (roughly).
+        scored: of how many blocks they hold the scores.
+    """
+
+    __slots__ = ("records", "scored", "sets")
 
     def __init__(self) -> None:
         self.sets: list[RankCounts] = []
-        self.records = 0
+        self.records = self.scored = 0
+
+    def forget(self) -> None:
+        """Let all of them hold nothing."""
+        for each in self.sets:
+            each.groups = None
+            each.blocks = {}
+            each.scores = {}
+        self.sets = []
+        self.records = self.scored = 0

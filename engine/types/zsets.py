@@ -13,6 +13,7 @@ adding a member moves them out of its way. Without them each scan gives the same
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, dropwhile, islice, takewhile
 from operator import itemgetter
 from typing import Final
@@ -35,7 +36,7 @@ GT: Final = 4
 LT: Final = 8
 
 # Up to this many members are walked though there are counts: it is quicker than to look those up.
-_WALKED_MAX: Final = 64
+_WALKED_MAX: Final = 16
 
 _subkey = itemgetter(0)
 
@@ -282,19 +283,16 @@ def count_members(tx: Transaction, key: Key, start: bytes, end: bytes | None) ->
 
 def count(tx: Transaction, key: Key, start: bytes, end: bytes) -> int:
     """How many score keys there are with `start <= score key < end`."""
-    walk = scan(tx, key, start, end)
     if key.ranks is None:
-        return sum(1 for _ in walk)
-    near = sum(1 for _ in islice(walk, _WALKED_MAX + 1))
-    return near if near <= _WALKED_MAX else position(tx, key, end) - position(tx, key, start)
+        return sum(1 for _ in scan(tx, key, start, end))
+    return max(position(tx, key, end) - position(tx, key, start), 0)
 
 
-def position(tx: Transaction, key: Key, score_key: bytes) -> int:
-    """How many score keys are below `score_key`, which need not be there."""
+def position(tx: Transaction, key: Key, score_key: bytes, *, is_there: bool = False) -> int:
+    """How many score keys are below `score_key`; `is_there`: it is one of them."""
     if key.ranks is None:
         return sum(1 for _ in scan(tx, key, end=score_key))
-    passed, start = rank_counts.before(key.ranks, score_key)
-    return passed + sum(1 for _ in scan(tx, key, start, score_key))
+    return rank_counts.place(key.ranks, score_key, partial(scan, tx, key), is_there=is_there)
 
 
 def at(tx: Transaction, key: Key, number: int) -> bytes:
@@ -304,7 +302,7 @@ def at(tx: Transaction, key: Key, number: int) -> bytes:
         CorruptionError: there are fewer than the counts say.
     """
     assert key.ranks is not None
-    start, skipped = rank_counts.find(key.ranks, number)
+    start, skipped = rank_counts.find(key.ranks, number, partial(scan, tx, key))
     for score_key in islice(scan(tx, key, start), skipped, None):
         return score_key
     raise CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
@@ -322,11 +320,11 @@ def rank(tx: Transaction, key: Key, member: bytes, *, reverse: bool = False) -> 
         return None
     score_key = score + member
     if not reverse:
-        found = position(tx, key, score_key)
+        found = position(tx, key, score_key, is_there=True)
     elif key.ranks is None:
         found = sum(1 for _ in scan(tx, key, after(score_key)))  # from the end that the rank refers to
     else:
-        found = key.size - 1 - position(tx, key, score_key)
+        found = key.size - 1 - position(tx, key, score_key, is_there=True)
     return found, parse_score(score)
 
 
@@ -382,7 +380,7 @@ def _note(counted: dict[bytes, int], member: bytes, old: bytes | None, score: by
 def _count(tx: Transaction, key: Key, counted: dict[bytes, int]) -> None:
     """Bring the counts up to date."""
     assert key.ranks is not None
-    rank_counts.update(key.ranks, counted, key.size, lambda start, end: scan(tx, key, start, end))
+    rank_counts.update(key.ranks, counted, key.size, partial(scan, tx, key))
 
 
 def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

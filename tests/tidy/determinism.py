@@ -14,6 +14,7 @@ STANDARD_MODULES = frozenset(
     {
         "__future__",
         "abc",
+        "array",
         "binascii",
         "bisect",
         "collections",

@@ -1,0 +1,98 @@
+"""The scores of rank blocks in memory: where a score stands inside its block, without a walk.
+
+A block has at most 128 members. Their packed scores, as numbers of 8 bytes in one array, say where a score stands and
+which score stands at a place. Members are read only where scores are equal. Measured with 1,000 different scores: ZRANK
+takes 18 % of the instructions of a walk through half a block (61,000 of 349,000), ZCOUNT 7 % (72,000 of 1,028,000). The
+score keys themselves would need some 70 bytes a member, these need 8.
+
+A block's scores are read when they are first asked for. From then on each score key that comes or goes is noted, as it
+is counted, and the notes are worked in at the next question: a ZADD pays 0.1 us for a note, and would pay 1 us for an
+array that is always right. Scores go when their block is split or joined, when more is noted than a question should
+have to work in, and with the counts (`RankHolders.forget`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from engine.batch.rank_records import BlockScores, RankCounts
+from engine.errors import CorruptionError
+from engine.values.encoding import U64, pack_u64
+from slotlog.shared.errors import InvariantError
+
+SCORE_BYTES: Final = U64.size
+"""What a score key begins with."""
+
+NOTES_MAX: Final = 8
+"""Of one block: reading it anew costs as much as to work in some forty."""
+
+Walk = Callable[[bytes, bytes], Iterable[bytes]]
+"""The score keys from a given one on, up to but without another one."""
+
+_parse = U64.unpack_from
+
+
+def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Walk) -> array[int]:
+    """The scores of the block from `start` to `end`, which has `count` members.
+
+    Raises:
+        CorruptionError: it has others in the store. InvariantError: others are held.
+    """
+    held = ranks.scores.get(end)
+    if held is None:
+        scores = array("Q", [_parse(score_key)[0] for score_key in walk(start, end)])
+        if len(scores) != count:
+            raise CorruptionError("a sorted set has other score records than its rank counts say")
+        ranks.scores[end] = BlockScores(scores)
+        ranks.holders.scored += 1
+        return scores
+    scores = held.scores
+    if held.changes:
+        for score_key, change in held.changes:
+            _work_in(scores, _parse(score_key)[0], change)
+        held.changes.clear()
+    if len(scores) != count:
+        raise InvariantError(f"a block of {count} members has {len(scores)} scores in memory")
+    return scores
+
+
+def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
+    """How many score keys of the block from `start` on are below `score_key`; `is_there`: it is one of them."""
+    score = _parse(score_key[:SCORE_BYTES].ljust(SCORE_BYTES, b"\0"))[0]
+    lower = bisect_left(scores, score)
+    if len(score_key) <= SCORE_BYTES:  # a bound of scores stands below all members
+        return lower
+    equal = bisect_right(scores, score, lower) - lower
+    if equal <= is_there:  # nobody, or this one alone
+        return lower
+    return lower + len(list(walk(max(start, score_key[:SCORE_BYTES]), score_key)))
+
+
+def start_of(scores: array[int], start: bytes, number: int) -> tuple[bytes, int]:
+    """Where a walk to the member with this number in its block begins, and how many members it passes."""
+    score = scores[number]
+    return max(start, pack_u64(score)), number - bisect_left(scores, score)
+
+
+def note(ranks: RankCounts, end: bytes, score_key: bytes, change: int) -> None:
+    """Note a score key that has come to a held block (1), has left it (-1), or both (0)."""
+    changes = ranks.scores[end].changes
+    changes.append((score_key, change))
+    if len(changes) > NOTES_MAX:
+        forget(ranks, end)
+
+
+def forget(ranks: RankCounts, end: bytes) -> None:
+    """The block that ends there has other members now, or is none any more."""
+    if ranks.scores.pop(end, None) is not None:
+        ranks.holders.scored -= 1
+
+
+def _work_in(scores: array[int], score: int, change: int) -> None:
+    if change > 0:
+        insort(scores, score)
+    elif change < 0:
+        del scores[bisect_left(scores, score)]
