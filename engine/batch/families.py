@@ -6,7 +6,7 @@ from functools import partial
 
 from engine.batch.field_stamps import StampedFields
 from engine.batch.key import FieldTimes, Key
-from engine.batch.overlaid import Records, Scan, Subkeys
+from engine.batch.overlaid import Scan, Subkeys
 from engine.batch.rank_records import RankCounts, RankHolders
 from engine.layouts.layout import Form, Kind, Layout
 from engine.layouts.records import SUBKEY_KINDS
@@ -82,8 +82,4 @@ class Families:
 
 def bound(store: Store, column_family: str) -> tuple[str, Get, Scan]:
     """A column family, its point reads and its scans, as `Subkeys` takes them."""
-    return column_family, store.getter(column_family), partial(_scan, store, column_family)
-
-
-def _scan(store: Store, column_family: str, start: bytes, end: bytes, reverse: bool) -> Records:
-    return store.scan(column_family, start, end, reverse=reverse)
+    return column_family, store.getter(column_family), partial(store.scan, column_family)

@@ -105,7 +105,7 @@ class _Living(Subkeys):
         return (pair for pair in self._data.scan(start, end, reverse=reverse) if not is_due(pair[0]))
 
 
-def _no_scan(_start: bytes, _end: bytes, _reverse: bool) -> Records:
+def _no_scan(start: bytes, end: bytes, *, reverse: bool) -> Records:
     raise AssertionError
 
 

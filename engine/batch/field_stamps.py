@@ -28,8 +28,8 @@ class StampedFields(Subkeys):
             stored = get(record)
             return None if stored is None else bare(stored)
 
-        def scan_bare(start: bytes, end: bytes, reverse: bool) -> Records:
-            return ((record, bare(stored)) for record, stored in scan(start, end, reverse))
+        def scan_bare(start: bytes, end: bytes, *, reverse: bool) -> Records:
+            return ((record, bare(stored)) for record, stored in scan(start, end, reverse=reverse))
 
         super().__init__(column_family, get_bare, scan_bare, prefix, fresh=fresh)
         self._times = times

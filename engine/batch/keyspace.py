@@ -41,7 +41,7 @@ class Keyspace:
         self._db = db
         _, name, self._prefix = all_records(layout, Kind.METADATA, db)
 
-        def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        def scan(start: bytes, end: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
             return scan_metadata(store, layout, start, end, reverse=reverse)
 
         self.records = Subkeys(name, metadata_getter(store, layout), scan, self._prefix, fresh=flushed)

@@ -7,15 +7,23 @@ this collection alone (measured: 2.7 us an event against 48.7 and growing).
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from engine.store.store import Get
 from engine.values.encoding import prefix_end
 
 Records = Iterator[tuple[bytes, bytes]]
-Scan = Callable[[bytes, bytes, bool], Records]
+
+
+class Scan(Protocol):
+    """Gives the records of a column family with `start <= key < end`."""
+
+    def __call__(self, start: bytes, end: bytes, *, reverse: bool) -> Records:
+        """In order, or against it."""
+        ...
+
 
 _UNSEEN: Final = b"\0unseen"
 _FEW: Final = 8
@@ -85,17 +93,19 @@ class Subkeys:
 
         Collect what is needed before changing the collection: a change under a running scan may or may not be seen.
         """
-        changed = self._changed_between(start, end)
-        if reverse:
-            changed.reverse()
+        changed: list[bytes] = []
+        if self.changed:
+            changed = self._changed_between(start, end)
+            if reverse:
+                changed.reverse()
         if self.fresh:
             return self._values_of(changed)
         first = self.prefix + start
         last = prefix_end(self.prefix) if end is None else self.prefix + end
         if first >= last:
             return iter(())
-        stored = self._scan(first, last, reverse)
-        return self._merged(stored, changed, reverse=reverse)
+        stored = self._scan(first, last, reverse=reverse)
+        return self._merged(stored, changed, reverse=reverse) if changed else self._stored(stored)
 
     def _changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:
         order, changed = self.order, self.changed
@@ -119,12 +129,13 @@ class Subkeys:
             if value is not None:
                 yield subkey, value
 
+    def _stored(self, stored: Records) -> Records:
+        skip = len(self.prefix)
+        for key, value in stored:
+            yield key[skip:], value
+
     def _merged(self, stored: Records, changed: list[bytes], *, reverse: bool) -> Records:
         skip = len(self.prefix)
-        if not changed:
-            for key, value in stored:
-                yield key[skip:], value
-            return
         at = 0
         for key, value in stored:
             subkey = key[skip:]

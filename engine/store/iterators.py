@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, Protocol
 
 from engine.errors import CorruptionError
 
 Records = Iterator[tuple[bytes, bytes]]
+Lists = Iterator[list[tuple[bytes, bytes]]]
+Sweep = tuple[Records, "RocksIterator", object]
+"""Records by rocksdict's own loop, an iterator that sees the same, and what must outlive every step of both.
+
+That loop takes 0.3 us for a record, one of ours 0.6. But it ends in silence where it cannot go on, so the iterator
+looks whether that is the end.
+"""
+
+SWEPT_FROM: Final = 128
+"""From the record with this number on scans use that loop. It reads up to 256 records for nothing."""
+
+_SWEPT_AT_ONCE: Final = 256
 
 
 class RocksIterator(Protocol):
@@ -42,6 +55,22 @@ class RocksIterator(Protocol):
         """Raise what ended the walk, if it was not the end."""
 
 
+class Idle(list[RocksIterator]):
+    """The iterators of a column family that no scan uses.
+
+    All of them see it as it has been since its last write.
+
+    Attributes:
+        is_stale: it was written, and who takes iterators asks for another one of these.
+    """
+
+    __slots__ = ("is_stale",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stale = False
+
+
 def forward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records:
     """The records with `start <= key < end`, in order.
 
@@ -58,10 +87,66 @@ def forward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records
     _check_status(iterator)
 
 
-def held(iterator: RocksIterator, start: bytes, end: bytes, read_options: object) -> Records:
-    """`forward`, in whose frame the read options, and the bound that they point to, outlive every step."""
-    yield from forward(iterator, start, end)
-    del read_options
+def singly(
+    iterator: RocksIterator, idle: Idle, start: bytes, end: bytes | None, left_off: list[bytes], bound: object
+) -> Records:
+    """`forward` for the first `SWEPT_FROM` records, and for all of them if the store is written meanwhile.
+
+    Hot path: one generator for each scan. The iterator goes back among the idle ones.
+
+    Args:
+        iterator: not moved yet.
+        idle: those of its column family.
+        start: the first key.
+        end: the exclusive end.
+        left_off: takes the last key, if `swept` is to go on.
+        bound: what must outlive every step; an iterator that has any is not kept.
+
+    Raises:
+        CorruptionError: they end at damage.
+    """
+    left = SWEPT_FROM
+    try:
+        iterator.seek(start)
+        while iterator.valid():
+            key = iterator.key()
+            if end is not None and key >= end:
+                return
+            yield key, iterator.value()
+            left -= 1
+            if not left and not idle.is_stale:
+                left_off.append(key)
+                return
+            iterator.next()
+        _check_status(iterator)
+    finally:
+        if bound is None and not idle.is_stale:
+            idle.append(iterator)
+
+
+def swept(sweep: Callable[[bytes, bytes | None], Sweep], end: bytes | None, left_off: list[bytes]) -> Lists:
+    """The records behind the key that `singly` has left off at, if it has, in lists.
+
+    Raises:
+        CorruptionError: they end at damage.
+    """
+    if left_off:
+        records, iterator, bound = sweep(left_off[0] + b"\0", end)
+        while some := list(islice(records, _SWEPT_AT_ONCE)):
+            yield some
+            left_off = [some[-1][0]]
+        if next(forward(iterator, left_off[0] + b"\0", end), None) is not None:
+            raise CorruptionError("a scan ended at damaged data, with more behind it")
+        del bound
+
+
+def lent(records: Records, iterator: RocksIterator, idle: Idle) -> Records:
+    """`records`, and at their end `iterator` back among the idle ones, unless a write has made it stale."""
+    try:
+        yield from records
+    finally:
+        if not idle.is_stale:
+            idle.append(iterator)
 
 
 def backward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records:

@@ -35,7 +35,7 @@ def bind(stored: dict[bytes, bytes], *, fresh: bool = False) -> tuple[MemoryStor
     changes.of("family").update({PREFIX + subkey: value for subkey, value in stored.items()})
     store.write(changes)
 
-    def scan(start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    def scan(start: bytes, end: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         return store.scan("family", start, end, reverse=reverse)
 
     bound: Scan = scan

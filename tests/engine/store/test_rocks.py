@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from engine.errors import CorruptionError, StoreBusyError
+from engine.store.iterators import SWEPT_FROM
 from engine.store.rocks import RocksStore, SharedMemory, database_options
 from engine.store.store import EXPIRY_CF, Changes
 from tests.engine.harness import family
@@ -145,6 +147,37 @@ def test_a_scan_of_a_damaged_file_raises(path: Path, reverse: bool) -> None:
         seen.extend(store.scan("data", b"", None, reverse=reverse))
     assert 0 < len(seen) < len(RECORDS)
     store.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, SWEPT_FROM - 1, SWEPT_FROM, SWEPT_FROM + 1, SWEPT_FROM + 256, 1000])
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_scan_of_any_length_ends_at_its_end(store: RocksStore, count: int, is_last: bool, deleted: bool) -> None:
+    """Scans that go over to lists give the same, whether others stand behind their end, and where much was deleted."""
+    write(store, dict.fromkeys((b"a%05d" % n for n in range(2000)), b"x"))
+    if deleted:
+        write(store, dict.fromkeys(b"a%05d" % n for n in range(2000)))
+    expected = [(b"b%05d" % n, b"%d" % n) for n in range(count)]
+    write(store, {**dict(expected), **({} if is_last else {b"c": b"x"})})
+
+    for _ in range(2):
+        assert expected == list(store.scan("data", b"b", b"c"))
+        assert expected == list(store.scan("data", b"b", None))[:count]
+
+
+@pytest.mark.parametrize("taken", [0, 1, SWEPT_FROM - 1, SWEPT_FROM, SWEPT_FROM + 1, SWEPT_FROM + 300, 999])
+def test_a_long_scan_gives_what_was_there_when_it_began(store: RocksStore, taken: int) -> None:
+    """A write in the middle of a scan changes nothing of it, and other scans beside it do not either."""
+    before: dict[bytes, bytes | None] = {b"b%05d" % n: b"old" for n in range(1000)}
+    write(store, before)
+    records = store.scan("data", b"b", b"c")
+    found = list(islice(records, taken))
+    assert list(before.items()) == list(store.scan("data", b"b", b"c"))
+    write(store, {**dict.fromkeys(before, b"new"), **{b"b%05d+" % n: b"more" for n in range(1000)}, b"b00999": None})
+    assert 1999 == len(list(store.scan("data", b"b", b"c")))
+    found += records
+
+    assert list(before.items()) == found
 
 
 def test_a_read_of_a_damaged_block_raises(path: Path) -> None:
