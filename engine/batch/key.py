@@ -213,6 +213,12 @@ class Key:
         """Where the expiry index is to list it."""
         return place_of(self.expire_ms, self.times)
 
+    def dies_between(self, after_ms: int, until_ms: int) -> bool:
+        """Whether it, or a field of it, dies behind `after_ms`, at `until_ms` or before."""
+        if after_ms < self.expire_ms <= until_ms:
+            return True
+        return self.times is not None and self.times.dies_between(after_ms, until_ms)
+
     def settle(self) -> None:
         """Work out when a hash dies, after a change of its own time, of its fields or of theirs.
 

@@ -99,8 +99,7 @@ class Transaction:
         self._families = self._overlay.families
         self.offset = self.draws = self._db = 0
         self.batch = Changes()
-        self._observer = EffectObserver()
-        self._observed = False
+        self._observer, self._observed = EffectObserver(), False
         self._keys: dict[bytes, Key] | EffectObserver
         self.select(0)
         self.floors: dict[int, bytes] = {}
@@ -175,13 +174,12 @@ class Transaction:
 
         None: one of all that are in memory, where nobody can tell which of them the command has read.
         """
-        for name in self._overlay.databases[self.stored_db] if names is None else names:
-            key = self._keys.get(name)
-            if key is not None and after_ms < key.expire_ms <= wall_ms:
-                return True
-            if key is not None and key.times is not None and key.times.dies_between(after_ms, wall_ms):
-                return True
-        return False
+        known = self._overlay.databases[self.stored_db] if names is None else names
+        return any(self.is_due_soon(name, after_ms, wall_ms) for name in known)
+
+    def is_due_soon(self, name: bytes, after_ms: int, wall_ms: int) -> bool:
+        """`is_due` of one key."""
+        return (key := self._keys.get(name)) is not None and key.dies_between(after_ms, wall_ms)
 
     def find_stored(self, name: bytes) -> Key:
         """The key `name` as it is, due or not, for a cleaner: it stays in memory only if it was there."""

@@ -57,6 +57,7 @@ class Spec(Signature):
         sessional: as an event of its own it needs a session.
         standalone: a topic of several partitions refuses it.
         cluster_refusal: why such a topic refuses these arguments, as a Redis error; empty: it does not. None: never.
+        has_one_key: it stands at `first_key`, and there is no other one.
         guarded: `engine.apply.machine` must look at where it stands, whatever the topic.
         internal: slotlog itself appends it, and no client may send it.
         fast: Redis counts it among the commands that take constant or logarithmic time.
@@ -113,9 +114,11 @@ class Spec(Signature):
     runs_others: bool = False
     only_reads: OnlyReads | None = None
     guarded: bool = field(init=False)
+    has_one_key: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "guarded", self.physical or self.sessional or not self.alone)
+        object.__setattr__(self, "has_one_key", self.first_key >= 0 and not self.many_keys and not self.patterns)
 
     @property
     def release(self) -> str:

@@ -176,7 +176,7 @@ def get(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], STRING)
     if key is None:
         return None
-    return strings.read(tx, key)
+    return strings.read(tx, key) if key.version else key.value
 
 
 @command(
