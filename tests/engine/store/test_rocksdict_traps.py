@@ -69,6 +69,22 @@ def test_plain_iterators_are_points_in_time(path: str) -> None:
     assert ((b"a", b"old"), False) == (first, iterator.valid())
 
 
+def test_an_iterator_that_stands_nowhere_has_no_key(path: str) -> None:
+    """Before its first seek, behind the last record and before the first: scans end there without asking `valid`."""
+    database = open_database(path)
+    database[b"b"] = b""
+    iterator = database.iter()
+    keys = [iterator.key()]
+    iterator.seek(b"a")
+    keys.append(iterator.key())
+    iterator.next()
+    keys.append(iterator.key())
+    iterator.seek_for_prev(b"a")
+    keys.append(iterator.key())
+
+    assert [None, b"b", None, None] == keys
+
+
 def test_the_lower_bound_is_an_upper_bound(path: str) -> None:
     """`set_iterate_lower_bound` bounds the upper end. The store compares keys by itself."""
     database = open_database(path)
