@@ -21,9 +21,11 @@ from engine.errors import CommandError, CorruptionError
 from engine.layouts import make_layout
 from engine.layouts.layout import Form, Layout
 from engine.layouts.records import metadata_records
-from engine.model import STRING, ZSET
+from engine.model import STREAM, STRING, ZSET
 from engine.store.store import DEDUP_CF, SYSTEM_CF, Changes, Store
 from engine.tables.system import UNSWAPPED, Home, Position, write_home, write_position
+from engine.types import stream_index, streams
+from engine.values.stream_records import BLOCKS_END
 
 _BATCH_KEYS: Final = 1000
 _BATCH_BYTES: Final = 1024 * 1024
@@ -132,6 +134,9 @@ class _Keys:
 
     def _write_collection(self, source: Key) -> None:
         tx, times = self._tx, source.times
+        if source.type == STREAM:
+            self._write_stream(source)
+            return
         key = self._create(source)
         if times is not None and (times.timed or Form.FIELD_TIMES in tx.forms):
             self._require(Form.FIELD_TIMES, source)
@@ -145,6 +150,16 @@ class _Keys:
         if source.type == ZSET:
             tx.fill(key, key.scores, self._weighed(source.scores.scan()))
             self._write_ranks(key, source)
+
+    def _write_stream(self, source: Key) -> None:
+        """Write a stream, whose records are the same in every layout, and count its entries where that is new."""
+        self._require(Form.STREAMS, source)
+        key = self._create(source)
+        mine, its = streams.parts(key), streams.parts(source)
+        mine.restore(its.state())
+        self._tx.fill(key, mine.records, self._weighed(its.records.scan()))
+        self._tx.fill(key, mine.index, self._weighed(its.index.scan(BLOCKS_END)))
+        self._tx.fill(key, mine.index, stream_index.counted(self._tx, mine, streams.entries(source)))
 
     def _write_ranks(self, key: Key, source: Key) -> None:
         """Take over rank counts, or make those that the source's layout has no form for."""

@@ -164,7 +164,7 @@ NO_SCRIPT = "NOSCRIPT No matching script."
 BUSY_KEY = "BUSYKEY Target key name already exists."
 DUMP_VERSION = "ERR DUMP payload version or checksum are wrong"
 DUMP_FORMAT = "ERR Bad data format"
-DUMP_UNSUPPORTED = "ERR streams and values of modules cannot be restored"
+DUMP_UNSUPPORTED = "ERR values of modules cannot be restored"
 RESTORE_TOO_LARGE = "ERR the value is too large to be restored by one command (1048576 elements or 64 MiB)"
 RESTORE_TTL = "ERR Invalid TTL value, must be >= 0"
 RESTORE_IDLETIME = "ERR Invalid IDLETIME value, must be >= 0"
@@ -212,6 +212,11 @@ def not_storable(what: str) -> str:
 def one_of(what: str, name: str) -> str:
     """The text for a search, the command `name`, without a middle or without a shape."""
     return f"ERR exactly one of {what} can be specified for {name}"
+
+
+def quoted(word: bytes) -> str:
+    """A word as an error of Redis repeats it: up to its first NUL, in one line."""
+    return _one_line(_shown(word))
 
 
 def _shown(word: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -29,6 +29,8 @@ from resp.wire.tls import server_context
 from resp.writes.stopping import finish
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.log import Log
+
+_FLUSHES: Final = frozenset({b"FLUSHALL", b"FLUSHDB"})
 
 logger = structlog.get_logger(__name__)
 
@@ -159,8 +161,8 @@ class Server(Shared[Session]):
         is_swap = b"SWAPDB" in applied.commands
         if pipeline.machine.has_changed or is_swap:
             self.stats.count_changes(applied)
-        if is_swap:
-            self.blocked.serving.look_again()
+        if is_swap or not _FLUSHES.isdisjoint(applied.commands):  # these say of no key that it was modified
+            self.blocked.look_again()
         if self.tracking.any:
             self.tracking.on_applied(partition, applied)
         if applied.published:
@@ -170,7 +172,7 @@ class Server(Shared[Session]):
             if self.notifications.flags:
                 self.notifications.on_applied(applied)
             if self.blocked.any:
-                self.blocked.serving.on_modified(pipeline, applied.modified)
+                self.blocked.on_modified(pipeline, applied.modified)
 
     def _publish(self, published: Iterable[tuple[bytes, bytes, bool]]) -> None:
         """Send what scripts have published."""
@@ -188,7 +190,7 @@ class Server(Shared[Session]):
             self.refresh()
             self._follow_condition(partition, condition)
             if condition is Condition.RUNNING:
-                self.blocked.serving.look_again()
+                self.blocked.look_again()
 
     def _follow_condition(self, partition: int, condition: Condition) -> None:
         """Let those who track know that a partition was closed, or is another one now."""
@@ -212,8 +214,10 @@ class Server(Shared[Session]):
         """Whether keys may go by themselves now."""
         return self.active_expire and not self.pause.is_on
 
-    def swept(self, _partition: int, swept: Swept) -> None:
-        """Handle keys and fields that expired: notify listeners, and clients that may have cached them."""
+    def swept(self, partition: int, swept: Swept) -> None:
+        """Handle keys and fields that expired: notify listeners, who waits, and clients that may have cached them."""
         self.notifications.on_swept(swept)
+        for db, key in swept.keys if self.blocked.any else ():
+            self.blocked.reading.serve((partition, db, key))
         if self.tracking.any:
             self.tracking.on_swept(swept)

@@ -17,7 +17,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, Map, Pairs, Status
+from engine.values.replies import NIL_ARRAY, Map, Named, Pairs, Status
 from slotlog.shared.doubles import format_double
 from tests.real.oracle import ErrorReply, NullArray, SimpleString
 
@@ -92,6 +92,8 @@ def show(reply: Any, indent: str = "") -> str:
             return f"(error) {reply.message}"
         case Map() | Pairs():
             return _show_array([value for pair in reply for value in pair], indent)
+        case Named():
+            return _show_array([list(pair) for pair in reply], indent)
         case list():
             return _show_array(reply, indent)
     if reply is NIL_ARRAY:

@@ -19,6 +19,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Handler, Spec, find
 from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX
+from engine.model import NONE
 from engine.store.store import Store
 from engine.tables.dedup import Deduplicator
 from engine.tables.system import Home
@@ -170,8 +171,9 @@ class Executor:
             effects = tx.end_observation()
             if effects:
                 if tx.watches:
-                    for db, name, _, _, _ in effects:
-                        tx.watches.mark((db, name), tx.now_ms)
+                    for db, name, before, _, _ in effects:
+                        if before == NONE or not spec.keeps_watches:
+                            tx.watches.mark((db, name), tx.now_ms)
                 if witness is not None:
                     names = spec.keys(args)
                     for db, name, before, after, due in effects:

@@ -232,9 +232,12 @@ class Machine:
         if records and records[-1][0] - from_offset + 1 < len(records):  # for each record it would cost 0.2 %
             raise InvariantError(f"{len(records)} records from {from_offset} to {records[-1][0]}")
 
-    def only_reads(self, spec: Spec, args: list[bytes]) -> bool:
-        """Whether a script of the right arity is known to change nothing. While the machine is held nobody knows."""
-        return spec.only_reads is not None and not self.is_held and spec.only_reads(self._tx, args)
+    def only_reads(self, spec: Spec, args: list[bytes], db: int) -> bool:
+        """Whether a command of the right arity is known to change nothing. While the machine is held nobody knows."""
+        if spec.only_reads is None or self.is_held:
+            return False
+        self._tx.begin(_READS_FROM + self._reads, self._executor.clock_ms, db)
+        return spec.only_reads(self._tx, args)
 
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
         """The reply of a reading command whose arity, keys and database were checked: the hot path of a server's reads.

@@ -8,12 +8,14 @@ from engine.batch.field_stamps import StampedFields
 from engine.batch.key import FieldTimes, Key
 from engine.batch.overlaid import Scan, Subkeys
 from engine.batch.rank_records import RankCounts, RankHolders
+from engine.batch.stream_parts import StreamParts, StreamRecords
 from engine.layouts.layout import Form, Kind, Layout
 from engine.layouts.records import SUBKEY_KINDS
-from engine.model import ZSET, Times
+from engine.model import STREAM, ZSET, StreamMetadata, Times
 from engine.store.store import Get, Store
 
 _DATA, _SCORES, _RANKS, _TIMES = Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.TIMES
+_NEW_STREAM = StreamMetadata()
 
 
 class Families:
@@ -23,7 +25,10 @@ class Families:
         stamps_fields: as in `Layout`.
     """
 
-    __slots__ = ("_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_times", "stamps_fields")
+    __slots__ = (
+        "_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_stream", "_stream_index",
+        "_times", "stamps_fields",
+    )  # fmt: skip
 
     def __init__(self, store: Store, layout: Layout) -> None:
         self._parse_metadata = layout.parse_metadata
@@ -36,11 +41,13 @@ class Families:
             self._ranks = kinds[_RANKS]
         if Form.FIELD_TIMES in layout.forms:
             self._times = kinds[_TIMES]
+        if Form.STREAMS in layout.forms:
+            self._stream, self._stream_index = kinds[Kind.STREAM], kinds[Kind.STREAM_INDEX]
 
     def load(self, key: Key, stored: bytes) -> None:
         """Give `key` what its metadata record says, and bind its subkeys."""
         found = self._parse_metadata(stored)
-        key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value, ranked, times = found
+        key.type, key.expire_ms, key.version, key.size, key.head, key.tail, key.value, ranked, times, stream = found
         key.indexed_expire_ms = key.expire_ms
         if key.version:
             self.bind(key, fresh=False)
@@ -49,6 +56,8 @@ class Families:
             elif times is not None:
                 self.bind_times(key, times, fresh=False)
                 key.indexed_expire_ms = key.place
+            elif stream is not None:
+                self.bind_stream(key, stream, fresh=False)
 
     def bind(self, key: Key, *, fresh: bool) -> None:
         """Bind the subkeys that every key of a type with subkeys has; `fresh`: nothing is stored under its version."""
@@ -57,6 +66,8 @@ class Families:
         if key.type == ZSET:
             prefix = self._prefix(_SCORES, key.metadata_key, key.version)
             key.scores = Subkeys(*self._scores, prefix, fresh=fresh)
+        elif key.type == STREAM and fresh:
+            self.bind_stream(key, _NEW_STREAM, fresh=True)
 
     def bind_ranks(self, key: Key, *, fresh: bool) -> RankCounts:
         """Bind the rank counts of a sorted set."""
@@ -71,13 +82,22 @@ class Families:
         if self.stamps_fields:
             key.data = StampedFields(*self._data, key.data.prefix, key.times, fresh=key.data.fresh)
 
+    def bind_stream(self, key: Key, state: StreamMetadata, *, fresh: bool) -> None:
+        """Bind the records of a stream, and give it its state."""
+        prefix = self._prefix(Kind.STREAM, key.metadata_key, key.version)
+        records = StreamRecords(*self._stream, prefix, fresh=fresh)
+        prefix = self._prefix(Kind.STREAM_INDEX, key.metadata_key, key.version)
+        key.stream = StreamParts(records, Subkeys(*self._stream_index, prefix, fresh=fresh), state)
+
     def bind_as(self, key: Key, source: Key) -> None:
-        """Bind on a copy what its source has beside those: rank counts, times to live."""
+        """Bind on a copy what its source has beside those: rank counts, times to live, the state of a stream."""
         if source.ranks is not None:
             self.bind_ranks(key, fresh=True)
         if source.times is not None:
             times = source.times
             self.bind_times(key, Times(times.timed, times.own_expire_ms, times.soonest_ms), fresh=True)
+        if source.stream is not None:
+            self.bind_stream(key, source.stream.state(), fresh=True)
 
 
 def bound(store: Store, column_family: str) -> tuple[str, Get, Scan]:

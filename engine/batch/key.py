@@ -11,6 +11,7 @@ from typing import Final
 
 from engine.batch.overlaid import Subkeys
 from engine.batch.rank_records import RankCounts
+from engine.batch.stream_parts import StreamParts
 from engine.model import LIST_START, NONE, UNCOUNTED_FROM, ZSET
 from engine.tables.expiry_index import place_of
 from engine.values.encoding import pack_u64, parse_u64
@@ -132,6 +133,7 @@ class Key:
         data, scores: subkeys of a collection, or the fragments of a large string; `scores` of a sorted set alone.
         ranks: the rank counts of a large sorted set.
         times: of a hash that has, or had, fields with a time to live.
+        stream: of a stream, whose `data` stays empty.
     """
 
     __slots__ = (
@@ -146,6 +148,7 @@ class Key:
         "ranks",
         "scores",
         "size",
+        "stream",
         "tail",
         "times",
         "touched",
@@ -171,6 +174,7 @@ class Key:
         self.value = b""
         self.ranks: RankCounts | None = None
         self.times: FieldTimes | None = None
+        self.stream: StreamParts | None = None
         self.changed = False
         self.touched = False
 
@@ -183,6 +187,8 @@ class Key:
         """Its subkeys in every column family; none when it has no version."""
         if not self.version:
             return []
+        if self.stream is not None:
+            return [self.stream.records, self.stream.index]
         families = [self.data]
         if self.type == ZSET:
             families.append(self.scores)

@@ -5,6 +5,7 @@
     hash     listpack: few fields and values, none of them long      hashtable
     set      intset: few members, all integers    listpack: few and none of them long    hashtable
     zset     listpack: few members, none of them long    skiplist
+    stream   stream
 
 Here nothing is held like that. Redis' answer depends on how a value came about as well (a hash that was large once
 stays a hashtable); this one is a function of the content alone, for a list as if its elements had been pushed one by
@@ -19,7 +20,7 @@ from typing import Final
 
 from engine.batch.fragments import length
 from engine.batch.key import Key
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.values.numbers import parse_int
 
 DEFAULT_KNOBS: Final[Mapping[str, int]] = {
@@ -82,6 +83,7 @@ _ENCODINGS: Final[dict[int, Callable[[Key, Mapping[str, int]], bytes]]] = {
     HASH: _hash,
     SET: _set,
     ZSET: _zset,
+    STREAM: lambda _key, _knobs: b"stream",
 }
 
 

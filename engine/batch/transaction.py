@@ -88,15 +88,12 @@ class Transaction:
         self.scripts, self.libraries, self.runner = Scripts(store), Libraries(store), NO_RUNNER
         self.staging = Staging(store, layout)
         self.stored_dbs = stored_dbs
-        self.last_version = last_version
-        self.counts = counts
-        self.rules = rules
+        self.last_version, self.counts, self.rules = last_version, counts, rules
         self.value_bytes = self.written_bytes = 0
         self.forms = layout.forms
         self._layout, self._partition = layout, partition
         self._overlay = self.overlay_of(store, layout, cached_keys_max)
-        self._touched = self._overlay.touched
-        self._families = self._overlay.families
+        self._touched, self._families = self._overlay.touched, self._overlay.families
         self.offset = self.draws = self._db = 0
         self.batch = Changes()
         self._observer, self._observed = EffectObserver(), False

@@ -12,7 +12,7 @@ from engine.batch.key import Key
 from engine.batch.rank_counts import check_total
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import all_records
-from engine.model import LIST, NONE, STRING, TYPE_NAMES, ZSET
+from engine.model import LIST, NONE, STREAM, STRING, TYPE_NAMES, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
@@ -51,7 +51,7 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
                     raise broken(key, last_version)
                 move_entry(expiry, key.metadata_key, key.indexed_expire_ms, place)
             if version:
-                if not key.size or (type_code == LIST and key.tail - key.head != key.size):
+                if (not key.size and type_code != STREAM) or (type_code == LIST and key.tail - key.head != key.size):
                     raise broken(key, last_version)
             elif type_code > STRING or (place and not type_code):
                 raise broken(key, last_version)
@@ -74,6 +74,9 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
                 if layout.stamps_fields:  # over what stands there since the loop
                     subkeys.add_to(data)
                 key.times.subkeys.add_to(changes.of(key.times.subkeys.column_family))
+            elif type_code == STREAM:
+                for of_stream in key.families():
+                    of_stream.add_to(changes.of(of_stream.column_family))
 
 
 def broken(key: Key, last_version: int) -> InvariantError:
@@ -134,6 +137,9 @@ def mark_written(keys: Iterable[Key]) -> None:
             elif key.times is not None:
                 key.times.subkeys.written()
                 key.indexed_expire_ms = key.place
+            elif key.type == STREAM:
+                for subkeys in key.families():
+                    subkeys.written()
 
 
 def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> None:
@@ -160,11 +166,12 @@ def bury_subkeys(key: Key, now_ms: int, last_version: int, changes: Changes) -> 
         raise broken(key, last_version)
     for subkeys in key.families():
         subkeys.add_to(changes.of(subkeys.column_family))
-    if key.size:
-        grave, content = pack_grave(Grave(now_ms, key.version, key.type, key.size, key.metadata_key))
+    size = key.size if key.stream is None else key.size + key.stream.groups  # without both it has no records
+    if size:
+        grave, content = pack_grave(Grave(now_ms, key.version, key.type, size, key.metadata_key))
         changes.of(GRAVEYARD_CF)[grave] = content
     key.version = 0
-    key.ranks = key.times = None
+    key.ranks = key.times = key.stream = None
 
 
 def delete_databases(

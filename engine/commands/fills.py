@@ -1,8 +1,8 @@
 """Finders of the keys that a write may fill, and with how many elements: what its decorator says with `fills`.
 
 For a server whose clients wait for elements. Only a key that was empty is of interest, as nobody waits for one that is
-not. So what adds to a list that is there already (LPUSHX, LINSERT) fills nothing, and neither do types that nobody can
-wait for. No event reads any of it.
+not, but for the next entry of a stream. So what adds to a list that is there already (LPUSHX, LINSERT) fills nothing,
+and neither do types that nobody can wait for. No event reads any of it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from engine.model import LIST, ZSET
+from engine.model import LIST, STREAM, ZSET
 from engine.values.numbers import parse_int
 from slotlog.shared.signature import Signature
 
 EITHER: Final = -1
-"""Instead of a type code: a list or a sorted set."""
+"""Instead of a type code: a list, a sorted set or a stream."""
 
 UNKNOWN: Final = 1 << 32
 """How many elements something may bring that nobody can count beforehand: enough for everybody who waits."""
@@ -31,7 +31,7 @@ class Fill(NamedTuple):
     """One key that a command may fill.
 
     Attributes:
-        type: LIST, ZSET or EITHER.
+        type: LIST, ZSET, STREAM or EITHER.
         elements: at most so many.
         sources: where they come from: not more than there are; () when they come with the command.
     """
@@ -68,6 +68,11 @@ def _added(width: int, _: Signature, args: list[bytes], db: int) -> Iterator[Fil
 def added(width: int) -> FindFills:
     """Members behind options, each with what gives it its place: `width` arguments in all."""
     return partial(_added, width)
+
+
+def streamed(_: Signature, args: list[bytes], db: int) -> Iterator[Fill]:
+    """One entry of a stream."""
+    yield Fill(db, args[0], STREAM, 1)
 
 
 def incremented(_: Signature, args: list[bytes], db: int) -> Iterator[Fill]:

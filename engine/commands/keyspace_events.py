@@ -4,8 +4,8 @@
     @command("SUNIONSTORE destination key [key ...]", …, notifies=stored("s", b"sunionstore"))
 
 An event follows from the command, from its arguments, and from whether a key was there before and is there after it.
-Classes are the letters of `notify-keyspace-events`: g generic, $ string, l list, s set, h hash, z sorted set, x
-expired, n new. Names and order are those of valkey 9.1: https://valkey.io/topics/notifications/.
+Classes are the letters of `notify-keyspace-events`: g generic, $ string, l list, s set, h hash, z sorted set,
+t stream, x expired, n new. Names and order are those of valkey 9.1: https://valkey.io/topics/notifications/.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ LIST: Final = "l"
 SET: Final = "s"
 HASH: Final = "h"
 ZSET: Final = "z"
+STREAM: Final = "t"
 EXPIRED: Final = "x"
 NEW: Final = "n"
 
@@ -31,6 +32,7 @@ _OF_GROUP: Final = {
     "hash": HASH,
     "list": LIST,
     "set": SET,
+    "stream": STREAM,
 }
 """The class of a command's event by the group of the command."""
 

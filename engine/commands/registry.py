@@ -78,9 +78,10 @@ class Spec(Signature):
             that it has then. None: they follow.
         runs_others: it is a script, whose commands are watched and observed one by one; what they wrote stays when it
             fails.
-        only_reads: whether a run of it, a script, is known to change nothing: a server then reads by its `_RO` form.
-            None: that is never known.
+        only_reads: whether a run of it is known to change nothing: a server then reads. None: that is never known.
+        reads_as: the handler of such a read; None: it is a script, and its `_RO` form is one.
         rule: the keyspace events that it has; None: none.
+        keeps_watches: nobody loses a watch by it, unless the key was not there.
     """
 
     handler: Handler
@@ -113,6 +114,8 @@ class Spec(Signature):
     flags: tuple[str, ...] | None = None
     runs_others: bool = False
     only_reads: OnlyReads | None = None
+    reads_as: Handler | None = None
+    keeps_watches: bool = False
     guarded: bool = field(init=False)
     has_one_key: bool = field(init=False)
 
@@ -172,6 +175,8 @@ class Facts(TypedDict, total=False):
     flags: tuple[str, ...]
     runs_others: bool
     only_reads: OnlyReads
+    reads_as: Handler
+    keeps_watches: bool
 
 
 def command(
@@ -218,6 +223,7 @@ def command(
             keys_end=places.keys_end,
             key_count=places.key_count,
             keys_optional=places.keys_optional,
+            keyword=places.keyword,
             options=options,
             access=parse_access(access or _BY_DEFAULT[write]),
             rule=rule_of(notifies or "", facts["group"]),

@@ -59,6 +59,15 @@ Node = Literal | Argument | Optional | Choice
 Line = tuple[Node, ...]
 
 
+KEYS_AND_IDS: Final[Line] = (
+    Argument("key"),
+    Optional(((Argument("key"),),), repeats=True),
+    Argument("id"),
+    Optional(((Argument("id"),),), repeats=True),
+)
+"""`key [key ...] id [id ...]`: as many ids as keys."""
+
+
 class KeyPlaces(NamedTuple):
     """The places of keys among the arguments; see `slotlog.shared.signature.Signature`."""
 
@@ -68,6 +77,7 @@ class KeyPlaces(NamedTuple):
     keys_end: int = 0
     key_count: int = -1
     keys_optional: bool = False
+    keyword: bytes = b""
 
 
 @cache
@@ -113,6 +123,9 @@ def arity(line: Line) -> tuple[int, int]:
 def key_places(line: Line) -> KeyPlaces:
     """Where the keys stand that are no option's."""
     required = [node for node in line if not isinstance(node, Optional)]
+    keyword = _keyword(line)
+    if keyword is not None:
+        return KeyPlaces(required.index(keyword), 1, many_keys=True, keyword=keyword.word.encode())
     at = [place for place, node in enumerate(required) if isinstance(node, Argument) and node.word in KEY_WORDS]
     behind, repeated = next(_repeated_keys(line), (0, None))
     counter = Argument("numkeys")
@@ -151,6 +164,14 @@ def _repeated_keys(line: Line) -> Iterator[tuple[int, Line]]:
         for node in _optional((outer,)):
             if node.repeats and node.alternatives[0][0] == Argument("key"):
                 yield arity(line[place:])[0], node.alternatives[0]
+
+
+def _keyword(line: Line) -> Literal | None:
+    """The literal that stands in front of `key [key ...] id [id ...]`."""
+    for literal, *behind in zip(line, line[1:], line[2:], line[3:], line[4:], strict=False):
+        if isinstance(literal, Literal) and behind == list(KEYS_AND_IDS):
+            return literal
+    return None
 
 
 def _options(line: Line) -> Iterator[tuple[bytes, tuple[int, bool]]]:

@@ -12,6 +12,8 @@ with bytes of their own. A key has one metadata record. What else it has belongs
     MEMBERS    member -> score of a sorted set, where DATA has none: in an index
     COUNTS     how many members it has then, in one record with an empty subkey
     NAMES      hash -> long member of a sorted set, where the index is outside of the store and has the hash
+    STREAM     what a stream has: entries, groups, consumers, pending entries (engine/values/streams.py)
+    STREAM_INDEX  what finds them: pending entries by consumer, counts of entries (engine/types/stream_index.py)
 
 What every layout keeps to, whatever its bytes are:
 
@@ -52,6 +54,8 @@ class Kind(IntEnum):
     MEMBERS = 6
     COUNTS = 7
     NAMES = 8
+    STREAM = 9
+    STREAM_INDEX = 10
 
 
 class Form(Enum):
@@ -60,6 +64,8 @@ class Form(Enum):
     FRAGMENTS = "strings in fragments"
     RANK_COUNTS = "rank counts"
     FIELD_TIMES = "fields with a time to live"
+    STREAMS = "streams"
+    STREAM_COUNTS = "counts of stream entries"
 
 
 class Difference(Enum):

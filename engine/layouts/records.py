@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Earlier, Kind, Layout
-from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET, Metadata
+from engine.model import HASH, LIST, SET, STREAM, STRING, UNCOUNTED_FROM, ZSET, Metadata
 from engine.store.store import Get, Store
 from engine.values.encoding import prefix_end
 
@@ -22,6 +22,7 @@ KINDS: Final[Mapping[int, tuple[Kind, ...]]] = {
     LIST: (Kind.DATA,),
     SET: (Kind.DATA,),
     ZSET: (Kind.DATA, Kind.SCORES, Kind.RANKS, Kind.MEMBERS, Kind.COUNTS, Kind.NAMES),
+    STREAM: (Kind.STREAM, Kind.STREAM_INDEX),
 }
 """Of which kinds a key may have records beside its metadata, by its type: in one form of it or another."""
 
@@ -63,6 +64,8 @@ def has_index(layout: Layout | type[Layout]) -> bool:
 
 def element_kind(layout: Layout, type_code: int) -> Kind:
     """The kind of the records that have the elements of a type, in the order of their subkeys."""
+    if type_code == STREAM:
+        return Kind.STREAM
     return Kind.MEMBERS if type_code == ZSET and has_index(layout) else Kind.DATA
 
 
@@ -88,7 +91,7 @@ def is_without_elements(store: Store, layout: Layout, metadata_key: bytes, metad
 
     A sorted set has both, wherever its count is.
     """
-    if metadata.size < UNCOUNTED_FROM or metadata.type == ZSET:
+    if metadata.size < UNCOUNTED_FROM or metadata.type in {ZSET, STREAM}:
         return False
     return next(version_records(layout, Kind.DATA, metadata_key, metadata.version).scan(store), None) is None
 

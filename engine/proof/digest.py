@@ -28,7 +28,7 @@ from struct import Struct
 from typing import Any, Final
 
 from engine.layouts.layout import Layout
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.proof.walk import live_keys
 from engine.store.store import SYSTEM_CF, Store
 from engine.tables.libraries import PREFIX as LIBRARY
@@ -114,7 +114,7 @@ def digest_of_items(items: Iterable[tuple[int, bytes, int, int, Any]]) -> Digest
     Args:
         items: (db, name, type code, expire_ms, value) of each live key. The value of a string is bytes, of a list a
             sequence of bytes, of a set any collection of bytes, of a hash a mapping from bytes to bytes, of a sorted
-            set a mapping from bytes to float.
+            set a mapping from bytes to float, of a stream the pieces of `LiveKey.content`.
     """
     return combine(
         Digest(key_digest(db, name, type_code, expire_ms, _PIECES[type_code](value)), 1)
@@ -140,4 +140,5 @@ _PIECES: Final[dict[int, Any]] = {
     SET: sorted,
     HASH: _pieces_of_hash,
     ZSET: _pieces_of_zset,
+    STREAM: iter,
 }

@@ -15,13 +15,13 @@ from engine.batch.field_stamps import bare
 from engine.batch.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import RecordRange, column_families, element_kind, metadata_records, version_records
-from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET, Metadata
+from engine.model import HASH, LIST, SET, STREAM, STRING, UNCOUNTED_FROM, ZSET, Metadata
 from engine.store.store import LOCAL_CF, SHARED_CFS, Store
 from engine.tables.system import UNSWAPPED, read_stored_dbs
 from engine.values.encoding import pack_u64, parse_u64
 
-_WITH_SUBKEY: Final = {HASH: True, SET: True, ZSET: True, LIST: False}
-_WITH_VALUE: Final = {HASH: True, SET: False, ZSET: True, LIST: True}
+_WITH_SUBKEY: Final = {HASH: True, SET: True, ZSET: True, LIST: False, STREAM: True}
+_WITH_VALUE: Final = {HASH: True, SET: False, ZSET: True, LIST: True, STREAM: True}
 
 
 class LiveKey(NamedTuple):
@@ -36,6 +36,8 @@ class LiveKey(NamedTuple):
         hash     field, value, field, value, … in order of the fields' bytes
         zset     member, score, member, score, … in order of the members' bytes, a score as
         `engine.values.encoding.pack_score`
+        stream   the last id, the highest one deleted, `[entries added:8]`, then subkey, value, subkey, value, … of its
+        records in the order of the subkeys (engine/values/stream_records.py)
     """
 
     db: int
@@ -118,6 +120,8 @@ def _content(store: Store, layout: Layout, metadata_key: bytes, metadata: Metada
     if metadata.type == STRING and not metadata.version:
         yield metadata.value
         return
+    if metadata.stream is not None:
+        yield from (metadata.stream.last_id, metadata.stream.max_deleted_id, pack_u64(metadata.stream.entries_added))
     data = version_records(layout, element_kind(layout, metadata.type), metadata_key, metadata.version)
     prefix, skip = data.prefix, len(data.prefix)
     if metadata.type == STRING:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, BigNumber, Digits, Map, Pairs, Reply, Set, Status, Verbatim
+from engine.values.replies import NIL_ARRAY, BigNumber, Digits, Map, Named, Pairs, Reply, Set, Status, Verbatim
 from slotlog.shared.doubles import format_double
 
 _LONG_MIN: Final = -(2**63)
@@ -72,6 +72,12 @@ def _pairs(pairs: Pairs, table: _Table, resp: int) -> Any:
     return to_lua(list(chain.from_iterable(pairs)), table, resp)
 
 
+def _named(pairs: Named, table: _Table, resp: int) -> Any:
+    if resp == 3:
+        return _map(Map(pairs), table, 3)
+    return to_lua([[name, value] for name, value in pairs], table, resp)
+
+
 def _double(value: float, table: _Table, resp: int) -> Any:
     return table({b"double": value}) if resp == 3 else format_double(value)
 
@@ -102,6 +108,7 @@ _CONVERTED: Final[dict[type, Callable[[Any, _Table, int], Any]]] = {
     Map: _map,
     Set: _set,
     Pairs: _pairs,
+    Named: _named,
     bool: _truth,
     BigNumber: _big_number,
     Verbatim: _verbatim,

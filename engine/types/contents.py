@@ -8,8 +8,8 @@ from typing import Final
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
 from engine.layouts.layout import Form
-from engine.model import HASH, LIST, SET, STRING, ZSET
-from engine.types import hash_fields, lists, sets, strings, zsets
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
+from engine.types import hash_fields, lists, sets, stream_values, strings, zsets
 from engine.values.encoding import pack_score
 from engine.values.rdb.content import Content
 
@@ -48,12 +48,17 @@ def _read_sorted_set(tx: Transaction, key: Key) -> Content:
     return Content(ZSET, list(members), scores)
 
 
+def _read_stream(_tx: Transaction, key: Key) -> Content:
+    return Content(STREAM, [], stream=stream_values.read(key))
+
+
 _READS: Final[dict[int, Callable[[Transaction, Key], Content]]] = {
     STRING: _read_string,
     LIST: _read_list,
     SET: _read_set,
     HASH: _read_hash,
     ZSET: _read_sorted_set,
+    STREAM: _read_stream,
 }
 
 
@@ -65,6 +70,11 @@ def write(tx: Transaction, name: bytes, old: Key | None, content: Content, expir
     texts = content.texts
     if content.type == STRING:
         strings.put_until(tx, name, old, texts[0], expire_ms)
+        return
+    if content.stream is not None:
+        key = stream_values.create(tx, name, content.stream)
+        if expire_ms:
+            tx.expire(key, expire_ms)
         return
     if content.expires_ms:
         tx.require(Form.FIELD_TIMES)

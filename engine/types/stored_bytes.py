@@ -23,6 +23,8 @@ def _subkey_bytes(subkeys: Subkeys, key: Key, samples: int) -> int:
     if not sampled:
         return 0
     count = key.count()
+    if key.stream is not None:
+        count = max(count, len(sampled)) if subkeys is key.stream.records else len(sampled)
     if key.type == STRING:  # as many of its fragments are not zero as of those up to the last sample
         behind = parse_u64(sampled[-1][0]) + 1
         every = -(-key.size // FRAGMENT_BYTES) if len(sampled) == samples else behind

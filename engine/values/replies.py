@@ -3,6 +3,7 @@
     int -> integer      bytes -> bulk string      None -> null      list -> array      float -> double
     Status -> simple string      Map, Set, Pairs -> RESP3 map, set and scored members (flat arrays in RESP2)
     NIL_ARRAY -> RESP2's null array      CommandError -> an error among the results of an EXEC
+    Named -> RESP3 map (an array of pairs in RESP2)
     Digits -> a double with just these digits      True, False -> boolean (1 and 0 in RESP2)
     BigNumber, Verbatim -> what RESP3 calls so (bulk strings in RESP2)
 
@@ -78,6 +79,12 @@ class Pairs(list[tuple[bytes, Any]]):
     __slots__ = ()
 
 
+class Named(list[tuple[bytes, Any]]):
+    """Names with what each has, such as streams with entries: a map in RESP3, an array of pairs in RESP2."""
+
+    __slots__ = ()
+
+
 def texts_bytes(some: list[bytes]) -> int:
     """Of byte strings, for `bounded`."""
     return sum(map(len, some))
@@ -111,7 +118,7 @@ _first = itemgetter(0)
 
 _DOUBLE: Final = Struct(">d")
 _LISTS: Final[dict[type, bytes]] = {list: b"*", Set: b"~"}
-_PAIRS: Final[dict[type, bytes]] = {Map: b"%", Pairs: b">"}
+_PAIRS: Final[dict[type, bytes]] = {Map: b"%", Pairs: b">", Named: b"&"}
 
 
 def bounded(
@@ -245,7 +252,7 @@ _READ_CONTENT: Final[dict[bytes, Callable[[bytes], Reply]]] = {
     b"-": lambda content: CommandError(content.decode(errors="surrogateescape")),
 }
 _CONSTANTS: Final[dict[bytes, Reply]] = {b"_": None, b"N": NIL_ARRAY, b"t": True, b"f": False}
-_READ_ELEMENTS: Final = {b"*": list, b"~": Set, b"%": Map, b">": Pairs}
+_READ_ELEMENTS: Final = {b"*": list, b"~": Set, b"%": Map, b">": Pairs, b"&": Named}
 
 
 def _unpack(data: bytes, at: int) -> tuple[Reply, int]:
@@ -265,7 +272,7 @@ def _unpack(data: bytes, at: int) -> tuple[Reply, int]:
     elements = []
     for _ in range(count):
         element, at = _unpack(data, at)
-        if tag in b"%>":
+        if tag in b"%>&":
             second, at = _unpack(data, at)
             element = (element, second)
         elements.append(element)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.apply.records import Modified
 from engine.commands.registry import keys_of
-from engine.errors import WRONG_TYPE, CommandError
-from engine.model import NONE
+from engine.errors import CommandError
+from engine.model import STREAM
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import Elements, Partitions
 from resp.blocking.serving import Serving
+from resp.blocking.streams import StreamServing
 from resp.blocking.waiters import BlockingClient, Waiter, Wish
 from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
 
 if TYPE_CHECKING:
+    from resp.writes.items import Item
     from resp.writes.write_pipeline import WritePipeline
 
 UNBLOCKED: Final = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
@@ -31,13 +34,15 @@ class Blocked:
 
     Attributes:
         waiters: in the order in which they came.
-        serving: sends pops for them.
+        elements: what their keys hold.
+        serving, reading: send pops for those who wait for elements, and reads for those who wait for entries.
     """
 
     def __init__(self, partitions: Partitions) -> None:
         self.waiters: dict[Waiter, None] = {}
-        self._partitions, self._elements = partitions, Elements(partitions)
-        self.serving = Serving(partitions, self._elements)
+        self._partitions, self.elements = partitions, Elements(partitions)
+        self.serving = Serving(partitions, self.elements)
+        self.reading = StreamServing(partitions, self.elements)
 
     @property
     def any(self) -> bool:
@@ -59,18 +64,20 @@ class Blocked:
             CommandError: a key holds another type, or there are too many; in the coroutine: the pop failed.
         """
         pipeline = self._partitions.pipeline_of(wish.keys)
-        refusal = pipeline.refusal(write=True)
+        refusal = pipeline.refusal(write=wish.writes)
         if refusal is not None:
             raise about_keys(refusal, self._partitions.partitions)
         name, *args = wish.event
-        entry = event_entry(pipeline.partition, name, args, keys_of(name, args), db=session.db)
+        entry = None
+        if wish.writes:
+            entry = event_entry(pipeline.partition, name, args, keys_of(name, args), db=session.db)
         done = asyncio.get_running_loop().create_future()
         waiter = Waiter(session, pipeline, session.db, wish, entry, timeout_s, denial, done)
-        self._check_types(waiter)
+        serving = self._serving(waiter)
+        serving.check(waiter)
         waiter.places = [(pipeline.partition, waiter.db, key) for key in dict.fromkeys(wish.keys)]
         self._join(waiter)
-        for place in waiter.places:
-            self.serving.serve(place)
+        serving.begin(waiter)
         return self._reply(waiter)
 
     async def _reply(self, waiter: Waiter) -> Reply:
@@ -110,19 +117,28 @@ class Blocked:
 
     # ------------------------------------------------------------------ who waits
 
-    def _check_types(self, waiter: Waiter) -> None:
-        """Redis looks at the keys up to the first that has elements; one of another type is an error."""
-        for key in waiter.wish.keys:
-            type_code = self._elements.type_of(waiter.pipeline, waiter.db, key)
-            if type_code == waiter.wish.type:
-                return
-            if type_code != NONE:
-                raise CommandError(WRONG_TYPE)
+    def on_modified(self, pipeline: WritePipeline, modified: Iterable[Modified]) -> None:
+        """Note that keys were modified: clients that wait for them may be served."""
+        self.serving.on_modified(pipeline, modified)
+        self.reading.on_modified(pipeline, modified)
+
+    def look_again(self) -> None:
+        """Check all keys: databases were swapped, or a partition runs again, so any key may have elements now."""
+        self.serving.look_again()
+        self.reading.look_again()
+
+    def _on_submitted(self, pipeline: WritePipeline, item: Item) -> None:
+        """Note that a write was sent."""
+        self.serving.on_submitted(pipeline, item)
+        self.reading.on_submitted(pipeline, item)
+
+    def _serving(self, waiter: Waiter) -> Serving | StreamServing:
+        return self.reading if waiter.wish.type == STREAM else self.serving
 
     def _join(self, waiter: Waiter) -> None:
         waiter.session.blocked = waiter
         self.waiters[waiter] = None
-        self.serving.add(waiter)
+        self._serving(waiter).add(waiter)
         self._watch(waiter.pipeline)
 
     def _leave(self, waiter: Waiter) -> None:
@@ -130,12 +146,12 @@ class Blocked:
             return
         del self.waiters[waiter]
         waiter.session.blocked = None
-        self.serving.remove(waiter)
+        self._serving(waiter).remove(waiter)
         self._watch(waiter.pipeline)
 
     def _watch(self, pipeline: WritePipeline) -> None:
         """Watch writes that are sent and applied, while a client waits."""
-        pipeline.on_submitted = self.serving.on_submitted if self.any else None
+        pipeline.on_submitted = self._on_submitted if self.any else None
         self._partitions.witness()
 
     async def _time_out(self, waiter: Waiter) -> Reply:
@@ -147,8 +163,7 @@ class Blocked:
         self._leave(waiter)
         for place in waiter.places:
             await waiter.pipeline.free()
-            if waiter.is_free and self._elements.length(waiter.pipeline, waiter.db, place[2], waiter.wish.type):
-                self.serving.send(waiter, place, early=False)
-            if waiter.popping is not None:
+            self._serving(waiter).serve_late(waiter, place)
+            while waiter.popping is not None:
                 await asyncio.wait((waiter.popping.done,))
         return waiter.done.result() if waiter.done.done() else NIL_ARRAY

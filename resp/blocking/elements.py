@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from engine.commands.fills import EITHER, Fill, StoredKey
 from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError, DueError
-from engine.model import LIST, NONE, SET, TYPE_NAMES, ZSET
+from engine.model import LIST, NONE, SET, STREAM, TYPE_NAMES, ZSET
 from engine.values.replies import Reply
 
 if TYPE_CHECKING:
     from ingest.applying.slices import Slices
     from resp.writes.write_pipeline import WritePipeline
 
-LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"]}
+LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"], STREAM: SPECS[b"XLEN"]}
 """By type code: the command that counts the elements of a key."""
 
 _TYPE: Final = SPECS[b"TYPE"]
@@ -73,21 +73,26 @@ class Elements:
 
     def type_of(self, pipeline: WritePipeline, db: int, key: bytes) -> int:
         """The type code of what the key holds; NONE if there is nothing, or its partition is closed."""
-        name: Any = self._read(pipeline, _TYPE, key, db)
+        name: Any = self.read(pipeline, _TYPE, [key], db)
         return _TYPE_CODES.get(name, NONE)
 
     def length(self, pipeline: WritePipeline, db: int, key: bytes, type_code: int) -> int:
         """How many elements the key has, if it holds that type; else 0."""
         try:
-            length: int = self._read(pipeline, LENGTH[type_code], key, db)
+            length: int = self.read(pipeline, LENGTH[type_code], [key], db)
         except CommandError:  # it holds another type now: nothing for those who wait
             return 0
         return length
 
-    def _read(self, pipeline: WritePipeline, spec: Spec, key: bytes, db: int) -> Reply:
+    def read(self, pipeline: WritePipeline, spec: Spec, args: list[bytes], db: int) -> Reply:
+        """The reply of a command that changes nothing; 0 where the partition is closed.
+
+        Raises:
+            CommandError: its own.
+        """
         if not pipeline.owned.worker.is_open:
             return 0
         try:
-            return pipeline.read(spec, [key], db, self._partitions.wall_ms)
+            return pipeline.read(spec, args, db, self._partitions.wall_ms)
         except DueError:
-            return pipeline.read(spec, [key], db, at_ms=self._partitions.wall_ms)
+            return pipeline.read(spec, args, db, at_ms=self._partitions.wall_ms)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.commands.fills import EITHER, Fill, database_of
 from engine.commands.registry import SPECS
-from engine.model import LIST, ZSET
+from engine.model import LIST, STREAM, ZSET
 from engine.values.numbers import parse_int
 
 _ALL: Final = 1 << 62
@@ -29,7 +29,7 @@ def _executed(args: list[list[bytes]], db: int) -> Iterator[Fill]:
         if name == b"SELECT":
             db = database_of(words[0], db)
         for key, taken in _taken(name, words):
-            for place in (db, key, LIST), (db, key, ZSET), (db, key, EITHER):
+            for place in (db, key, LIST), (db, key, ZSET), (db, key, STREAM), (db, key, EITHER):
                 if place in found:
                     found[place] = max(0, found[place] - taken)
         for fill in fills_of(name, words, db):

@@ -27,7 +27,7 @@ from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import LENGTH, Elements, Partitions
 from resp.blocking.fills import fills_of
-from resp.blocking.waiters import NoLongerAllowedError, Place, Pop, Waiter
+from resp.blocking.waiters import Place, Pop, Waiter
 from resp.writes.items import NOTHING_WRITTEN, Item
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Serving:
         self._serving = False
 
     def add(self, waiter: Waiter) -> None:
-        """Serve it from now on, behind those that are there already. To be followed by `serve` of its places."""
+        """Serve it from now on, behind those that are there already. To be followed by `begin`."""
         for place in waiter.places:
             self._by_place.setdefault(place, {})[waiter] = None
 
@@ -98,7 +98,7 @@ class Serving:
         self._popping[pop.place] -= pop.wanted
         if not self._popping[pop.place]:
             del self._popping[pop.place]
-        shaped = self._shaped(pop, reply) if pop.entry is not None else self._seen(waiter, reply)
+        shaped = self._seen(waiter, reply) if pop.is_look else self._shaped(pop, reply)
         if shaped is not None and not waiter.done.done():
             waiter.done.set_result(shaped)
         if waiter.pipeline.closing:
@@ -168,27 +168,45 @@ class Serving:
         others = [key for key in (*wish.keys, wish.destination) if key is not None and key != place[2]]
         return any(self._elements.type_of(waiter.pipeline, waiter.db, key) not in {NONE, wish.type} for key in others)
 
+    def begin(self, waiter: Waiter) -> None:
+        """Serve a client that was added just now, if there are elements."""
+        for place in waiter.places:
+            self.serve(place)
+
+    def serve_late(self, waiter: Waiter, place: Place) -> None:
+        """Serve one whose time is over, and who was removed, if there are elements at `place`."""
+        if waiter.is_free and self._elements.length(waiter.pipeline, waiter.db, place[2], waiter.wish.type):
+            self.send(waiter, place, early=False)
+
+    def check(self, waiter: Waiter) -> None:
+        """Whether a client may wait. Redis looks at the keys up to the first that has elements.
+
+        Raises:
+            CommandError: one of them is of another type.
+        """
+        for key in waiter.wish.keys:
+            type_code = self._elements.type_of(waiter.pipeline, waiter.db, key)
+            if type_code == waiter.wish.type:
+                return
+            if type_code != NONE:
+                raise CommandError(WRONG_TYPE)
+
     def send(self, waiter: Waiter, place: Place, *, early: bool) -> None:
         """Send its pop; a client that may not pop any more is refused, as soon as it is known that it could."""
         if waiter.pipeline.closing:
             return
         is_denied = waiter.is_denied
         if is_denied and not early:
-            waiter.done.set_result(self._denial(waiter))
+            waiter.done.set_result(waiter.refusal())
             return
         pop = Pop(waiter, place, self.popped, early=early, length=LENGTH[waiter.wish.type] if is_denied else None)
         self._popping[place] = self._popping.get(place, 0) + pop.wanted
         waiter.popping = pop
         waiter.pipeline.submit(pop)
 
-    def _denial(self, waiter: Waiter) -> CommandError | None:
-        """Why it may not pop, counted and noted; None: it may again."""
-        refusal = waiter.denial()
-        return None if refusal is None else NoLongerAllowedError(refusal.message)
-
     def _seen(self, waiter: Waiter, length: Reply) -> Reply:
         """What a client that may not pop is answered where there are so many elements; None when it goes on waiting."""
-        return self._denial(waiter) if isinstance(length, int) and length else None
+        return waiter.refusal() if isinstance(length, int) and length else None
 
     def _shaped(self, pop: Pop, reply: Reply) -> Reply:
         """The reply to the client; None if it goes on waiting."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from engine.commands.registry import Spec
+from engine.commands.registry import SPECS, Spec
 from engine.errors import CommandError
+from engine.model import STREAM
 from engine.values.replies import Reply
 from resp.writes.groups import BROKEN
 from resp.writes.items import Awaited
@@ -65,12 +66,13 @@ class Wish:
     """The keys and conditions of a blocking command.
 
     Attributes:
-        type: LIST or ZSET: what the keys must hold.
+        type: LIST, ZSET or STREAM: what the keys must hold.
         keys: in order of preference.
         event: name and arguments of the event that pops, from the first key that has elements.
         shape: the event's outcome -> what the client is answered; None or NIL_ARRAY when nothing was popped.
         wanted: how many elements it takes at most.
         destination: of a move.
+        group: of XREADGROUP.
     """
 
     type: int
@@ -79,6 +81,12 @@ class Wish:
     shape: Callable[[Reply], Reply]
     wanted: int = 1
     destination: bytes | None = None
+    group: bytes | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it takes anything: XREAD only looks."""
+        return self.type != STREAM or self.group is not None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,24 +96,26 @@ class Waiter:
     Attributes:
         session, pipeline, db: whose, and where.
         wish: for what.
-        entry: of the event that pops.
+        entry: of the event that pops; None of what only reads.
         timeout_s: how long it waits; 0 for ever.
         denial: says why its user may not run the command, and notes that.
         done: the reply, once there is one.
         popping: the pop that is under way for it.
         places: where it waits, one for each key.
+        missed: one of its keys was modified while a pop was under way.
     """
 
     session: BlockingClient
     pipeline: WritePipeline
     db: int
     wish: Wish
-    entry: Entry
+    entry: Entry | None
     timeout_s: float
     denial: Callable[[], CommandError | None]
     done: asyncio.Future[Reply]
     popping: Pop | None = None
     places: list[Place] = field(default_factory=list)
+    missed: bool = False
 
     @property
     def is_free(self) -> bool:
@@ -119,6 +129,11 @@ class Waiter:
         if session.served_plan is None or session.user.unrestricted:
             return False
         return session.user.denial(session.served_plan.name, session.served_command[1:], self.db) is not None
+
+    def refusal(self) -> CommandError | None:
+        """Why it may not pop, counted and noted; None: it may again."""
+        denial = self.denial()
+        return None if denial is None else NoLongerAllowedError(denial.message)
 
     def end(self) -> None:
         """The worker ends: say so, unless a pop is under way for it."""
@@ -134,9 +149,10 @@ class Pop(Awaited):
         place: what it was sent for.
         early: it was sent with the write that is to fill that place.
         wanted: how many elements it takes at most; a look takes none.
+        is_look: it looks only.
     """
 
-    __slots__ = ("_done", "early", "place", "waiter", "wanted")
+    __slots__ = ("_done", "early", "is_look", "place", "waiter", "wanted")
 
     def __init__(
         self,
@@ -152,8 +168,10 @@ class Pop(Awaited):
             self.wanted = 0
         else:
             name, *args = waiter.wish.event
-            super().__init__(name, args, waiter.db, waiter.entry)
+            spec = None if waiter.entry is not None else SPECS[name]
+            super().__init__(name, args, waiter.db, waiter.entry, spec)
             self.wanted = waiter.wish.wanted
+        self.is_look = length is not None
         self._done = done
         self.waiter = waiter
         self.place = place

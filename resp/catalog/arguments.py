@@ -65,6 +65,7 @@ class KeyRange:
         last: 0: there is one; positive: so many follow it; negative: they go on to that word, -1 being the last one.
         step: distance between two of them.
         keyword: the key is what follows this word, which stands at `first` or later.
+        halved: the keys are the first half of what follows the keyword.
         known: False: nobody can tell from the arguments' places which they are.
     """
 
@@ -73,6 +74,7 @@ class KeyRange:
     step: int = 1
     counted: bool = False
     keyword: str = ""
+    halved: bool = False
     known: bool = True
 
     @property
@@ -101,6 +103,8 @@ def key_ranges(line: str, names: int) -> list[KeyRange]:
             break
         if _has_key(argument) and index and argument == required[index - 1]:
             found[-1] = replace(found[-1], last=found[-1].last + 1)
+        elif _has_key(argument) and argument.token:
+            found.append(KeyRange(at, keyword=argument.token, halved=True))
         elif _has_key(argument):
             last = -1 - behind if argument.multiple else 0
             found.append(KeyRange(at, last, argument.width if argument.multiple else 1))
@@ -143,6 +147,8 @@ def _items(line: Line) -> list[ArgumentDoc]:
             values = _values(line[at:])
             at += len(values)
             item = _with_token(node.word, values)
+            if values == usage.KEYS_AND_IDS:
+                item = replace(item, name=node.word.lower())
         else:
             item = _alternatives(node.alternatives)
         if isinstance(node, Optional):
@@ -155,6 +161,8 @@ def _values(line: Line) -> Line:
     """What belongs to the literal in front of it: one choice, or all arguments up to the next other node."""
     if line and isinstance(line[0], Choice):
         return line[:1]
+    if line == usage.KEYS_AND_IDS:
+        return line
     return tuple(takewhile(lambda node: isinstance(node, usage.Argument), line))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
 from engine.commands.registry import SPECS, Spec
-from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, ServerSpec
+from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, WAITING, ServerSpec
 from slotlog.events import event_head
 
 _SPELLINGS_MAX: Final = 4096
@@ -35,8 +36,10 @@ class Plan:
         event_head: what the event of a write begins with.
         is_script: it runs a script, so its event carries the rights of a user who may not do everything.
         reading: how it is run when its script is known only to read; None: it always writes, or always reads.
-        counted: the plan that has the counters: itself, or that of which it is the reading form.
+        waiting: how it is run when it is to wait; None: it never is.
+        counted: the plan that has the counters: itself, or that of which it is the reading or waiting form.
         returns_data: its reply may be large.
+        is_general: a read that never takes the fast path.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
         takes_time: it may take long before it is on its way or answered, so it runs in a fiber.
@@ -57,6 +60,7 @@ class Plan:
         "event_head",
         "failed",
         "first_key",
+        "is_general",
         "is_script",
         "kind",
         "name",
@@ -69,6 +73,7 @@ class Plan:
         "shown",
         "spec",
         "takes_time",
+        "waiting",
     )
 
     def __init__(
@@ -81,7 +86,7 @@ class Plan:
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
         self.spec = spec
         self.server = server
-        self.is_script = spec is not None and spec.runs_others
+        self.is_script = self.is_general = spec is not None and spec.runs_others
         some = spec or server
         self.returns_data = kind is CommandKind.READ or (some is not None and some.large_reply)
         self.arguments_min = some.arguments_min if some else 0
@@ -90,6 +95,7 @@ class Plan:
         is_fast = server is not None and server.keys is None and "fast" in server.flags
         self.takes_time = not (kind is CommandKind.WRITE or is_fast)  # a write takes its time behind the log
         self.reading: Plan | None = None
+        self.waiting: Plan | None = None
         self.counted = self
         self.reset()
 
@@ -118,6 +124,13 @@ class Plan:
         return self.server.keys(args) if self.server is not None and self.server.keys is not None else []
 
 
+def _reading(spec: Spec) -> Spec:
+    """A command that is known to change nothing, as a read."""
+    if spec.reads_as is None:
+        return SPECS[spec.name + b"_RO"]
+    return replace(spec, handler=spec.reads_as, write=False)
+
+
 class Plans:
     """All commands. `by_spelling` is for the hot path: upper case and what clients have sent so far."""
 
@@ -127,8 +140,13 @@ class Plans:
             if not spec.internal and name not in SERVER_SPECS:
                 plan = self.by_name[name] = Plan(name, CommandKind.WRITE if spec.write else CommandKind.READ, spec)
                 if spec.only_reads is not None:
-                    plan.reading = Plan(name, CommandKind.READ, SPECS[name + b"_RO"])
+                    plan.reading = Plan(name, CommandKind.READ, _reading(spec))
                     plan.reading.counted = plan
+        for name, server in WAITING.items():
+            plan = self.by_name[name]
+            plan.is_general = True
+            plan.waiting = Plan(name, CommandKind.SERVER, server=server)
+            plan.waiting.counted = plan
         for name, server in SERVER_SPECS.items():
             self.by_name[name] = Plan(name, CommandKind.SERVER, server=server)
         for name in CONTAINERS:

@@ -109,6 +109,10 @@ CONTAINERS: Final[dict[bytes, list[ServerSpec]]] = {}
 """The subcommands of each container by its upper-case name."""
 
 
+WAITING: Final[dict[bytes, ServerSpec]] = {}
+"""How those of the engine's commands run, by name, that can wait: XREAD and XREADGROUP with BLOCK."""
+
+
 def register(spec: ServerSpec) -> None:
     """Add a command.
 

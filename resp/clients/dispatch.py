@@ -13,6 +13,7 @@ import structlog
 
 from engine.apply.admission import pattern_refusal
 from engine.commands.registry import SPECS, Spec
+from engine.commands.streams.read_options import waits
 from engine.errors import CommandError, DueError
 from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
@@ -62,6 +63,8 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
     server = session.server
     plan = server.plans.find(command)
     args = command[1:] if plan is None or b"|" not in plan.name else command[2:]
+    if plan is not None and plan.waiting is not None and session.transaction is None and waits(plan.name, args):
+        plan = plan.waiting
     if plan is not None and plan.reading is not None and _only_reads(session, plan, args):
         if server.slices.fiber is None:
             return False  # it may take its time: this is called again in a fiber
@@ -92,9 +95,9 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
 
 
 def _only_reads(session: Session, plan: Plan, args: list[bytes]) -> bool:
-    """Whether a script is known to change nothing, so that it needs no event.
+    """Whether a script, or an XREADGROUP, is known to change nothing, so that it needs no event.
 
-    Behind commands that are on their way it is not: one of them may flush the scripts.
+    Behind commands that are on their way it is not: one of them may flush the scripts, or add an entry.
     """
     if session.transaction is not None or session.output.pending_replies or len(args) < plan.arguments_min:
         return False
@@ -103,7 +106,7 @@ def _only_reads(session: Session, plan: Plan, args: list[bytes]) -> bool:
     except CommandError:
         return False
     assert plan.spec is not None
-    return pipeline.owned.worker.is_open and pipeline.machine.only_reads(plan.spec, args)
+    return pipeline.owned.worker.is_open and pipeline.machine.only_reads(plan.spec, args, session.db)
 
 
 # ---------------------------------------------------------------------- checks

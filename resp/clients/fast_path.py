@@ -43,7 +43,7 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     evaluate = server.evaluate
     if evaluate is None or spec is None or not plan.arguments_min <= len(args) <= plan.arguments_max:
         return False
-    if plan.is_script:  # its errors are its own: it would run once more
+    if plan.is_general:  # a script's errors are its own, so it would run once more; and XREAD may wait
         return False
     session.last_command = plan.name  # first: whoever looks for a command that takes long finds it in CLIENT LIST
     began = perf_counter()

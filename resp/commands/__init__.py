@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resp.commands import blocking, containers, multi_exec, pubsub
+from resp.commands import blocking, containers, multi_exec, pubsub, streams
 from resp.commands.cluster import cluster, peers
 from resp.commands.connection import auth, client, connection, tracking
 from resp.commands.server import (
@@ -39,6 +39,7 @@ __all__ = [
     "running_scripts",
     "slotlog",
     "slowlog",
+    "streams",
     "tracking",
 ]
 

@@ -14,6 +14,7 @@ _CATEGORIES: Final = {
     **dict.fromkeys((b"CLIENT", b"COMMAND"), ("slow", "connection")),
     **dict.fromkeys((b"FUNCTION", b"SCRIPT"), ("slow", "scripting")),
     b"OBJECT": ("keyspace", "slow"),
+    **dict.fromkeys((b"XGROUP", b"XINFO"), ("slow", "stream")),
 }
 
 

@@ -15,6 +15,7 @@ The values are those of `engine.values.replies` and `resp.wire.server_replies`; 
     Map             *2 k v                      %1 k v
     Set             *2 a b                      ~2 a b
     Pairs           *2 m 3.5                    *1 *2 m ,3.5
+    Named           *1 *2 k v                   %1 k v
     Verbatim        $4 text                     =8 txt:text
     BigNumber       $3 123                      (123
     bool            :1, :0                      #t, #f
@@ -33,7 +34,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, OK, BigNumber, Digits, Map, Pairs, Reply, Set, Status, Verbatim
+from engine.values.replies import NIL_ARRAY, OK, BigNumber, Digits, Map, Named, Pairs, Reply, Set, Status, Verbatim
 from resp.wire.protocol import head_of
 from resp.wire.server_replies import NO_REPLY, Push
 from slotlog.shared.doubles import format_double
@@ -139,6 +140,10 @@ def _map2(pairs: Map) -> bytes:
     return b"*%d\r\n%b" % (2 * len(pairs), _elements([*chain.from_iterable(pairs)], encode2))
 
 
+def _pairs2(pairs: Named) -> bytes:
+    return b"*%d\r\n%b" % (len(pairs), b"".join([b"*2\r\n" + encode2(name) + encode2(value) for name, value in pairs]))
+
+
 def _double2(number: float) -> bytes:
     return _bulk(format_double(number))
 
@@ -153,6 +158,7 @@ _ENCODERS2: Final[dict[type, _Encoder]] = {
     Map: _map2,
     Set: _array2,
     Pairs: _map2,
+    Named: _pairs2,
     Verbatim: _bulk,
     BigNumber: _bulk,
     bool: _integer,
@@ -200,6 +206,7 @@ _ENCODERS3: Final[dict[type, _Encoder]] = {
     Map: _map3,
     Set: _set3,
     Pairs: _pairs3,
+    Named: _map3,
     Verbatim: _verbatim3,
     BigNumber: lambda digits: b"(%b\r\n" % digits,
     bool: lambda truth: b"#t\r\n" if truth else b"#f\r\n",

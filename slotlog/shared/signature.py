@@ -32,6 +32,7 @@ class Signature:
         key_count: index of the argument that says how many keys follow it (-1: none does). Keys in front of it, such as
             a destination, are not counted.
         keys_optional: that number may be 0. Such a command names no key then, and goes to one partition.
+        keyword: the word behind which the keys stand, and as many ids; it stands at `first_key` or later. Empty: none.
         options: by its literal, how many arguments follow an option, and whether they are a key; empty unless one is.
         physical: its reply counts records that are due as well, so no event may contain it (docs/differences.md).
         transactional: it may stand in an EXEC.
@@ -47,6 +48,7 @@ class Signature:
     keys_end: int = 1
     key_count: int = -1
     keys_optional: bool = False
+    keyword: bytes = b""
     options: Mapping[bytes, tuple[int, bool]] = field(default_factory=dict)
     physical: bool = False
     transactional: bool = True
@@ -72,6 +74,8 @@ class Signature:
             return []
         if not self.many_keys:
             return [args[self.first_key]]
+        if self.keyword:
+            return self._keys_behind_keyword(args)
         if self.key_count < 0:
             found = list(args[self.first_key : self.keys_end or None : self.key_step])
             return found + self._option_keys(args) if self.options else found
@@ -82,6 +86,12 @@ class Signature:
         # A count that cannot be is the command's to refuse; until then the event belongs where its first key does.
         end = first + (count * step if 0 < count * step <= len(args) - first else 1)
         return [*args[self.first_key : self.key_count], *args[first:end:step]]
+
+    def _keys_behind_keyword(self, args: Sequence[bytes]) -> list[bytes]:
+        """The first half of what follows the keyword, or one key: without it the command is to refuse the arguments."""
+        words = list(args[self.first_key :])
+        behind = next((at for at, word in enumerate(words[:-1], 1) if word.upper() == self.keyword), 0)
+        return words[behind : behind + max(1, (len(words) - behind) // 2)] if behind else words[:1]
 
     def _option_keys(self, args: Sequence[bytes]) -> list[bytes]:
         """The key that the last option with one names, where it has its value. Words of no option are passed over."""

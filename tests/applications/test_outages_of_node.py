@@ -42,9 +42,10 @@ def test_rate_limiter(outages: Outages, tmp_path: Path) -> None:
     assert 60 - 4 * done.outages <= len(done.work) <= 60
 
 
-def test_bullmq_needs_streams(outages: Outages, tmp_path: Path) -> None:
-    """BullMQ cannot add a job, as it tells of it in a stream."""
-    done = outages.run(node("bullmq.js"), outages.prepare(tmp_path), kill_at=[])
+def test_bullmq(outages: Outages, tmp_path: Path) -> None:
+    """Each job is worked on, also what is delayed, retried or waits for others, and told of in the stream of events."""
+    done = outages.run(node("bullmq.js"), outages.prepare(tmp_path), kill_at=[20, 40])
 
-    results = {"oracle": {"result": 2}, "slotlog": {"error": "ERR Unknown Redis command called from script"}}
-    assert results[outages.name.removeprefix("killed ")] == done.report
+    counts = {"completed": 66, "failed": 0, "active": 0, "waiting": 0, "delayed": 0}
+    assert {"counts": counts, "told": 66, "values": [61, 62, 63, 64, 65]} == done.report
+    assert again(66, done) == sorted(map(int, done.work))

@@ -48,12 +48,9 @@ WORKS: dict[str, Any] = {
         "cas": [False, True],
     },
 }
-LACKS: dict[str, Any] = {
-    "oracle": {"stream": [False, "added"]},
-    "slotlog": {"stream": "unknown command 'XADD'"},
-}
+STREAMS: dict[str, Any] = {"stream": [False, "added"]}
 
 
 def test_models(server: Server) -> None:
-    """Models are found by equality and by words; containers and tools work, except what is a stream."""
-    assert {**WORKS, "lacks": LACKS[server.name]} == seen_by("walrus_models", server.url(6))
+    """Models are found by equality and by words; containers, tools and streams work."""
+    assert {**WORKS, "streams": STREAMS} == seen_by("walrus_models", server.url(6))

@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from engine.layouts.layout import Layout
 from engine.layouts.records import metadata_records
-from engine.model import HASH, LIST, SET, STRING, TYPE_NAMES, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, TYPE_NAMES, ZSET
 from engine.proof.walk import live_keys
 from engine.store.store import Store
 from engine.values.encoding import parse_score
 from engine.values.rdb.decode import decode
 from tests.differential.payloads import in_order
+from tests.differential.streams import content_of_engine, content_of_oracle
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.layouts.differences import is_counted_without_elements
 from tests.real.oracle import Connection
@@ -108,6 +109,7 @@ _CONTENTS: Final[dict[int, Callable[[list[bytes]], Any]]] = {
     SET: list,
     HASH: lambda pieces: dict(zip(pieces[::2], pieces[1::2], strict=True)),
     ZSET: lambda pieces: _scored(pieces[::2], list(map(parse_score, pieces[1::2]))),
+    STREAM: content_of_engine,
 }
 """By type code: what `engine.proof.walk` gives, as a plain value."""
 
@@ -117,6 +119,7 @@ _READS: Final[dict[str, Callable[[bytes], list[bytes | str | float]]]] = {
     "set": lambda name: ["SMEMBERS", name],
     "hash": lambda name: ["HGETALL", name],
     "zset": lambda name: ["ZRANGE", name, 0, -1, "WITHSCORES"],
+    "stream": lambda name: ["XINFO", "STREAM", name, "FULL", "COUNT", 0],
 }
 
 _SHAPES: Final[dict[str, Callable[[Any], Any]]] = {
@@ -126,4 +129,5 @@ _SHAPES: Final[dict[str, Callable[[Any], Any]]] = {
     "hash": lambda reply: dict(zip(reply[::2], reply[1::2], strict=True)),
     # Not sorted: the oracle's own order must be the one that scores and members give.
     "zset": lambda reply: list(zip(map(float, reply[1::2]), reply[::2], strict=True)),
+    "stream": content_of_oracle,
 }

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from engine import limits
 from engine.batch import fragments, overlay, rank_counts, staging
-from engine.types import draws, scans, set_algebra, zsets
+from engine.types import draws, scans, set_algebra, stream_index, streams, zsets
 from tests import left_behind
 
 LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
@@ -30,6 +30,8 @@ LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
     (scans, "_AT_ONCE", 2),
     (set_algebra, "MERGED_FROM", 2),
     (draws, "WALKED_SIZE_MAX", 4),
+    (stream_index, "BLOCK_ENTRIES", 3),
+    (streams, "POINTS_MAX", 2),
 )
 
 

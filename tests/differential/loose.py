@@ -41,6 +41,7 @@ _GROWING: Final = (
     (b"listpack", b"hashtable"),
     (b"listpack", b"skiplist"),
     (b"intset", b"listpack", b"hashtable"),
+    (b"stream",),
 )
 _OF_STRINGS: Final = (b"int", b"embstr", b"raw")
 

@@ -16,7 +16,7 @@ from engine.commands.usage import KEY_WORDS, Argument, Choice, Line, Literal, pa
 from engine.layouts.layout import Form
 from tests.differential.loose import SORTS
 from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
-from tests.layouts import OF_FIELD_TIMES, holds
+from tests.layouts import holds, refused_commands
 
 STEPS_MAX: Final = 99
 
@@ -29,13 +29,14 @@ _MAKERS: Final = {
     "list": (b"RPUSH",),
     "set": (b"SADD",),
     "sorted-set": (b"ZADD",),
+    "stream": (*(b"XADD",) * 3, *(b"XGROUP|CREATE",) * 3, *(b"XREADGROUP",) * 4),
 }
 _TIMED: Final = (b"SETEX", b"PSETEX", *(b"EXPIRE",) * 3)
 _ALL_MAKERS: Final = (*(name for names in _MAKERS.values() for name in names), *_TIMED)
 _KEYS_LIKE: Final = {"bitmap": "string"}
 """Groups that work on the keys of another one."""
 
-_OF_TIMED: Final = frozenset({b"PERSIST"})
+_OF_TIMED: Final = frozenset({b"PERSIST", b"EXPIRETIME", b"PEXPIRETIME"})
 """Commands for keys that have a time to live, which strings have most often."""
 
 _FIELDS: Final = tuple(field for field in kind_of("HSET", "field").usual if isinstance(field, bytes))
@@ -89,7 +90,7 @@ def is_apart(spec: Spec) -> bool:
 @cache
 def participants() -> dict[bytes, Spec]:
     """Every command that can be compared, by its name and in order of names: Redis has it, too, and the layout."""
-    refused = frozenset[bytes]() if holds(Form.FIELD_TIMES) else OF_FIELD_TIMES
+    refused = refused_commands()
     compared = {name: spec for name, spec in sorted(SPECS.items()) if spec.of == "redis" and not is_apart(spec)}
     return {name: spec for name, spec in compared.items() if name not in refused}
 
@@ -130,10 +131,23 @@ def _step(random: Random, names: tuple[bytes, ...], logged: tuple[bytes, ...]) -
         what = Lapse(random.choice(ALL_KEYS))
     elif kind == 2 and names is _names("hash") and holds(Form.FIELD_TIMES):
         what = FieldLapse(random.choice(KEYS["hash"]), random.choice(_FIELDS))
+    elif kind in {3, 4} and names is _names("stream"):
+        what = _delivery(random.choice(KEYS["stream"]))
+    elif kind == 3 and names is _names("string") and random.randrange(8) == 0:
+        key = random.choice(KEYS["string"])  # what is deleted only if it equals something mostly does not
+        what = Transaction((Command(b"SET", (key, b"1")), Command(b"DELIFEQ", (key, b"1"))))
     else:
         what = _command(random, random.choice(names))
     # Databases other than 0 and ends of batches are rare, so that commands meet each other in the same batch.
     return Step(what, max(0, random.randrange(25) - 23), max(0, random.randrange(10) - 7))
+
+
+def _delivery(key: bytes) -> Transaction:
+    """A new stream with a group, in which a consumer has got two entries."""
+    add = Command(b"XADD", (key, b"4-*", b"a", b"1"))
+    group = Command(b"XGROUP|CREATE", (key, b"crew", b"0"))
+    read = Command(b"XREADGROUP", (b"GROUP", b"crew", b"ann", b"STREAMS", key, b">"))
+    return Transaction((Command(b"DEL", (key,)), add, add, group, read))
 
 
 @cache
@@ -155,7 +169,28 @@ def random_command(random: Random, name: bytes) -> Command:
     if spec.group == "geo" and b"STOREDIST" in values:
         at = values.index(b"STOREDIST")  # the last bit of the oracle's distances is open, and would be stored
         values[at : at + 1] = [] if name == b"GEOSEARCHSTORE" else [b"STORE"]
+    if name == b"XGROUP|CREATE" and len(values) == len((b"key", b"group", b"id")):
+        values.append(b"MKSTREAM")
+    if name in {b"XREAD", b"XREADGROUP"}:
+        _do_not_wait(values)
+        _balance(random, spec, values)
     return Command(name, tuple(values))
+
+
+def _do_not_wait(values: list[Value]) -> None:
+    """Take BLOCK out: on its own connection the oracle would wait."""
+    if b"BLOCK" in values:
+        at = values.index(b"BLOCK")
+        del values[at : at + 2]
+
+
+def _balance(random: Random, spec: Spec, values: list[Value]) -> None:
+    """Give XREAD and XREADGROUP few keys, and mostly as many ids."""
+    at = values.index(b"STREAMS") + 1
+    keys = [value for value in values[at:] if value in ALL_KEYS] or [random.choice(_keys_of(spec.name))]
+    keys = keys[: random.choice((1, 1, 1, 4))]  # each has to have the group
+    if random.randrange(12):
+        values[at:] = [*keys, *(_argument(random, spec, "id", b"") for _ in keys)]
 
 
 def _command(random: Random, name: bytes) -> Command:

@@ -28,7 +28,7 @@ from tests.differential.strategy import GROUPS, is_apart, line_of, members_of, p
 from tests.differential.vocabulary import EXACT_UNTIL_MS, kind_of
 from tests.engine.harness import new_store, open_machine, send
 from tests.engine.stored import stored
-from tests.layouts import OF_FIELD_TIMES, holds
+from tests.layouts import holds, refused_commands
 from tests.layouts.differences import is_uncounted
 from tests.real.oracle import Connection
 
@@ -166,7 +166,7 @@ def test_small_values_get_the_forms_of_large_ones() -> None:
 def test_every_command_takes_part() -> None:
     """Each command that Redis has, too, belongs to one of the groups that are compared."""
     compared = {name for name, spec in SPECS.items() if spec.of == "redis" and not is_apart(spec)}
-    refused = frozenset[bytes]() if holds(Form.FIELD_TIMES) else OF_FIELD_TIMES
+    refused = refused_commands()
 
     assert compared - refused == {name for group in GROUPS for name in members_of(group)}
 

@@ -137,12 +137,17 @@ def _oracle(steps: list[Step], clients: tuple[Connection, Connection]) -> dict[i
         if step.name == b"LAPSE":
             sleep(LAPSE_MS / 1000)
         elif step.name == b"EXEC":
-            *_, reply = client.pipeline([select, (b"MULTI",), *step.commands, (b"EXEC",)])
+            *_, reply = client.pipeline([select, (b"MULTI",), *map(_sent, step.commands), (b"EXEC",)])
             assert isinstance(reply, list | NullArray), f"{place}: {step} {reply}"
             nothing[place] = isinstance(reply, NullArray)
         else:
-            client.pipeline([select, (step.name, *step.args)])
+            client.pipeline([select, _sent((step.name, *step.args))])
     return nothing
+
+
+def _sent(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """A command as a client sends it: with its subcommand as a word."""
+    return (*words[0].split(b"|"), *words[1:])
 
 
 def _differing(steps: list[Step], expected: dict[int, bool], actual: dict[int, bool]) -> list[tuple[int, Step]]:

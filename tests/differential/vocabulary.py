@@ -46,6 +46,7 @@ KEYS: Final[dict[str, tuple[bytes, ...]]] = {
     "lex": (b"lex1", b"lex2"),
     "hyperloglog": (b"p1", b"p2", b"p{1}3"),
     "geo": (b"g1", b"g2"),
+    "stream": (b"x1", b"x{1}2"),
     "none": (b"none",),
 }
 """Keys by the type that they mostly have. Every member of a `lex` key has the score 0, as its commands ask for."""
@@ -121,6 +122,17 @@ _LEX_HIGH: Final = Kind((b"+", b"[d", b"(d", b"[c", b"[b"), _ODD_LEX)
 
 _BAD_TIME: Final = (b"", b"abc", b"1.5", b" 1", b"+1", _BEYOND, _INT_MAX, _INT_MIN, b"-1", b"-100", b"0")
 
+_IDS: Final = (*(b"4-0", b"4-1", b"4-2", b"4-3") * 2, b"3-0", b"1-0", b"4", b"2", b"4-9")
+_ODD_IDS: Final = (
+    *(b"0-0", b"0", b"0-*", b"-", b"+", b"$", b">", b"*", b"1-1-1", b"4-", b"-4", b"4-x", b"4- 1", b"4\x00x", b"4--1"),
+    *(b"18446744073709551615", b"18446744073709551616", b"4-18446744073709551615", b"9" * 130, *_MALFORMED),
+)
+_ID: Final = Kind(_IDS, _ODD_IDS)
+_NEW_ID: Final = Kind(
+    (b"1-*", b"2-*", b"3-*", *(b"4-*",) * 7, b"4-3"), (b"5-0", b"3-1", b"1", *_ODD_IDS[:2], *_ODD_IDS[8:])
+)
+_IDLE: Final = Kind((b"0", b"0", b"0", b"10000000000"), (b"-1", b"-5", *_MALFORMED))
+
 _VALUES: Final[dict[str, Kind]] = {
     "value": _CONTENT,
     "element": _CONTENT,
@@ -146,6 +158,21 @@ _VALUES: Final[dict[str, Kind]] = {
         (b"string", b"hash", b"list", b"set", b"zset"), (b"ZSET\x00-", b"stream", b"none", b"", b"no\r\ntype")
     ),
     "pivot": _CONTENT,
+    "id": _ID,
+    "last-id": Kind((b"4-7", b"4-2", b"4-4", b"3-0"), (b"9-9", *_ODD_IDS)),
+    "max-deleted-id": _ID,
+    "lastid": Kind((b"4-1", b"3-0"), _ODD_IDS),
+    "group": Kind((*(b"crew",) * 6, b"others"), (b"", b"none", b"\x00\xff\r\n")),
+    "consumer": Kind((b"ann", b"ann", b"bob"), (b"", b"\x00\xff\r\n", b"dan")),
+    "*": _NEW_ID,  # a star alone is a time, which both sides take from their own clocks
+    "=": Kind((b"=",), (b"=\x00", b"==")),
+    "~": Kind((b"=",), (b"=",)),  # how much stays is open
+    "$": Kind((b"$",), (b"$", b"$$")),
+    "threshold": Kind((b"0", b"1", b"2", b"3", b"5", b"10", b"4-1"), (b"-1", b"4-3", b"3", _INT_MAX, *_ODD_IDS)),
+    "entries-added": Kind((b"5", b"9", b"20"), (b"0", b"1", b"-1", _INT_MAX, *_MALFORMED)),
+    "entries-read": Kind((b"0", b"1", b"2", b"-1"), (b"-2", b"9", *_MALFORMED)),
+    "min-idle-time": _IDLE,
+    "ms": Kind((b"0", b"100", b"100000000000"), (b"-1", b"10000000000000", *_MALFORMED)),
     "bit": Kind((b"0", b"1"), (b"2", b"-1", *_MALFORMED)),
     "encoding": Kind(
         (b"u8", b"i8", b"u4", b"i5", b"u1", b"i1", b"i16", b"u63", b"i64"),
@@ -216,7 +243,22 @@ _BITFIELD_OFFSET: Final = Kind(
 _BITFIELD_VALUE: Final = Kind(
     (b"0", b"1", b"-1", b"100", b"300", b"-200"), (_INT_MAX, _INT_MIN, b"18446744073709551615", *_MALFORMED)
 )
+_ODD_EDGES: Final = (b"(", b"(0", b"(-", *_ODD_IDS)
+_EDGES: Final = (
+    *(("XRANGE", "start", b"-"), ("XRANGE", "end", b"+"), ("XREVRANGE", "start", b"-"), ("XREVRANGE", "end", b"+")),
+    *(("XPENDING", "start", b"-"), ("XPENDING", "end", b"+"), ("XAUTOCLAIM", "start", b"-")),
+)
+"""Arguments that are an end of an interval, and what stands for all on that side."""
 _SPECIAL: Final[dict[tuple[str, str], Kind]] = {
+    ("XADD", "id"): _NEW_ID,
+    **{(name, word): Kind((edge, edge, *_IDS, b"(4-1"), _ODD_EDGES) for name, word, edge in _EDGES},
+    ("XREADGROUP", "id"): Kind((b">", b">", b">", b"0", b"4-0"), (b"$", b"+", *_ODD_IDS)),
+    **{(name, "group"): Kind((b"crew",), (b"others", b"")) for name in ("XCLAIM", "XGROUP|DELCONSUMER")},
+    **{(name, "group"): Kind((b"crew", b"crew", b"others"), (b"",)) for name in ("XGROUP|DESTROY", "XGROUP|SETID")},
+    ("XGROUP|CREATE", "id"): Kind((b"0", b"0", b"0", b"3-0"), _ODD_IDS),
+    ("XREAD", "id"): Kind((b"0", b"4-1", b"$", b"+"), _ODD_IDS),
+    ("XCLAIM", "unix-time-milliseconds"): Kind((b"1000000000000", b"1"), (b"-1", b"x", b"4102444800000")),
+    ("XAUTOCLAIM", "count"): Kind((b"1", b"2", b"3"), (b"0", b"-1", b"100", _INT_MAX, *_MALFORMED)),
     # No time that has come: the oracle's MSETEX, unlike SET, writes such keys all the same, and DBSIZE counts them.
     ("MSETEX", "unix-time-seconds"): Kind((b"4102444800", b"4200000000"), (b"9223372036854776", b"x", b"0", b"-1")),
     ("MSETEX", "unix-time-milliseconds"): Kind((b"4102444800000", b"4200000000123"), (b"x", b"0", b"-1")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, Digits, Map, Pairs, Reply, Set, Status
+from engine.values.replies import NIL_ARRAY, Digits, Map, Named, Pairs, Reply, Set, Status
 from slotlog.shared.doubles import format_double
 from tests.real.oracle import ErrorReply, MapReply, NullArray, SetReply, SimpleString
 
@@ -28,6 +28,9 @@ def wire(reply: Reply, protocol: int) -> Any:
     if isinstance(reply, Map):
         pairs = [(wire(name, protocol), wire(value, protocol)) for name, value in reply]
         return [part for pair in pairs for part in pair] if protocol == RESP2 else MapReply(pairs)
+    if isinstance(reply, Named):
+        pairs = [(wire(name, protocol), wire(value, protocol)) for name, value in reply]
+        return list(map(list, pairs)) if protocol == RESP2 else MapReply(pairs)
     if isinstance(reply, Set):
         members = [wire(member, protocol) for member in reply]
         return members if protocol == RESP2 else SetReply(members)

@@ -51,9 +51,6 @@ VALKEY_COMMANDS: Final = frozenset(_COMMAND_LIST.split())
 """The reply to COMMAND LIST of valkey-server 9.1."""
 
 MISSING: Final[dict[str, str]] = {
-    "xack xadd xautoclaim xclaim xdel xgroup xgroup|create xgroup|createconsumer xgroup|delconsumer xgroup|destroy "
-    "xgroup|help xgroup|setid xinfo xinfo|consumers xinfo|groups xinfo|help xinfo|stream xlen xpending xrange xread "
-    "xreadgroup xrevrange xsetid xtrim": "streams come in a later release",
     "module|load module|loadex module|unload": "no code is loaded into a running server",
     "failover psync replconf sync": "the log is the replication: any process that reads it has the same state, and a "
     "second one takes over by reading it",

@@ -29,6 +29,13 @@ OF_FIELD_TIMES: Final = frozenset(
 )
 """The commands for fields with a time to live: with another layout than `neokv` they may be refused."""
 
+OF_STREAMS: Final = frozenset(
+    b"XACK XADD XAUTOCLAIM XCLAIM XDEL XGROUP|CREATE XGROUP|CREATECONSUMER XGROUP|DELCONSUMER XGROUP|DESTROY "
+    b"XGROUP|SETID XINFO|CONSUMERS XINFO|GROUPS XINFO|STREAM XLEN XPENDING XRANGE XREAD XREADGROUP XREVRANGE XSETID "
+    b"XTRIM".split()
+)
+"""The commands for streams: with a layout that holds none they may be refused."""
+
 WITH_EARLIER: Final = frozenset({"neokv", "hashed"})
 """The layouts of which `tests.layouts.earlier` makes one with earlier records."""
 
@@ -56,6 +63,12 @@ def folder_of(name: str) -> str:
 def holds(form: Form) -> bool:
     """Whether the layout has a place for this form of our own."""
     return form in LAYOUTS[_chosen].forms
+
+
+def refused_commands() -> frozenset[bytes]:
+    """The commands that the layout may refuse, as it has no place for what they write."""
+    refused = frozenset[bytes]() if holds(Form.FIELD_TIMES) else OF_FIELD_TIMES
+    return refused if holds(Form.STREAMS) else refused | OF_STREAMS
 
 
 def member_kind() -> Kind:

@@ -67,3 +67,11 @@ LATER: Final = """
     COPY a c DB 1 | COPY a d | MOVE a 1
 """
 """Further commands, some of which the engine does not have yet: their rules are compared by themselves."""
+
+STREAMS: Final = """
+XADD x 1-1 f v | XADD x 1-2 f v | XADD x 1-1 f v | XADD x NOMKSTREAM 1-3 f v | XADD none NOMKSTREAM 1-3 f v
+XDEL x 1-2 | XDEL x 1-2 | XTRIM x MAXLEN 1 | XTRIM x MAXLEN 1 | XSETID x 9-9
+XGROUP CREATE x g 0 | XGROUP CREATE x g 0 | XGROUP SETID x g 1-1 | XGROUP CREATECONSUMER x g c
+XGROUP CREATECONSUMER x g c | XGROUP DELCONSUMER x g c | XGROUP DELCONSUMER x g c | XGROUP DESTROY x g
+XGROUP DESTROY x g | XGROUP CREATE y g $ MKSTREAM | XTRIM x MAXLEN 0 | RENAME x y | DEL y
+"""

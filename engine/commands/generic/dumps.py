@@ -34,6 +34,7 @@ from engine.values.rdb.content import Content
 from engine.values.rdb.decode import decode
 from engine.values.rdb.encode import encode
 from engine.values.rdb.errors import FormatError, TooLargeError, UnsupportedError, VersionError
+from engine.values.rdb.stream_encoding import encode_stream
 from engine.values.replies import OK, Reply
 
 _REFUSALS: Final = {VersionError: DUMP_VERSION, FormatError: DUMP_FORMAT, UnsupportedError: DUMP_UNSUPPORTED}
@@ -55,7 +56,8 @@ def dump(tx: Transaction, args: list[bytes]) -> Reply:
     if key is None:
         return None
     try:
-        return encode(contents.read(tx, key))
+        content = contents.read(tx, key)
+        return encode(content) if content.stream is None else encode_stream(content.stream)
     except TooLargeError:
         raise CommandError(STRING_TOO_LONG) from None
 
@@ -104,7 +106,7 @@ def restore(tx: Transaction, args: list[bytes]) -> Reply:
         raise CommandError(BUSY_KEY)
     expire_ms = _parse_expire_ms(args[1], 0 if options.absolute else tx.now_ms)
     content = _parse_payload(args[2]).without_due_fields(tx.now_ms)
-    if content.texts and not (expire_ms and expire_ms <= tx.now_ms):
+    if not content.is_empty and not (expire_ms and expire_ms <= tx.now_ms):
         contents.write(tx, name, key, content, expire_ms)
     elif key is not None:
         tx.delete(key)

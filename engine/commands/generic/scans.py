@@ -15,7 +15,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.model import HASH, LIST, NONE, SET, STRING, ZSET
+from engine.model import HASH, LIST, NONE, SET, STREAM, STRING, ZSET
 from engine.types import hash_fields, scans
 from engine.values.encoding import parse_score
 from engine.values.glob import matcher
@@ -33,7 +33,7 @@ _TYPES: Final = {
     b"SET": SET,
     b"ZSET": ZSET,
     b"HASH": HASH,
-    b"STREAM": NONE,  # a type of Redis that no key here has
+    b"STREAM": STREAM,
 }
 _FOR_HASHES: Final = "ERR NOVALUES option can only be used in HSCAN"
 _FOR_SORTED_SETS: Final = "ERR NOSCORES option can only be used in ZSCAN"

@@ -1,7 +1,7 @@
 """The metadata values of a live state, which are those of Kvrocks (metadata.py), as fast as every event needs it.
 
 Wide values alone are written. A narrow one is read; the next write of its key makes it wide. Of the types of Kvrocks a
-state has those that Redis has: string, hash, list, set, zset.
+state has those that Redis has: string, hash, list, set, zset, stream.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from engine.layouts.kvrocks.metadata import (
     WIDE,
     FieldTimes,
     KvrocksMetadata,
+    StreamTail,
     pack_field_times,
+    pack_stream,
     parse,
     parse_ends,
     parse_field_times,
+    parse_stream,
 )
-from engine.model import HASH, LIST, SET, STRING, ZSET, Metadata, Times
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET, Metadata, StreamMetadata, Times
 from slotlog.shared.errors import InvariantError
 
 _STRING: Final = Struct(">BQ")
@@ -33,7 +36,7 @@ _LIST_FLAGS: Final = WIDE | LIST
 _HASH_FLAGS: Final = WIDE | HASH
 _COLLECTION_FLAGS: Final = {WIDE | type_code: type_code for type_code in (HASH, SET, ZSET)}
 _TYPE: Final = 0x0F
-_HELD: Final = frozenset({STRING, HASH, LIST, SET, ZSET})
+_HELD: Final = frozenset({STRING, HASH, LIST, SET, ZSET, STREAM})
 
 
 def pack_metadata(metadata: Any) -> bytes:
@@ -50,6 +53,11 @@ def pack_metadata(metadata: Any) -> bytes:
         return _STRING.pack(_STRING_FLAGS, m.expire_ms) + value
     if m.type == LIST:
         return _LIST.pack(_LIST_FLAGS, m.expire_ms, m.version, m.size, m.head, m.tail)
+    if m.type == STREAM:
+        s = m.stream
+        ids = s.last_id, s.first_id, s.max_deleted_id, s.first_id, s.end_id
+        tail = pack_stream(StreamTail(*ids, s.entries_added, s.groups))
+        return _COLLECTION.pack(WIDE | STREAM, m.expire_ms, m.version, m.size) + tail
     if m.ranked:
         raise InvariantError("Kvrocks has no place for a sorted set with rank counts")
     if m.times is not None:
@@ -97,6 +105,10 @@ def _of_kvrocks(found: KvrocksMetadata) -> Metadata:
         return Metadata(STRING, found.expire_ms, value=found.tail)
     if found.type == LIST:
         return Metadata(LIST, found.expire_ms, found.version, found.size, *parse_ends(found.tail))
+    if found.type == STREAM:
+        tail = parse_stream(found.tail)
+        state = tail.last_id, tail.first_id, tail.end_id, tail.max_deleted_id, tail.entries_added, tail.groups
+        return Metadata(STREAM, found.expire_ms, found.version, found.size, stream=StreamMetadata(*state))
     times = parse_field_times(found.tail) if found.type == HASH else None
     if times is not None:
         return _timed(found, times)

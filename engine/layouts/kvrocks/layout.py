@@ -5,7 +5,9 @@
     CF metadata     head [name]                                            -> metadata value (codec.py)
     CF default      head [name_len:4][name][version:8][subkey]             -> subkey value
     CF zset_score   head [name_len:4][name][version:8][score:8][member]    -> empty
+    CF stream       head [name_len:4][name][version:8]…                    -> entries, groups, what is pending
     CF field_time   head [name_len:4][name][version:8]…                    -> when fields of a hash die; ours
+    CF stream_index head [name_len:4][name][version:8]…                    -> what is pending by consumer; ours
 
 Database 0 is the namespace `__namespace`, database n the namespace `db<n>`. The partition is in no key. Within
 `metadata`, keys lie by (slot and) name; in the other column families by (slot,) length of the name and name.
@@ -60,13 +62,15 @@ class Kvrocks:
     """The layout without slots; see the module's first lines for the bytes."""
 
     name: ClassVar[str] = "kvrocks"
-    forms: ClassVar[frozenset[Form]] = frozenset({Form.FIELD_TIMES})
+    forms: ClassVar[frozenset[Form]] = frozenset({Form.FIELD_TIMES, Form.STREAMS})
     differences: ClassVar[frozenset[Difference]] = frozenset()
     families: ClassVar[Mapping[Kind, str]] = {
         Kind.METADATA: "metadata",
         Kind.DATA: "default",
         Kind.SCORES: "zset_score",
         Kind.TIMES: "field_time",
+        Kind.STREAM: "stream",
+        Kind.STREAM_INDEX: "stream_index",
     }
     is_in_one_order: ClassVar[bool] = False
     earlier: ClassVar[Earlier | None] = None

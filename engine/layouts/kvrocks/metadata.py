@@ -10,7 +10,8 @@ Bits 4 to 6 of the flags are zero, bits 0 to 3 are the type. The tail by type:
     hash                            empty, or field times: 01 [persist:8][lower:8][upper:8]
     list                            [head:8][tail:8]
     set, zset, bitmap, sortedint    empty
-    stream                          five of [ms:8][seq:8], [entries_added:8], [groups:8] but in old values
+    stream                          [last id:16][first id ever:16][highest deleted id:16][first id:16]
+                                    [last entry's id:16][entries_added:8], [groups:8] but in old values
     bloom filter                    [filters:2][expansion:2][capacity:4][error:8][bytes:4]
     JSON                            [format:1] and the document
     HyperLogLog                     00
@@ -28,12 +29,11 @@ from struct import error as StructError  # noqa: N812 - the module's own name, `
 from typing import Final, NamedTuple
 
 from engine.errors import CorruptionError
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.values.encoding import U64, parse_u64
 
 BITMAP: Final = 6
 SORTEDINT: Final = 7
-STREAM: Final = 8
 BLOOM: Final = 9
 JSON: Final = 10
 HYPERLOGLOG: Final = 11
@@ -74,6 +74,8 @@ _WIDE_COLLECTION: Final = Struct(">BQQQ")
 _NARROW_COLLECTION: Final = Struct(">BIQI")
 _ENDS: Final = Struct(">QQ")
 _FIELD_TIMES: Final = Struct(">BQQQ")
+
+_STREAM: Final = Struct(">16s16s16s16s16sQQ")
 
 _FIELD_EXPIRATION: Final = 1
 _TAIL_SIZES: Final[Mapping[int, frozenset[int]]] = {
@@ -119,6 +121,18 @@ class FieldTimes(NamedTuple):
     persist: int
     lower_ms: int
     upper_ms: int
+
+
+class StreamTail(NamedTuple):
+    """The tail of a stream; ids as in `engine.values.streams`."""
+
+    last_id: bytes
+    first_ever_id: bytes
+    max_deleted_id: bytes
+    first_id: bytes
+    end_id: bytes
+    entries_added: int
+    groups: int
 
 
 def pack(metadata: KvrocksMetadata) -> bytes:
@@ -206,6 +220,16 @@ def parse_field(stored: bytes) -> tuple[int, bytes]:
         message = f"a field of a hash with field times has {len(stored)} bytes: too few for a time"
         raise CorruptionError(message)
     return parse_u64(stored[: U64.size]), stored[U64.size :]
+
+
+def pack_stream(stream: StreamTail) -> bytes:
+    """The tail of a stream."""
+    return _STREAM.pack(*stream)
+
+
+def parse_stream(tail: bytes) -> StreamTail:
+    """The tail of a stream that `parse` took apart; an old one counts no groups."""
+    return StreamTail(*_STREAM.unpack(tail.ljust(_STREAM.size, b"\0")))
 
 
 def _foreign(value: bytes) -> CorruptionError:

@@ -6,6 +6,8 @@
     CF zset_score   prefix [version:8][score:8][member]       -> empty
     CF zset_rank    prefix [version:8]…                       -> counts of members, of large sorted sets
     CF field_time   prefix [version:8]…                       -> when fields of a hash die
+    CF stream       prefix [version:8]…                       -> entries, groups, consumers and pending entries
+    CF stream_index prefix [version:8]…                       -> pending entries by consumer, counts of entries
 
 `region_id` is the partition, `index_id` the logical database. Keys lie by database, slot, length of the name and name.
 """
@@ -41,6 +43,8 @@ class NeoKV:
         Kind.SCORES: "zset_score",
         Kind.RANKS: "zset_rank",
         Kind.TIMES: "field_time",
+        Kind.STREAM: "stream",
+        Kind.STREAM_INDEX: "stream_index",
     }
     is_in_one_order: ClassVar[bool] = True
     earlier: ClassVar[Earlier | None] = None

@@ -19,5 +19,5 @@ class NeoKV1(NeoKVOverPhase1):
     """`neokv` with strings of Phase 1."""
 
     name: ClassVar[str] = "neokv1"
-    forms: ClassVar[frozenset[Form]] = frozenset({Form.RANK_COUNTS, Form.FIELD_TIMES})
+    forms: ClassVar[frozenset[Form]] = frozenset(Form) - {Form.FRAGMENTS}
     earlier: ClassVar[Earlier | None] = WrittenPhase1()

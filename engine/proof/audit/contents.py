@@ -9,9 +9,10 @@ from engine.batch.fragments import is_fragmented
 from engine.layouts.layout import Indexing, Kind
 from engine.layouts.records import has_index, version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX
-from engine.model import HASH, LIST, SET, STRING, UNCOUNTED_FROM, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, UNCOUNTED_FROM, ZSET
 from engine.proof.audit.field_times import check_times
 from engine.proof.audit.ranks import Ranks
+from engine.proof.audit.streams import check_stream
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, several, shown
 from engine.proof.audit.walk import RecordCursor
 from engine.values.encoding import U64, pack_score, pack_u64, parse_score, parse_u64
@@ -33,7 +34,9 @@ class Contents:
         self._ranks, self._times = RecordCursor(state, Kind.RANKS), RecordCursor(state, Kind.TIMES)
         self._members, self._counts = RecordCursor(state, Kind.MEMBERS), RecordCursor(state, Kind.COUNTS)
         self._names = RecordCursor(state, Kind.NAMES)
-        every = (self._data, self._scores, self._ranks, self._times, self._members, self._counts, self._names)
+        self._streams, self._index = RecordCursor(state, Kind.STREAM), RecordCursor(state, Kind.STREAM_INDEX)
+        of_sorted_sets = self._scores, self._ranks, self._members, self._counts, self._names
+        every = (self._data, self._times, *of_sorted_sets, self._streams, self._index)
         self.cursors = tuple(cursor for cursor in every if cursor.kind in state.layout.families)
         self._checks: dict[int, Callable[[Live], Violations]] = {
             STRING: self._string,
@@ -41,6 +44,7 @@ class Contents:
             LIST: self._list,
             SET: self._set,
             ZSET: self._zset,
+            STREAM: self._stream,
         }
 
     def check(self, live: Live) -> Violations:
@@ -137,6 +141,10 @@ class Contents:
             yield from self._counted(live, members.count)
         else:
             yield from self._sized(live, members.count)
+
+    def _stream(self, live: Live) -> Violations:
+        for kind, cursor, subkey, text in check_stream(self._streams, self._index, live, self._state.layout.forms):
+            yield self._wrong(kind, cursor, live, text, subkey)
 
     def _differences(self, live: Live) -> Violations:
         """Which members and score records are without the other one. A look-up for each of both: for damage alone."""

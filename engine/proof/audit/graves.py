@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind
-from engine.model import HASH, STRING, TYPE_NAMES, UNCOUNTED_FROM, ZSET
+from engine.model import HASH, KEY_TYPES, STREAM, TYPE_NAMES, UNCOUNTED_FROM, ZSET
 from engine.proof.audit.violation import State, Violation, Violations, several
 from engine.proof.audit.walk import RecordCursor, in_order
 from engine.store.store import GRAVEYARD_CF, LOCAL_CF
@@ -67,13 +67,15 @@ class Graves:
             prefixes: what its records begin with, by kind.
         """
         bounds = {
-            Kind.DATA: None if grave.size >= UNCOUNTED_FROM else grave.elements,
+            Kind.DATA: None if grave.size >= UNCOUNTED_FROM else 0 if grave.type == STREAM else grave.elements,
             Kind.SCORES: grave.size if grave.type == ZSET else 0,
             Kind.RANKS: None if grave.type == ZSET else 0,
             Kind.TIMES: 2 * grave.size if grave.type == HASH else 0,
             Kind.MEMBERS: grave.size if grave.type == ZSET else 0,
             Kind.COUNTS: 1 if grave.type == ZSET else 0,
             Kind.NAMES: grave.size if grave.type == ZSET else 0,
+            Kind.STREAM: None if grave.type == STREAM else 0,
+            Kind.STREAM_INDEX: None if grave.type == STREAM else 0,
         }
         for cursor in cursors:
             prefix, most = prefixes[cursor.kind], bounds[cursor.kind]
@@ -95,4 +97,4 @@ class Graves:
             self._state.layout.parse_metadata_key(grave.metadata_key)
         except CorruptionError:
             return None
-        return grave if STRING <= grave.type <= ZSET and grave.size and grave.version else None
+        return grave if grave.type in KEY_TYPES and grave.size and grave.version else None

@@ -14,7 +14,7 @@ from engine.layouts import takes_over
 from engine.layouts.index import BATCH, parse_batch
 from engine.layouts.records import column_families, metadata_records
 from engine.limits import DEDUP_REPLY_BYTES_MAX, DEDUP_WINDOW_MS
-from engine.model import STRING, ZSET
+from engine.model import KEY_TYPES
 from engine.proof.audit.violation import State, Violation, Violations, shown
 from engine.store.store import DEDUP_CF, LOCAL_CF, SHARED_CFS, SYSTEM_CF
 from engine.tables.adoption import EARLIER
@@ -130,7 +130,7 @@ def _counted(name: bytes) -> tuple[int, int] | None:
     if not name.startswith(COUNT) or not slash or not _is_number(db) or not _is_number(type_code):
         return None
     counted = int(db), int(type_code)
-    return counted if counted[0] < DATABASES and STRING <= counted[1] <= ZSET else None
+    return counted if counted[0] < DATABASES and counted[1] in KEY_TYPES else None
 
 
 def _number_of(name: bytes, prefix: bytes) -> int | None:

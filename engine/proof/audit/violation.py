@@ -21,6 +21,7 @@ KINDS: Final = {
     "scores": "the score records of a sorted set are not its members with their scores",
     "ranks": "the rank counts of a sorted set are not those of its score records",
     "times": "the times to live of a hash's fields disagree with each other, its fields or its metadata",
+    "stream": "the entries, groups, consumers or pending entries of a stream disagree with each other or its metadata",
     "expiry": "a key with a time to live is not in the expiry index, or the index says what no key does",
     "counts": "the number of keys of a database and type is not the one that is kept",
     "versions": "two have one version, or one has a version above the newest that was taken",

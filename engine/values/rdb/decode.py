@@ -62,6 +62,6 @@ def _whole(parts: Iterator[Content]) -> Content:
 def _bounded(parts: Iterable[Content]) -> Iterator[Content]:
     count = 0
     for part in parts:
-        count += len(part.texts)
+        count += part.strings
         check_count(count)
         yield part

@@ -41,7 +41,7 @@ _NEVER: Final = -1
 
 
 def encode(content: Content) -> bytes:
-    """The payload of a content. O(its bytes).
+    """The payload of a content that is no stream. O(its bytes).
 
     Raises:
         TooLargeError: it would be longer than the longest string.

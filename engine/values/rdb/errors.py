@@ -12,7 +12,7 @@ class FormatError(ValueError):
 
 
 class UnsupportedError(ValueError):
-    """A value of a type that is not supported: a stream, or one of a module."""
+    """A value of a type that is not supported: one of a module."""
 
 
 class TooLargeError(ValueError):

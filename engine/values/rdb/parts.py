@@ -15,6 +15,7 @@
     22      80 (Valkey)  hash        [n] (field, value, expire time:8, -1 for never) …
     22      12 (Redis)   hash        [n] (expire time or 0 as a length, field, value) …
     24      12 (Redis)   hash        [earliest time:8] [n] (time - earliest + 1, or 0, as a length; field, value) …
+    15, 19, 21           stream      see `engine.values.rdb.streams`
     23, 25  12 (Redis)   hash        a listpack of field, value, expire time or 0 …; 25 with [earliest time:8] before it
 
 n is a length, everything else without a width a string; integers of a fixed width are little-endian, times
@@ -27,15 +28,16 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import unpack
 from typing import Final
 
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.values.numbers import parse_double, parse_int
 from engine.values.rdb.content import Content
 from engine.values.rdb.errors import FormatError, UnsupportedError
 from engine.values.rdb.packed import intset, listpack, ziplist, zipmap
 from engine.values.rdb.reader import Reader
+from engine.values.rdb.streams import STREAMS, read_parts
 
-NOT_SUPPORTED: Final = frozenset((6, 7, 15, 19, 21))
-"""Types of values of modules and of streams; `engine.values.rdb.skip` goes past one."""
+NOT_SUPPORTED: Final = frozenset((6, 7))
+"""Types of values of modules; `engine.values.rdb.skip` goes past one."""
 
 _REDIS_7_4_VERSION: Final = 12
 _VALKEY_9_VERSION: Final = 80
@@ -67,7 +69,9 @@ def parts(kind: int, version: int, reader: Reader) -> Iterator[Content]:
         FormatError: a type that is not known, or bytes that are none. UnsupportedError, TooLargeError: see there.
     """
     if kind in NOT_SUPPORTED:
-        raise UnsupportedError("a stream, or a value of a module")
+        raise UnsupportedError("a value of a module")
+    if kind in STREAMS:
+        return (Content(STREAM, [], stream=part) for part in read_parts(kind, reader))
     load = (_LOADS_OF_REDIS_7_4 if version == _REDIS_7_4_VERSION else _LOADS).get(kind)
     if load is None:
         raise FormatError("unknown type")

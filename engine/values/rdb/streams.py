@@ -1,4 +1,4 @@
-"""Reads and writes the value of a stream.
+"""Reads the value of a stream; `engine.values.rdb.stream_encoding` writes it.
 
     type   since RDB   value
     15     9           [n] (id, listpack) … [entries] [last id] [n] group …
@@ -23,13 +23,11 @@ and Redis 7.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
 from engine.values.numbers import parse_int
-from engine.values.rdb.compact import listpack as pack_listpack
-from engine.values.rdb.encode import pack_length, pack_string
 from engine.values.rdb.errors import FormatError
 from engine.values.rdb.packed import listpack
 from engine.values.rdb.reader import Reader
@@ -48,17 +46,11 @@ from engine.values.streams import (
 OLDEST, WITH_COUNTERS, WITH_ACTIVE_TIMES = 15, 19, 21
 STREAMS: Final = frozenset((OLDEST, WITH_COUNTERS, WITH_ACTIVE_TIMES))
 
-_DELETED, _SAME_FIELDS = 1, 2
-_NODE_ENTRIES_MAX: Final = 100
-_NODE_BYTES_MAX: Final = 4096
-_IDS: Final = 1 << 64
+_DELETED, SAME_FIELDS = 1, 2
+IDS: Final = 1 << 64
 
 _ID: Final = Struct(">QQ")
-_TIME: Final = Struct("<q")
 _TIME_BYTES: Final = 8
-
-
-# --------------------------------------------------------------------------------------------------------------- read
 
 
 def read_parts(kind: int, reader: Reader) -> Iterator[StreamPart]:
@@ -99,7 +91,7 @@ def _read_node(master: bytes, packed: bytes) -> list[StreamEntry]:
         start = elements.at
         flags = elements.integer()
         entry_id = _sum(master, elements.integer(), elements.integer())
-        if flags & _SAME_FIELDS:
+        if flags & SAME_FIELDS:
             texts = _alternating(fields, elements.take(len(fields)))
         else:
             texts = elements.take(2 * elements.integer())
@@ -145,7 +137,7 @@ class _Elements:
 
 def _sum(master: bytes, ms: int, seq: int) -> bytes:
     master_ms, master_seq = _ID.unpack(master)
-    return _ID.pack((master_ms + ms) % _IDS, (master_seq + seq) % _IDS)
+    return _ID.pack((master_ms + ms) % IDS, (master_seq + seq) % IDS)
 
 
 def _alternating(fields: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:
@@ -158,7 +150,7 @@ def _read_state(kind: int, reader: Reader, length: int, first_id: bytes, top_id:
     if kind != OLDEST:
         _read_id(reader)  # the first entry's
         max_deleted_id, entries_added = _read_id(reader), reader.length()
-    if last_id < top_id or not length <= entries_added < _IDS // 2:
+    if last_id < top_id or not length <= entries_added < IDS // 2:
         raise FormatError("stream: counters")
 
     def entries_read(last_read_id: bytes) -> int:
@@ -170,7 +162,7 @@ def _read_state(kind: int, reader: Reader, length: int, first_id: bytes, top_id:
     groups: dict[bytes, StreamGroup] = {}
     for _ in range(reader.count(5, none=True)):
         name, group_id = reader.string(), _read_id(reader)
-        read = entries_read(group_id) if kind == OLDEST else _signed(reader.length())
+        read = entries_read(group_id) if kind == OLDEST else signed(reader.length())
         if name in groups or read < UNKNOWN:
             raise FormatError("stream: group")
         groups[name] = _read_group(kind, reader, name, group_id, read)
@@ -211,7 +203,7 @@ def _read_group(kind: int, reader: Reader, name: bytes, last_id: bytes, entries_
 
 
 def _is_possible(entry: PendingEntry) -> bool:
-    return entry.delivered_ms >= 0 and entry.deliveries < _IDS // 2
+    return entry.delivered_ms >= 0 and entry.deliveries < IDS // 2
 
 
 def _read_id(reader: Reader) -> bytes:
@@ -219,78 +211,6 @@ def _read_id(reader: Reader) -> bytes:
     return _ID.pack(ms, reader.length())
 
 
-def _signed(number: int) -> int:
-    return number - _IDS if number >= _IDS // 2 else number
-
-
-# -------------------------------------------------------------------------------------------------------------- write
-
-
-def oldest_kind(state: StreamState) -> int:
-    """The type of the oldest servers that read all of a stream but from the time before Redis 7."""
-    consumers = (consumer for group in state.groups for consumer in group.consumers)
-    return WITH_ACTIVE_TIMES if any(each.active_ms != each.seen_ms for each in consumers) else WITH_COUNTERS
-
-
-def pack_nodes(entries: Iterable[StreamEntry]) -> Iterator[bytes]:
-    """The ids and listpacks of entries in their order, about as servers fill them."""
-    node: list[StreamEntry] = []
-    size = 0
-    for entry in entries:
-        more = sum(map(len, entry.texts))
-        if node and (len(node) == _NODE_ENTRIES_MAX or size + more > _NODE_BYTES_MAX):
-            yield _pack_node(node)
-            node, size = [], 0
-        node.append(entry)
-        size += more
-    if node:
-        yield _pack_node(node)
-
-
-def _pack_node(entries: Sequence[StreamEntry]) -> bytes:
-    master = entries[0]
-    fields = master.texts[::2]
-    ms, seq = _ID.unpack(master.id)
-    elements = [b"%d" % len(entries), b"0", b"%d" % len(fields), *fields, b"0"]
-    for entry in entries:
-        own_ms, own_seq = _ID.unpack(entry.id)
-        distance = [b"%d" % _signed((own_ms - ms) % _IDS), b"%d" % _signed((own_seq - seq) % _IDS)]
-        if entry.texts[::2] == fields:
-            words = [b"%d" % _SAME_FIELDS, *distance, *entry.texts[1::2]]
-        else:
-            words = [b"0", *distance, b"%d" % (len(entry.texts) // 2), *entry.texts]
-        elements += words
-        elements.append(b"%d" % len(words))
-    packed = pack_listpack(elements)
-    return pack_length(ID_BYTES) + master.id + pack_length(len(packed)) + packed
-
-
-def pack_state(kind: int, state: StreamState, length: int, first_id: bytes) -> Iterator[bytes]:
-    """What follows the listpacks of a stream of `length` entries, the first of which is `first_id`, or zero."""
-    yield pack_length(length) + _pack_id(state.last_id)
-    if kind != OLDEST:
-        yield _pack_id(first_id) + _pack_id(state.max_deleted_id) + pack_length(state.entries_added)
-    yield pack_length(len(state.groups))
-    for group in state.groups:
-        yield from _pack_group(kind, group)
-
-
-def _pack_group(kind: int, group: StreamGroup) -> Iterator[bytes]:
-    yield pack_string(group.name) + _pack_id(group.last_id)
-    if kind != OLDEST:
-        yield pack_length(group.entries_read % _IDS)
-    yield pack_length(len(group.pending))
-    owned: dict[bytes, list[bytes]] = {consumer.name: [] for consumer in group.consumers}
-    for entry in group.pending:
-        owned[entry.consumer].append(entry.id)
-        yield entry.id + _TIME.pack(entry.delivered_ms) + pack_length(entry.deliveries)
-    yield pack_length(len(group.consumers))
-    for consumer in group.consumers:
-        ids = owned[consumer.name]
-        times = [consumer.seen_ms, consumer.active_ms] if kind == WITH_ACTIVE_TIMES else [consumer.seen_ms]
-        yield b"".join([pack_string(consumer.name), *map(_TIME.pack, times), pack_length(len(ids)), *ids])
-
-
-def _pack_id(entry_id: bytes) -> bytes:
-    ms, seq = _ID.unpack(entry_id)
-    return pack_length(ms) + pack_length(seq)
+def signed(number: int) -> int:
+    """A number of 64 bits with a sign."""
+    return number - IDS if number >= IDS // 2 else number

@@ -198,11 +198,22 @@ def _keys_of_range(range_: KeyRange, words: list[bytes]) -> list[bytes]:
         if not count.isdigit() or not 0 < int(count) * range_.step < len(words) - first:
             raise CommandError("ERR Invalid arguments specified for command")
         return words[first + 1 : first + 1 + int(count) * range_.step : range_.step]
+    if range_.halved:
+        return _keys_behind_keyword(range_, words)
     if range_.keyword:
         return []
     if range_.last >= 0:
         return words[first : first + range_.last + 1]
     return words[first : len(words) + range_.last + 1 : range_.step]
+
+
+def _keys_behind_keyword(range_: KeyRange, words: list[bytes]) -> list[bytes]:
+    """The first half of what follows the keyword."""
+    upper = [word.upper() for word in words]
+    if range_.keyword.encode() not in upper[range_.first :]:
+        raise CommandError("ERR Invalid arguments specified for command")
+    behind = words[upper.index(range_.keyword.encode(), range_.first) + 1 :]
+    return behind[: max(1, len(behind) // 2)]
 
 
 # ---------------------------------------------------------------------- replies
@@ -238,7 +249,8 @@ def _key_spec(range_: KeyRange, flags: tuple[str, ...]) -> Map:
     elif range_.counted:
         find = _typed(b"keynum", [(b"keynumidx", 0), (b"firstkey", 1), (b"keystep", range_.step)])
     else:
-        find = _typed(b"range", [(b"lastkey", range_.last), (b"keystep", range_.step), (b"limit", 0)])
+        last, limit = (-1, 2) if range_.halved else (range_.last, 0)
+        find = _typed(b"range", [(b"lastkey", last), (b"keystep", range_.step), (b"limit", limit)])
     return Map([(b"flags", _statuses(flags)), (b"begin_search", begin), (b"find_keys", find)])
 
 

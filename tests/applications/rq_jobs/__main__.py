@@ -21,11 +21,10 @@ queue = Queue(connection=connection)
 
 def main() -> None:
     """Ask for every kind of job, report, and end the worker through its channel."""
-    works = _works()
-    lacks = {"failed": _failed()}
+    works = _works() | {"failed": _failed(), "kept": _kept()}
     (worker,) = RqWorker.all(connection)
     send_shutdown_command(connection, worker.name)
-    report(works=works, lacks=lacks)
+    report(works=works)
 
 
 def _works() -> dict[str, Any]:
@@ -71,6 +70,13 @@ def _failed() -> str:
     queue.enqueue(add, 0, 0)
     _done()
     return str(job.get_status().value)
+
+
+def _kept() -> list[int]:
+    """What jobs have returned, of which the second is waited for."""
+    jobs = [queue.enqueue(add, number, 1) for number in range(2)]
+    results = [job.latest_result(timeout=TIMEOUT_S) for job in jobs]
+    return [result.return_value for result in results]
 
 
 def _done() -> Any:

@@ -1,4 +1,4 @@
-"""Jobs that push what they found to a list of their own: RQ itself keeps results in a stream."""
+"""Jobs that push what they found to a list of their own; RQ itself keeps results in a stream."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rq import get_current_job
 DONE = "done"
 
 
-def add(left: int, right: int) -> None:
+def add(left: int, right: int) -> int:
     """Report a sum."""
     _report(left + right)
+    return left + right
 
 
 def divide(left: int, right: int) -> None:

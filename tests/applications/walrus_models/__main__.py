@@ -12,7 +12,7 @@ PEOPLE = [("Ada", 36, True), ("Bob", 20, False), ("Cyd", 50, True)]
 
 def main() -> None:
     """Do it all, report."""
-    report(models=_models(), containers=_containers(), tools=_tools(), scripts=_scripts(), lacks=_lacks())
+    report(models=_models(), containers=_containers(), tools=_tools(), scripts=_scripts(), streams=_streams())
 
 
 def _models() -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _scripts() -> dict[str, Any]:
     }
 
 
-def _lacks() -> dict[str, Any]:
+def _streams() -> dict[str, Any]:
     return {
         "stream": attempt(lambda: [database.Stream("stream").add({"field": "value"}) is None, "added"]),
     }

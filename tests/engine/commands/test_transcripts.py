@@ -13,7 +13,7 @@ from engine.errors import CommandError
 from engine.layouts.layout import Form
 from engine.values.replies import NIL_ARRAY, OK, Map, Pairs, Set, Status
 from tests.engine.harness import NOW_MS, new_store, open_machine
-from tests.layouts import OF_FIELD_TIMES, differences
+from tests.layouts import OF_FIELD_TIMES, OF_STREAMS, differences
 from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.transcript import Step, parse, show, split
 
@@ -61,7 +61,8 @@ def outcome_of(machine: Machine, spec: Spec, args: list[bytes]) -> Any:
 
 def on_the_layout(spec: Spec) -> Any:
     """The command as a test's parameter."""
-    marks = [pytest.mark.form(Form.FIELD_TIMES)] if spec.name in OF_FIELD_TIMES else []
+    form = Form.FIELD_TIMES if spec.name in OF_FIELD_TIMES else Form.STREAMS if spec.name in OF_STREAMS else None
+    marks = [] if form is None else [pytest.mark.form(form)]
     return pytest.param(spec, id=named(spec), marks=marks)
 
 

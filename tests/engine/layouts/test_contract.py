@@ -148,10 +148,11 @@ def test_a_slot_is_a_range_or_none() -> None:
 
 
 def test_kinds_follow_from_forms() -> None:
-    """A layout has rank counts and times of fields where it holds these forms; three kinds come with an index."""
+    """A layout has rank counts, times of fields and streams where it holds these; three kinds come with an index."""
     kinds = {Kind.METADATA, Kind.DATA, Kind.SCORES}
     kinds |= {Kind.RANKS} if holds(Form.RANK_COUNTS) else set()
     kinds |= {Kind.TIMES} if holds(Form.FIELD_TIMES) else set()
+    kinds |= {Kind.STREAM, Kind.STREAM_INDEX} if holds(Form.STREAMS) else set()
     kinds |= {Kind.MEMBERS, Kind.COUNTS, Kind.NAMES} if has_index(LAYOUT) else set()
 
     assert kinds == LAYOUT.families.keys() - {Kind.EARLIER}

@@ -85,8 +85,10 @@ _CF: Final = LAYOUT.families
 _RANKED: Final = [f"orphans: * in {_CF[RANKS]}"] if RANKS in _CF else []
 _COUNTED: Final = [f"orphans: 1 record in {_CF[Kind.COUNTS]}"] if Kind.COUNTS in _CF else []
 _ORPHANS: Final = [f"orphans: 2000 records in {_CF[kind]}" for kind in (ELEMENTS, SCORES)] + _RANKED + _COUNTED
-_GRAVES: Final = 5 if Form.FRAGMENTS in LAYOUT.forms else 4
-"""How many the state has: one of them is of a string in fragments."""
+_GRAVES: Final = 4 + (Form.FRAGMENTS in LAYOUT.forms) + (Form.STREAMS in LAYOUT.forms)
+"""How many the state has: one of them is of a string in fragments, one of a stream."""
+_LATER: Final = 8 + 3 * (Form.STREAMS in LAYOUT.forms)
+"""The keys that are made behind the hash `whole`."""
 _NO_ELEMENTS: Final = (
     "size: b'h' of database 7 has 0 elements, by its metadata 0"
     if LAYOUT.is_absent is None
@@ -211,7 +213,7 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
     ),
     "a version above the newest": (
         lambda store: put(store, SYSTEM_CF, (b"last_version", pack_u64(metadata_of(store, b"whole").version))),
-        ["versions: the grave of *"] * _GRAVES + ["versions: b'*' of database * has version *, the newest taken *"] * 8,
+        ["versions: the grave *"] * _GRAVES + ["versions: * has version *, the newest taken *"] * _LATER,
     ),
     "two keys with one version": (
         one_version,
@@ -273,9 +275,9 @@ _OF_EVERY_LAYOUT: Final[dict[str, tuple[Plant, list[str]]]] = {
         lambda store: put(
             store,
             DEDUP_CF,
-            (U32.pack(2 * NOW_MS // DEDUP_WINDOW_MS) + b"x", pack_u64(2 * NOW_MS) + pack_u64(999) + b"\0"),
+            (U32.pack(2 * NOW_MS // DEDUP_WINDOW_MS) + b"x", pack_u64(2 * NOW_MS) + pack_u64(99_999) + b"\0"),
         ),
-        ["dedup: the idempotency key b'x' is of * ms, the clock", "dedup: the idempotency key b'x' is of offset 999"],
+        ["dedup: the idempotency key b'x' is of * ms, the clock", "dedup: the idempotency key b'x' is of offset 99999"],
     ),
     "an outcome that cannot be read": (
         lambda store: put(store, DEDUP_CF, (_dedup(store, b"once")[0], _dedup(store, b"once")[1] + b"!")),

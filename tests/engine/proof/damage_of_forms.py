@@ -11,6 +11,7 @@ from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, Store
 from engine.tables.expiry_index import entry_at, place_of
 from engine.values.encoding import pack_u64
+from tests.engine.proof.damage_of_streams import OF_STREAM_COUNTS, OF_STREAMS
 from tests.engine.proof.lived import (
     DATA,
     LAYOUT,
@@ -186,5 +187,7 @@ OF_FORMS: Final[dict[Form, dict[str, tuple[Plant, list[str]]]]] = {
         ),
         **(_OF_STAMPS if _STAMPED else {}),
     },
+    Form.STREAMS: OF_STREAMS,
+    Form.STREAM_COUNTS: OF_STREAM_COUNTS,
 }  # fmt: skip
 """By form, what is done to a good state, and what the audit says."""

@@ -14,7 +14,7 @@ from tests.engine.stored import put, stored
 from tests.layouts import layout_of, member_kind
 
 LAYOUT: Final = layout_of()
-METADATA, DATA, SCORES, RANKS, TIMES, *_ = Kind
+METADATA, DATA, SCORES, RANKS, TIMES, *_, STREAM, STREAM_INDEX = Kind
 ELEMENTS: Final = member_kind()
 MEMBERS: Final = 2000
 SESSIONS: Final = (b"session of ann..", b"session of bob..")
@@ -25,6 +25,13 @@ _TIMED: Final = (
 )
 _UNTIMED: Final = ("HSET timed a 1 b 2 c 3", "HSET whole a 1 b 2", "HSET gone a 1")
 """The same hashes where no field can have a time to live."""
+_STREAMS: Final = (
+    *(f"XADD stream {number}-1 f v" for number in range(1, 3001)),
+    *("XDEL stream 7-1 2999-1", "XTRIM stream MINID 3-0", "XGROUP|CREATE stream crew 0", "XGROUP|CREATE stream idle 5"),
+    *("XREADGROUP GROUP crew ann COUNT 4 STREAMS stream >", "XREADGROUP GROUP crew bob COUNT 1 STREAMS stream >"),
+    *("XACK stream crew 4-1", "XADD gone:stream 1-1 f v", "XGROUP|CREATE gone:stream crew 0", "DEL gone:stream"),
+    *("XGROUP|CREATE empty crew $ MKSTREAM", "XADD trimmed 1-1 f v", "XTRIM trimmed MAXLEN 0"),
+)
 
 
 def lived() -> MemoryStore:
@@ -45,6 +52,8 @@ def lived() -> MemoryStore:
         *(f"ZADD dead {scored}", "SADD gone:e a b", "SETRANGE gone:s 140000 x"),
         *("DEL dead gone gone:s", "SET gone:e x", "RPUSH gone:l a", "DEL gone:l"),
     )
+    if Form.STREAMS in LAYOUT.forms:
+        send(machine, *_STREAMS)
     for db in (2, 3, 4):
         send(machine, f"SET in{db} 1 PX 60000", "SADD e a", "ZADD z 1 a", db=db)
     send(machine, "SWAPDB 2 5", "HSET h:5 f v", at_ms=NOW_MS + 1)

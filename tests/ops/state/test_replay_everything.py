@@ -19,6 +19,7 @@ from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS, find_words
 from engine.errors import CommandError
+from engine.layouts.layout import Form
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
@@ -36,7 +37,7 @@ from tests.differential.cleaning import Slices
 from tests.differential.strategy import is_apart, participants, random_command, rendered
 from tests.differential.vocabulary import ALL_KEYS
 from tests.faults.service import ServiceProcess
-from tests.layouts import column_families, home_of, layout_of
+from tests.layouts import column_families, holds, home_of, layout_of
 from tests.ops.verbs import succeed, wait_for_offset
 from tests.transcript import parse
 
@@ -146,6 +147,8 @@ def story() -> Author:
             for each in (*random.choices(others, k=3), name):  # what it needs may be gone
                 author.event(each, author.drawn(each))
     _large_values(author)
+    if holds(Form.STREAMS):
+        _a_stream(author)
     _own_commands(author)
     _scripts(author)
     return author
@@ -192,6 +195,24 @@ def _large_values(author: Author) -> None:
         (b"APPEND", [b"renamed s", b"more"]),
         (b"HDEL", [b"renamed h", *names[::2]]),
         *((b"DEL", [b"large " + kind]) for kind in (b"z", b"h", b"l", b"e", b"s")),
+    ):
+        outcome = author.event(name, args)
+        assert not isinstance(outcome, CommandError | EventError), (name, outcome)
+
+
+def _a_stream(author: Author) -> None:
+    """A stream with counted blocks, groups and pending entries, of which much is trimmed."""
+    for name, args in (
+        (b"EXEC", [[b"XADD", b"large x", b"%d-1" % number, b"f", b"v"] for number in range(1, LARGE)]),
+        (b"XGROUP|CREATE", [b"large x", b"crew", b"0"]),
+        (b"XREADGROUP", [b"GROUP", b"crew", b"ann", b"COUNT", b"100", b"STREAMS", b"large x", b">"]),
+        (b"XGROUP|CREATECONSUMER", [b"large x", b"crew", b"bob"]),
+        (b"XAUTOCLAIM", [b"large x", b"crew", b"bob", b"0", b"0", b"COUNT", b"10"]),
+        (b"XACK", [b"large x", b"crew", b"5-1", b"50-1"]),
+        (b"EXEC", [[b"XINFO|CONSUMERS", b"large x", b"crew"], [b"XPENDING", b"large x", b"crew"]]),
+        (b"COPY", [b"large x", b"copied x"]),
+        (b"XTRIM", [b"large x", b"MAXLEN", b"9"]),
+        (b"RENAME", [b"large x", b"renamed x"]),
     ):
         outcome = author.event(name, args)
         assert not isinstance(outcome, CommandError | EventError), (name, outcome)

@@ -24,7 +24,8 @@ from engine.store.memory import MemoryStore
 from engine.store.store import LOCAL_CF, SHARED_CFS, SYSTEM_CF, Changes
 from engine.tables.adoption import settle
 from engine.tables.system import PAIR, SET_BACK, replaying_changes, retime_changes, skip_changes
-from engine.values.replies import NIL_ARRAY, OK, Map, Pairs, Reply, Set, pack, unpack
+from engine.types import stream_index
+from engine.values.replies import NIL_ARRAY, OK, Map, Named, Pairs, Reply, Set, pack, unpack
 from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, new_store, open_machine, records_of, shape
 from tests.layouts import home_of
@@ -44,6 +45,7 @@ REPLIES: dict[str, Reply] = {
     "*": [1, None],
     "~": Set([b"a"]),
     "%": Map([(b"a", b"b")]),
+    "&": Named([(b"s", [])]),
     ">": Pairs([(b"a", 0.0)]),
 }
 """The replies that the page's table packs, by tag."""
@@ -121,6 +123,7 @@ def test_every_example_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> No
     # Rank counts from three members on, so that the example is small.
     monkeypatch.setattr(rank_counts, "PLAIN_SIZE_MAX", 2)
     monkeypatch.setattr(rank_counts, "BLOCK_MAX", 2)
+    monkeypatch.setattr(stream_index, "BLOCK_ENTRIES", 1)
 
     assert shown_records() == records_of(example_store())
 

@@ -15,7 +15,7 @@ from tests.engine.values.rdb.packing import intset, listpack, of_oracle, raw, zi
 from tests.real.oracle import Connection, ErrorReply
 
 _SPECIAL = (0, 1, 0x7F, 0x80, 0x81, 0xC0, 0xC3, 0xE0, 0xF0, 0xF4, 0xFE, 0xFF)
-_NOT_SUPPORTED = frozenset((6, 7, 15, 19, 21))
+_NOT_SUPPORTED = frozenset((6, 7, 15, 19, 21))  # of the oracle streams have tests of their own
 _WITH_SCORES_AS_TEXT = frozenset((3, 12, 17))
 _MANY = [b"m%d" % number for number in range(12)]
 _FAR_MS = 4_102_444_800_000

@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 
 from engine.values import streams
-from engine.values.rdb.encode import pack_length, seal
+from engine.values.rdb.encode import seal
 from engine.values.rdb.errors import FormatError, TooLargeError
 from engine.values.rdb.reader import PayloadReader
-from engine.values.rdb.streams import (
-    OLDEST,
-    WITH_ACTIVE_TIMES,
-    WITH_COUNTERS,
-    oldest_kind,
-    pack_nodes,
-    pack_state,
-    read_parts,
-)
+from engine.values.rdb.stream_encoding import VERSIONS, oldest_kind, pack, pack_state
+from engine.values.rdb.streams import OLDEST, WITH_ACTIVE_TIMES, WITH_COUNTERS, read_parts
 from engine.values.streams import (
     NEVER,
     UNKNOWN,
@@ -34,7 +27,6 @@ from engine.values.streams import (
 from tests.engine.values.rdb.packing import listpack, raw
 from tests.real.oracle import Connection
 
-VERSIONS = {OLDEST: 9, WITH_COUNTERS: 10, WITH_ACTIVE_TIMES: 11}
 ANY_FIELDS = [b"a", b"b", b"7", b"-70000", b"x" * 70, b""]
 
 
@@ -54,13 +46,9 @@ def read(payload: bytes) -> StreamPart:
     return streams.joined(read_parts(payload[0], PayloadReader(payload[1:-10])))
 
 
-def pack(stream: StreamPart, kind: int) -> bytes:
+def payload_of(stream: StreamPart, kind: int) -> bytes:
     """The payload of a whole stream."""
-    assert stream.state is not None
-    nodes = list(pack_nodes(stream.entries))
-    first_id = stream.entries[0].id if stream.entries else ZERO_ID
-    state = pack_state(kind, stream.state, len(stream.entries), first_id)
-    return seal([bytes((kind,)), pack_length(len(nodes)), *nodes, *state], VERSIONS[kind])
+    return seal([bytes((kind,)), *pack(kind, stream)], VERSIONS[kind])
 
 
 def of_oracle(oracle: Connection, key: str) -> StreamPart:
@@ -137,7 +125,7 @@ def test_streams_of_the_oracle_are_read_and_written(seed: int, oracle: Connectio
     actual = read(oracle.call("DUMP", "s"))
 
     assert expected == actual
-    assert b"OK" == oracle.call("RESTORE", "t", 0, pack(actual, WITH_ACTIVE_TIMES), "REPLACE").text
+    assert b"OK" == oracle.call("RESTORE", "t", 0, payload_of(actual, WITH_ACTIVE_TIMES), "REPLACE").text
     assert expected == of_oracle(oracle, "t")
     oracle.call("CONFIG", "SET", "rdbcompression", "yes")
 
@@ -151,7 +139,7 @@ def test_streams_of_redis_7_0_are_read_and_written(seed: int, redis: Connection)
     actual = read(redis.call("DUMP", "s"))
 
     assert expected == actual
-    assert b"OK" == redis.call("RESTORE", "t", 0, pack(actual, WITH_COUNTERS), "REPLACE").text
+    assert b"OK" == redis.call("RESTORE", "t", 0, payload_of(actual, WITH_COUNTERS), "REPLACE").text
     assert expected == of_oracle(redis, "t")
 
 
@@ -163,7 +151,7 @@ def test_a_long_stream_fills_nodes_as_the_oracle_does(oracle: Connection) -> Non
     payload = oracle.call("DUMP", "s")
     oracle.call("CONFIG", "SET", "rdbcompression", "yes")
 
-    assert payload[:-10] == pack(read(payload), WITH_ACTIVE_TIMES)[:-10]
+    assert payload[:-10] == payload_of(read(payload), WITH_ACTIVE_TIMES)[:-10]
 
 
 ENTRY = StreamEntry(stream_id(5, 1), [b"f", b"v"])
@@ -194,16 +182,16 @@ def test_older_servers_know_less() -> None:
     state = StreamState(stream_id(9, 0), stream_id(4, 0), 7, [group._replace(consumers=consumers)])
     oldest = StreamState(stream_id(9, 0), ZERO_ID, 2, [group._replace(consumers=consumers, entries_read=1)])
 
-    assert STREAM == read(pack(STREAM, WITH_ACTIVE_TIMES))
-    assert StreamPart(STREAM.entries, state) == read(pack(STREAM, WITH_COUNTERS))
-    assert StreamPart(STREAM.entries, oldest) == read(pack(STREAM, OLDEST))
-    assert [WITH_ACTIVE_TIMES, WITH_COUNTERS] == [oldest_kind(each) for each in (STREAM.state, state)]
+    assert STREAM == read(payload_of(STREAM, WITH_ACTIVE_TIMES))
+    assert StreamPart(STREAM.entries, state) == read(payload_of(STREAM, WITH_COUNTERS))
+    assert StreamPart(STREAM.entries, oldest) == read(payload_of(STREAM, OLDEST))
+    assert [WITH_ACTIVE_TIMES, WITH_COUNTERS] == [oldest_kind(StreamPart([], each)) for each in (STREAM.state, state)]
 
 
 @pytest.mark.parametrize("kind", VERSIONS)
 def test_the_oracle_reads_every_form(kind: int, oracle: Connection) -> None:
     """What is read of a payload of ours is what the oracle reads of it."""
-    payload = pack(STREAM, kind)
+    payload = payload_of(STREAM, kind)
 
     assert b"OK" == oracle.call("RESTORE", "s", 0, payload, "REPLACE").text
     assert of_oracle(oracle, "s") == read(payload)
@@ -312,7 +300,7 @@ def test_broken_streams_are_refused(name: str) -> None:
 def test_any_bytes_are_a_stream_or_refused() -> None:
     """Of payloads with bytes changed at random nothing but the errors of the reader comes out."""
     random = Random(9)
-    good = pack(STREAM, WITH_ACTIVE_TIMES)[1:-10]
+    good = payload_of(STREAM, WITH_ACTIVE_TIMES)[1:-10]
     refused = 0
     for _ in range(20_000):
         value = bytearray(good)
@@ -333,7 +321,7 @@ def test_any_bytes_are_a_stream_or_refused() -> None:
 def test_what_is_read_of_changed_bytes_the_oracle_reads_too(oracle: Connection) -> None:
     """A payload that passes is one that the oracle takes, and it shows the same stream."""
     random = Random(10)
-    good = pack(STREAM, WITH_ACTIVE_TIMES)[1:-10]
+    good = payload_of(STREAM, WITH_ACTIVE_TIMES)[1:-10]
     kept = 0
     for _ in range(4_000):
         value = bytearray(good)

@@ -1,0 +1,7 @@
+"""Commands on streams, and on their consumer groups."""
+
+from __future__ import annotations
+
+from engine.commands.streams import claims, entries, group_reading, groups, info, pending, ranges, reading
+
+__all__ = ["claims", "entries", "group_reading", "groups", "info", "pending", "ranges", "reading"]

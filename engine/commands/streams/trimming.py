@@ -1,0 +1,162 @@
+"""Parses the words in front of XADD's id, and those of XTRIM, which say how to trim.
+
+`~` lets Redis keep what would cost it more to delete: it deletes whole nodes of its tree, of 100 entries with the
+default settings. Here it deletes hundreds of entries with MAXLEN, so that a stream of steady length is trimmed once in
+100 XADDs, and with MINID all that are too old. As in Redis it deletes at most as many as LIMIT says, 10,000 without it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.batch.key import Key
+from engine.commands.options import read_option
+from engine.commands.streams.ids import PartialId, parse_id, parse_partial_id
+from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.types.streams import Trim
+from engine.values.numbers import parse_int
+
+_NODE_ENTRIES: Final = 100
+_LIMIT: Final = 100 * _NODE_ENTRIES
+
+
+class Options(NamedTuple):
+    """The options of one command.
+
+    Attributes:
+        behind: index of the argument behind the options, of XADD that behind the id.
+        id: XADD's id; None: `*`.
+        makes: XADD makes a stream where there is none.
+        length, min_id: of MAXLEN and MINID; None: it was not given.
+        limit: at most so many are deleted, 0 for any number; None without `~`.
+    """
+
+    behind: int
+    id: PartialId | None = None
+    makes: bool = True
+    length: int | None = None
+    min_id: bytes | None = None
+    limit: int | None = None
+
+    @property
+    def trims(self) -> bool:
+        """Whether it says how to trim."""
+        return self.length is not None or self.min_id is not None
+
+    def how(self, key: Key) -> Trim:
+        """How to trim this stream."""
+        most = self.limit or None
+        if self.min_id is not None:
+            return Trim(None, self.min_id, most)
+        length = self.length or 0
+        if self.limit is None:
+            return Trim(length)
+        surplus = max(key.size - length, 0)
+        surplus -= surplus % _NODE_ENTRIES
+        if most is not None:
+            surplus = min(surplus, most - most % _NODE_ENTRIES)
+        return Trim(key.size - surplus)
+
+
+class _Words:
+    """The options as far as they are read."""
+
+    def __init__(self, args: list[bytes]) -> None:
+        self._args = args
+        self.at = 1
+        self.approximate = False
+        self.makes = True
+        self.length: int | None = None
+        self.min_id: bytes | None = None
+        self.limit: int | None = None
+
+    def read(self, option: bytes) -> bool:
+        """Take an option of both commands and what belongs to it; False: it is none."""
+        more = len(self._args) - 1 - self.at
+        if option in {b"MAXLEN", b"MINID"} and more:
+            self._strategy(option, more)
+        elif option == b"LIMIT" and more:
+            limit = _integer(self._args[self.at + 1])
+            if limit < 0:
+                raise CommandError("ERR The LIMIT argument must be >= 0.")
+            self.limit = limit
+            self.at += 1
+        else:
+            return False
+        self.at += 1
+        return True
+
+    def options(self, behind: int, entry_id: PartialId | None) -> Options:
+        """All of them, when the last one is read.
+
+        Raises:
+            CommandError: they do not go together.
+        """
+        trims = self.length is not None or self.min_id is not None
+        if self.limit and not trims:
+            raise CommandError("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
+        if self.limit is not None and not self.approximate:
+            raise CommandError("ERR syntax error, LIMIT cannot be used without the special ~ option")
+        limit = (_LIMIT if self.limit is None else self.limit) if self.approximate else None
+        return Options(behind, entry_id, self.makes, self.length, self.min_id, limit)
+
+    def _strategy(self, option: bytes, more: int) -> None:
+        if self.length is not None or self.min_id is not None:
+            text = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+            raise CommandError(text)
+        self.approximate = False
+        if more > 1 and self._args[self.at + 1].partition(b"\0")[0] in {b"~", b"="}:
+            self.approximate = self._args[self.at + 1].startswith(b"~")
+            self.at += 1
+        value = self._args[self.at + 1]
+        if option == b"MINID":
+            self.min_id = parse_id(value)
+        else:
+            self.length = _integer(value)
+            if self.length < 0:
+                raise CommandError("ERR The MAXLEN argument must be >= 0.")
+        self.at += 1
+
+
+def read_of_xadd(args: list[bytes]) -> Options:
+    """The options of XADD, and its id.
+
+    Raises:
+        CommandError: they cannot be read.
+    """
+    words = _Words(args)
+    while words.at < len(args):
+        word = args[words.at]
+        if word.partition(b"\0")[0] == b"*":
+            return words.options(words.at + 1, None)
+        option = read_option(word)
+        if words.read(option):
+            continue
+        if option != b"NOMKSTREAM":
+            return words.options(words.at + 1, parse_partial_id(word))
+        words.makes = False
+        words.at += 1
+    return words.options(words.at + 1, None)
+
+
+def read_of_xtrim(args: list[bytes]) -> Options:
+    """The options of XTRIM.
+
+    Raises:
+        CommandError: they cannot be read, or do not say how to trim.
+    """
+    words = _Words(args)
+    while words.at < len(args):
+        if not words.read(read_option(args[words.at])):
+            raise CommandError(SYNTAX)
+    options = words.options(words.at, None)
+    if not options.trims:
+        raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
+    return options
+
+
+def _integer(text: bytes) -> int:
+    number = parse_int(text)
+    if number is None:
+        raise CommandError(NOT_AN_INTEGER)
+    return number
