@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from engine.errors import CommandError
-from engine.values.replies import NIL_ARRAY, Map, Pairs, Reply, Status
+from engine.values.replies import NIL_ARRAY, Map, Named, Pairs, Reply, Status
 from slotlog.shared.doubles import format_double
 
 
@@ -14,6 +14,8 @@ def flat(reply: Reply) -> Reply:
     """The reply as RESP2 shapes it: maps and scored members as flat lists, doubles as strings."""
     if isinstance(reply, Map | Pairs):
         return [flat(element) for pair in reply for element in pair]
+    if isinstance(reply, Named):
+        return [[name, flat(value)] for name, value in reply]
     if isinstance(reply, list):
         return [flat(element) for element in reply]
     if isinstance(reply, float):

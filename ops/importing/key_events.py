@@ -6,6 +6,7 @@ key or a field whose time comes between two of its events does not stay. Until t
 the key that is there.
 
     string        SET key value [PXAT ms]      then APPEND key value, with a time to live in one EXEC with PEXPIREAT
+    stream        see `ops.importing.stream_events`
     all others    EXEC: DEL key; RPUSH, SADD, HSET or ZADD; HPEXPIREAT for each time of fields; PEXPIREAT
                   then the same without DEL
 
@@ -19,11 +20,13 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from engine.limits import STRING_BYTES_MAX
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.proof.walk import LiveKey
 from engine.values.encoding import parse_score
 from engine.values.rdb.content import Content
+from engine.values.stream_walk import parts_of
 from ops.importing.source import Command
+from ops.importing.stream_events import largest_entry_bytes, stream_events
 from slotlog.shared.doubles import format_double
 from slotlog.shared.limits import RECORD_BYTES_MAX
 from slotlog.wording import sized
@@ -65,6 +68,9 @@ def events_of(name: bytes, expire_ms: int, contents: Iterable[Content]) -> Itera
     if first.type == STRING:
         yield from _string_events(name, expire_ms, chain([first], contents))
         return
+    if first.type == STREAM:
+        yield from stream_events(name, expire_ms, (part.stream for part in chain([first], contents) if part.stream))
+        return
     pieces = _pieces(name, chain([first], contents))
     yield b"EXEC", [[b"DEL", name], *_commands(name, first.type, expire_ms, next(pieces))]
     for piece in pieces:
@@ -79,6 +85,9 @@ def too_large(name: bytes, content: Content, string_bytes: int = 0) -> str:
     if content.type == STRING:  # which comes in pieces
         size = string_bytes + len(content.texts[0])
         return "" if size <= STRING_BYTES_MAX else f"a string of more than {sized(STRING_BYTES_MAX)}"
+    if content.stream is not None:
+        size = largest_entry_bytes(content.stream)
+        return "" if size <= room else f"an entry of {sized(size)}: an event takes at most {sized(RECORD_BYTES_MAX)}"
     longest = max(len(text) for text in content.texts)
     if 3 * longest + len(name) + _TIME_BYTES + _ELEMENT_BYTES <= room:  # a field with a time to live, and its value
         return ""
@@ -91,6 +100,9 @@ def contents_of(key: LiveKey) -> Iterator[Content]:
     """The content of a key of a state, in parts. Nothing else may read it meanwhile."""
     if key.type == STRING:
         yield Content(STRING, [next(key.content)])
+        return
+    if key.type == STREAM:
+        yield from (Content(STREAM, [], stream=part) for part in parts_of(key.content))
         return
     times = iter(key.field_times)
     timed = next(times, None)

@@ -43,7 +43,7 @@ class LeftOut(NamedTuple):
     Attributes:
         db: logical database; None for what lies in none, such as a library of functions.
         name: its key or name.
-        what: what it is, such as `stream`.
+        what: what it is, such as `functions`.
         reason: why, in words.
     """
 

@@ -13,16 +13,20 @@ from engine.layouts.kvrocks.metadata import (
     HYPERLOGLOG_TAIL,
     FieldTimes,
     KvrocksMetadata,
+    StreamTail,
     pack,
     pack_ends,
     pack_field,
     pack_field_times,
+    pack_stream,
 )
-from engine.model import HASH, LIST, LIST_START, SET, STRING, ZSET
+from engine.model import HASH, LIST, LIST_START, NO_ID, SET, STREAM, STRING, ZSET
 from engine.proof.walk import LiveKey
-from engine.values.encoding import pack_u64
+from engine.values.encoding import pack_u64, parse_u64
 from engine.values.hyperloglog import values as hyperloglog
+from engine.values.stream_records import GROUPS
 from ops.importing.kvrocks.directory import DEFAULT, METADATA, ZSET_SCORE
+from ops.importing.kvrocks.directory import STREAM as STREAM_CF
 
 Put: TypeAlias = Callable[[str, bytes, bytes], None]
 """Takes column family, key and value of a record."""
@@ -41,11 +45,16 @@ def put_key(put: Put, owner: Owner, version: int, key: LiveKey) -> None:
     def put_subkey(subkey: bytes, value: bytes) -> None:
         put(DEFAULT, prefix + subkey, value)
 
+    def put_record(subkey: bytes, value: bytes) -> None:
+        put(STREAM_CF, prefix + subkey, value)
+
     def put_score(subkey: bytes) -> None:
         put(ZSET_SCORE, prefix + subkey, b"")
 
     if key.type == STRING:
         metadata = _string(put_subkey, key, version)
+    elif key.type == STREAM:
+        metadata = _stream(put_record, key, version)
     elif key.type == ZSET:
         metadata = _sorted_set(put_subkey, put_score, key, version)
     else:
@@ -95,6 +104,23 @@ def _sorted_set(put: SubkeyPut, put_score: Callable[[bytes], None], key: LiveKey
         put_score(score + member)
         size += 1
     return KvrocksMetadata(ZSET, key.expire_ms, version, size)
+
+
+def _stream(put: SubkeyPut, key: LiveKey, version: int) -> KvrocksMetadata:
+    """The records of a stream are those of Kvrocks in every layout."""
+    last_id, max_deleted_id, entries_added = next(key.content), next(key.content), parse_u64(next(key.content))
+    first_id = end_id = NO_ID
+    size = groups = 0
+    for subkey, value in _pairs(key.content):
+        put(subkey, value)
+        if len(subkey) == len(NO_ID):
+            first_id = first_id if size else subkey
+            end_id = subkey
+            size += 1
+        else:
+            groups += subkey.startswith(GROUPS)
+    tail = StreamTail(last_id, first_id, max_deleted_id, first_id, end_id, entries_added, groups)
+    return KvrocksMetadata(STREAM, key.expire_ms, version, size, pack_stream(tail))
 
 
 def _hash(put: SubkeyPut, key: LiveKey, version: int) -> KvrocksMetadata:

@@ -8,10 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from engine.model import STRING
+from engine.model import STREAM, STRING
 from engine.values.rdb.compact import compact
 from engine.values.rdb.content import Content, joined
 from engine.values.rdb.encode import KINDS, REDIS_HASH, VALKEY_HASH, count_of, elements, pack_length, pack_string
+from engine.values.rdb.stream_encoding import VERSIONS, pack_nodes, pack_state
+from engine.values.rdb.streams import OLDEST
+from engine.values.streams import StreamEntry, StreamState
 
 REDIS_TIMES_VERSION: Final = 12
 VALKEY_TIMES_VERSION: Final = 80
@@ -33,6 +36,11 @@ def value(contents: Iterable[Content], version: int, directory: Path, *, timed: 
         timed: whether a hash has fields with a time to live, which the version can hold.
     """
     parts = iter(contents)
+    first = next(parts)
+    if first.type == STREAM:
+        yield from _stream(chain([first], parts), version, directory)
+        return
+    parts = chain([first], parts)
     begun = list(_beginning(parts))
     whole = joined(begun) if sum(map(_bytes, begun)) <= _SMALL_BYTES else None
     if begun[0].type == STRING:
@@ -58,6 +66,36 @@ def value(contents: Iterable[Content], version: int, directory: Path, *, timed: 
 def _string(text: bytes) -> Iterable[bytes]:
     """A string; a long one is not copied."""
     return (pack_string(text),) if len(text) <= _COPIED_BYTES else (pack_length(len(text)), text)
+
+
+def _stream(parts: Iterable[Content], version: int, directory: Path) -> Iterator[bytes]:
+    """A stream, in the newest form that a version has."""
+    kind = max((kind for kind, since in VERSIONS.items() if since <= version), default=OLDEST)
+    yield bytes((kind,))
+    states: list[StreamState] = []
+    nodes = length = 0
+    first_id = bytes(16)
+
+    def entries() -> Iterator[StreamEntry]:
+        nonlocal length, first_id
+        for part in parts:
+            assert part.stream is not None
+            for entry in part.stream.entries:
+                first_id = first_id if length else entry.id
+                length += 1
+                yield entry
+            if part.stream.state is not None:
+                states.append(part.stream.state)
+
+    with tempfile.TemporaryFile(dir=directory) as file:
+        for node in pack_nodes(entries()):
+            nodes += 1
+            file.write(node)
+        yield pack_length(nodes)
+        file.seek(0)
+        while piece := file.read(_COPIED_BYTES):
+            yield piece
+    yield from pack_state(kind, states[-1], length, first_id)
 
 
 def _beginning(parts: Iterator[Content]) -> Iterator[Content]:

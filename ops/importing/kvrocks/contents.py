@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Final, TypeVar
 
 from engine.errors import CorruptionError
@@ -16,18 +17,25 @@ from engine.layouts.kvrocks.metadata import (
     parse_ends,
     parse_field,
     parse_field_times,
+    parse_stream,
 )
 from engine.limits import STRING_BYTES_MAX
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.values.encoding import U64, pack_u64, parse_score, prefix_end
 from engine.values.hyperloglog.values import of_packed_registers
 from engine.values.rdb.content import Content
+from engine.values.stream_walk import parts_of
 from ops.importing.kvrocks.directory import DEFAULT, KvrocksDirectory
+from ops.importing.kvrocks.directory import STREAM as STREAM_CF
 
 _PART_ELEMENTS: Final = 1024
 _PART_BYTES: Final = 1024 * 1024
 
-HELD: Final = {STRING: STRING, HASH: HASH, LIST: LIST, SET: SET, ZSET: ZSET, BITMAP: STRING, HYPERLOGLOG: STRING}
+HELD: Final = {
+    **{each: each for each in (STRING, HASH, LIST, SET, ZSET, STREAM)},
+    BITMAP: STRING,
+    HYPERLOGLOG: STRING,
+}
 """The types of Kvrocks that we have, and what each is here."""
 
 Records = Iterable[tuple[bytes, bytes]]
@@ -51,6 +59,8 @@ def read_contents(
         yield from _bitmap(directory, owner, metadata)
     elif metadata.type == HYPERLOGLOG:
         yield Content(STRING, [_hyperloglog(_subkeys(directory, owner, metadata), metadata)])
+    elif metadata.type == STREAM:
+        yield from _stream(directory, owner, metadata)
     elif metadata.type == ZSET:
         yield from _sorted_set(_subkeys(directory, owner, metadata))
     elif metadata.type == HASH and parse_field_times(metadata.tail) is not None:
@@ -62,6 +72,8 @@ def read_contents(
 
 def elements_in(content: Content) -> int:
     """How many elements a part has."""
+    if content.stream is not None:
+        return len(content.stream.entries)
     return len(content.texts) // 2 if content.type == HASH else len(content.texts)
 
 
@@ -96,6 +108,15 @@ _ELEMENTS: Final[dict[int, Callable[[KvrocksDirectory, Owner, KvrocksMetadata], 
 def _sorted_set(records: Records) -> Iterator[Content]:
     for part in _parts(records):
         yield Content(ZSET, [member for member, _ in part], [_score(score) for _, score in part])
+
+
+def _stream(directory: KvrocksDirectory, owner: Owner, metadata: KvrocksMetadata) -> Iterator[Content]:
+    prefix = subkey_prefix(owner, metadata.version)
+    tail = parse_stream(metadata.tail)
+    records = directory.scan(STREAM_CF, prefix, prefix_end(prefix))
+    pieces = (piece for key, value in records for piece in (key[len(prefix) :], value))
+    state = (tail.last_id, tail.max_deleted_id, pack_u64(tail.entries_added))
+    return (Content(STREAM, [], stream=part) for part in parts_of(chain(state, pieces)))
 
 
 def _score(stored: bytes) -> float:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from engine.errors import CorruptionError
 from engine.layouts.kvrocks.keys import Owner, parse_metadata_key
 from engine.layouts.kvrocks.metadata import BITMAP, HYPERLOGLOG, TYPE_NAMES, KvrocksMetadata, parse
-from engine.model import HASH, STRING
+from engine.model import HASH, STREAM, STRING
 from engine.model import TYPE_NAMES as OUR_TYPE_NAMES
 from engine.values.rdb.content import Content
 from ops.config import ConfigError
@@ -164,7 +164,7 @@ class KvrocksSource:
             return LeftOut(db, owner.name, f"damaged {TYPE_NAMES[metadata.type]}", str(error))
         if content.reason:
             return LeftOut(db, owner.name, f"large {TYPE_NAMES[metadata.type]}", content.reason)
-        if not content.elements:  # all of them are dead: else it were damaged
+        if not content.elements and metadata.type != STREAM:  # all of them are dead: else it were damaged
             self._expired += 1
             return None
         if not _is_timed(metadata) and metadata.type not in _UNCOUNTED and content.elements != metadata.size:
@@ -187,7 +187,7 @@ class KvrocksSource:
                 kept.append(part)
             else:
                 is_whole = False
-        if not elements and not _is_timed(metadata):
+        if not elements and not _is_timed(metadata) and metadata.type != STREAM:
             raise CorruptionError(f"it has no elements, and Kvrocks has counted {metadata.size}")
         parts = kept if is_whole else read_contents(self._directory, owner, metadata, self._now_ms)
         return _Examined(parts, elements, reason)

@@ -11,7 +11,6 @@ from typing import BinaryIO, Final
 from engine.values.rdb.errors import FormatError, TooLargeError
 from engine.values.rdb.parts import NOT_SUPPORTED, parts
 from engine.values.rdb.skip import MODULE, skip_module
-from engine.values.rdb.streams import STREAMS, read_parts
 from ops.importing.key_events import too_large
 from ops.importing.rdb.file_reader import CutError, FileReader
 from ops.importing.rdb.records import End, KeyRecord, Other, RdbError, read_header, records
@@ -94,15 +93,11 @@ def refused(path: Path, reader: FileReader) -> Iterator[None]:
 
 
 def skip(record: KeyRecord, reader: FileReader) -> str:
-    """Go past a value that is not supported. Returns what it is, such as `stream`.
+    """Go past a value that is not supported. Returns what it is, such as `module value of json`.
 
     Raises:
         FormatError: it is none. RdbError: nobody knows where it ends.
     """
-    if record.kind in STREAMS:
-        for _ in read_parts(record.kind, reader):
-            pass
-        return "stream"
     if record.kind == MODULE:
         return f"module value of {skip_module(reader)}"
     raise RdbError("a value of a module of a candidate of Redis 4, whose end only that module knows")

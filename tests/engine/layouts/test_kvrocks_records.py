@@ -16,7 +16,7 @@ from engine.layouts.kvrocks import Kvrocks, KvrocksCluster, fragments, keys, met
 from engine.layouts.kvrocks.keys import DEFAULT_NAMESPACE, Owner
 from engine.layouts.kvrocks.metadata import FieldTimes, KvrocksMetadata
 from engine.layouts.layout import Kind
-from engine.model import HASH, LIST, LIST_START, SET, STRING, ZSET
+from engine.model import HASH, LIST, LIST_START, SET, STREAM, STRING, ZSET
 from engine.values.encoding import pack_score
 from engine.values.hyperloglog import dense
 from slotlog.shared.slots import slot
@@ -41,7 +41,7 @@ VALUES = {
         "00000000000003e8000000000000000000000000000003e80000000000000000" + NEVER * 2 + "00000000000003e8"
         "000000000000000000000000000003e80000000000000000" + "0000000000000001" + NEVER,
         KvrocksMetadata(
-            metadata.STREAM,
+            STREAM,
             0,
             VERSION,
             1,

@@ -58,10 +58,10 @@ def check_files(database: Path) -> None:
 def parse(database: Path, *, cluster: bool = False) -> dict[tuple[bytes, bytes], Exported]:
     """(namespace, name) -> key. Every record belongs to one of them."""
     found = records(database)
-    assert {name: {} for name in ("pubsub", "propagate", "stream", "search")} == {
-        name: found[name] for name in ("pubsub", "propagate", "stream", "search")
+    assert {name: {} for name in ("pubsub", "propagate", "search")} == {
+        name: found[name] for name in ("pubsub", "propagate", "search")
     }
-    subkeys = {family: _by_owner(found[family], cluster=cluster) for family in ("default", "zset_score")}
+    subkeys = {family: _by_owner(found[family], cluster=cluster) for family in ("default", "zset_score", "stream")}
     keys = {}
     versions = set()
     for record, value in found["metadata"].items():
@@ -76,8 +76,10 @@ def parse(database: Path, *, cluster: bool = False) -> dict[tuple[bytes, bytes],
         versions.add(version)
         mine = subkeys["default"].pop((*owner, version), {})
         scores = subkeys["zset_score"].pop((*owner, version), {})
+        if code == 0x88:
+            mine = subkeys["stream"].pop((*owner, version), {})
         keys[owner] = Exported(code & 0x7F, expire_ms, _value(code & 0x7F, size, value[25:], mine, scores))
-    assert {"default": {}, "zset_score": {}} == subkeys
+    assert {"default": {}, "zset_score": {}, "stream": {}} == subkeys
     assert len(versions) == sum(1 for key in keys.values() if key.type != 1)
     return keys
 
@@ -87,6 +89,8 @@ def _value(code: int, size: int, tail: bytes, mine: dict[bytes, bytes], scores: 
         assert (0, b"\0") == (size, tail)
         assert {768} >= {len(part) for part in mine.values()}
         return b"".join(mine.pop(b"%d" % at, bytes(768)) for at in range(16)) + b"".join(mine)
+    if code == 8:
+        return _stream(size, tail, mine)
     assert size == len(mine) > 0
     if code == 3:
         head, end = struct.unpack(">QQ", tail)
@@ -98,6 +102,16 @@ def _value(code: int, size: int, tail: bytes, mine: dict[bytes, bytes], scores: 
     if tail:
         return _timed(size, tail, mine)
     return mine
+
+
+def _stream(size: int, tail: bytes, mine: dict[bytes, bytes]) -> tuple[tuple[str, ...], int, int, dict[bytes, bytes]]:
+    """The last id and the highest deleted one, entries ever and groups, and the records."""
+    entries = sorted(key for key in mine if len(key) == 16)
+    last, first_ever, deleted, first, end, added, groups = struct.unpack(">16s16s16s16s16sQQ", tail)
+    assert size == len(entries)
+    assert (first, first, end) == (first_ever, min(entries, default=bytes(16)), max(entries, default=bytes(16)))
+    assert groups == sum(key.startswith(b"\xff" * 8 + b"\x01") for key in mine)
+    return (last.hex(), deleted.hex()), added, groups, mine
 
 
 def _timed(size: int, tail: bytes, mine: dict[bytes, bytes]) -> dict[bytes, tuple[int, bytes]]:

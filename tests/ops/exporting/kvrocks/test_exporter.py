@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -57,12 +58,47 @@ def fill(machine: Machine) -> None:
         [b"RPUSH", b"l", b"b", b"a", b"b"],
         [b"LPUSH", b"l", b"first"],
         [b"SADD", b"m", b"x", b"\x00"],
+        [b"XADD", b"st", b"5-1", b"f", b"v", b"", b"x" * 200],
+        [b"XADD", b"st", b"5-2", b"f", b"w"],
+        [b"XADD", b"st", b"6-0", b"f", b"w"],
+        [b"XDEL", b"st", b"5-2"],
+        [b"XGROUP|CREATE", b"st", b"g", b"0"],
+        [b"XGROUP|CREATECONSUMER", b"st", b"g", b"idle"],
+        [b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"1", b"STREAMS", b"st", b">"],
+        [b"XADD", b"empty st", b"5-1", b"f", b"v"],
+        [b"XTRIM", b"empty st", b"MAXLEN", b"0"],
         [b"ZADD", b"z", b"1", b"one", b"-inf", b"least", b"-0.0", b"zero", b"2.5", b""],
         [b"PEXPIREAT", b"z", b"%d" % (LATER_MS + 1)],
         [b"SETBIT", b"b", b"9", b"1"],
         [b"SET", b"k" * 65_536, b"v"],
     ]
     send(machine, [[name, *words] for name, *words in commands], at_ms=NOW_MS)
+
+
+def id_of(ms: int, seq: int) -> bytes:
+    """The id of a stream's entry."""
+    return ms.to_bytes(8) + seq.to_bytes(8)
+
+
+def named(*names: bytes) -> bytes:
+    """Names with their lengths."""
+    return b"".join(len(name).to_bytes(8) + name for name in names)
+
+
+def numbers(*each: int) -> bytes:
+    """Numbers of 8 bytes."""
+    return b"".join(number.to_bytes(8, signed=True) for number in each)
+
+
+STREAM: Final = {
+    id_of(5, 1): b"\x01f\x01v\x00\xc8\x01" + b"x" * 200,
+    id_of(6, 0): b"\x01f\x01w",
+    b"\xff" * 8 + b"\x01" + named(b"g"): numbers(2, 1) + id_of(5, 1) + numbers(-1, 0),
+    b"\xff" * 8 + b"\x02" + named(b"g", b"idle"): numbers(0, NOW_MS, -1),
+    b"\xff" * 8 + b"\x02" + named(b"g", b"c"): numbers(1, NOW_MS, NOW_MS),
+    b"\xff" * 8 + b"\x03" + named(b"g") + id_of(5, 1): numbers(NOW_MS, 1) + named(b"c"),
+}
+"""The records of the stream that `fill` makes, with its group."""
 
 
 def test_every_type_is_written_as_kvrocks_has_it(state: tuple[MemoryStore, Machine], tmp_path: Path) -> None:
@@ -85,6 +121,8 @@ def test_every_type_is_written_as_kvrocks_has_it(state: tuple[MemoryStore, Machi
         ),
         b"b": (1, 0, b"\x00\x40"),
         b"k" * 65_536: (1, 0, b"v"),
+        b"st": (8, 0, ((id_of(6, 0).hex(), id_of(5, 2).hex()), 3, 1, STREAM)),
+        b"empty st": (8, 0, ((id_of(5, 1).hex(), id_of(0, 0).hex()), 1, 0, {})),
     } == {name: tuple(key) for (_, name), key in parse(tmp_path / "to" / "db").items()}
 
 
@@ -97,7 +135,7 @@ def test_there_and_back_again(state: tuple[MemoryStore, Machine], tmp_path: Path
     back = import_all(tmp_path)
 
     assert digest(store, layout_of(), NOW_MS) == digest(back.store, layout_of(), NOW_MS)
-    assert (9, []) == (len(back.keys), back.left_out)
+    assert (11, []) == (len(back.keys), back.left_out)
 
 
 def test_keys_name_their_slots(state: tuple[MemoryStore, Machine], tmp_path: Path) -> None:
@@ -105,7 +143,7 @@ def test_keys_name_their_slots(state: tuple[MemoryStore, Machine], tmp_path: Pat
     fill(state[1])
     export(state, tmp_path, layout="kvrocks-cluster")
 
-    assert 9 == len(parse(tmp_path / "db", cluster=True))
+    assert 11 == len(parse(tmp_path / "db", cluster=True))
 
 
 def test_hyperloglogs_get_kvrocks_form(state: tuple[MemoryStore, Machine], tmp_path: Path) -> None:

@@ -180,9 +180,8 @@ def test_minus_zero_is_zero(tmp_path: Path) -> None:
 
 
 def test_types_that_are_not_held_are_named(tmp_path: Path) -> None:
-    """Streams, JSON, bloom filters, sorted integers and whatever is newer are listed, and do not come over."""
+    """JSON, bloom filters, sorted integers and whatever is newer are listed, and do not come over."""
     with KvrocksWriter(tmp_path) as kvrocks:
-        kvrocks.stream(b"st")
         kvrocks.json(b"js", b'{"a":1}')
         kvrocks.collection(9, b"bl", {b"\0\0": b"x"}, tail=bytes(20))
         kvrocks.collection(7, b"si", {struct.pack(">Q", 5): b""})
@@ -199,7 +198,6 @@ def test_types_that_are_not_held_are_named(tmp_path: Path) -> None:
         (b"js", "JSON"),
         (b"n", "type 14"),
         (b"si", "sortedint"),
-        (b"st", "stream"),
         (b"td", "t-digest"),
         (b"ts", "time series"),
     ] == [(each.name, each.what) for each in imported.left_out]

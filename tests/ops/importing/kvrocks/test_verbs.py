@@ -65,7 +65,7 @@ def test_a_dry_run_appends_nothing(kvrocks: Path, tmp_path: Path) -> None:
 def test_what_is_left_out_is_an_exit_code(tmp_path: Path) -> None:
     """Each key that has no place is listed with its reason, and the exit code is 1, with all others in the log."""
     with KvrocksWriter(tmp_path / "kvrocks") as writer:
-        writer.stream(b"st")
+        writer.json(b"js", b"{}")
         writer.string(b"s", b"v")
         writer.string(b"k", b"v", namespace=b"tenant")
     words = ("import", tmp_path / "kvrocks", "--layout", "kvrocks", "--data", tmp_path / "data")
@@ -74,7 +74,7 @@ def test_what_is_left_out_is_an_exit_code(tmp_path: Path) -> None:
 
     assert 1 == result.exit_code
     assert "1 key in 1 event" in result.output
-    assert [("k", "key of another namespace"), ("st", "stream")] == [(line["name"], line["what"]) for line in lines]
+    assert [("k", "key of another namespace"), ("js", "JSON")] == [(line["name"], line["what"]) for line in lines]
 
 
 def test_a_namespace_becomes_the_database_that_the_user_names(tmp_path: Path) -> None:
