@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.layouts.layout import Form
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.values.rdb.content import Content
 from engine.values.rdb.encode import encode, seal
+from engine.values.streams import NEVER, StreamPart
 from tests.layouts import holds
 
 _VALKEY_9: Final = 80
@@ -64,4 +65,21 @@ def in_order(content: Content) -> tuple[int, Any]:
         return HASH, sorted(zip(texts[::2], texts[1::2], times, strict=True))
     if content.type == ZSET:
         return ZSET, sorted(zip(content.scores, texts, strict=True))
+    if content.stream is not None:
+        return STREAM, _without_moments(content.stream)
     return content.type, texts
+
+
+def _without_moments(stream: StreamPart) -> Any:
+    """A stream without when consumers were seen and entries delivered."""
+    state = stream.state
+    assert state is not None
+    groups = [
+        (
+            *group[:3],
+            [(each.name, each.active_ms == NEVER) for each in group.consumers],
+            [(entry.id, entry.consumer, entry.deliveries) for entry in group.pending],
+        )
+        for group in state.groups
+    ]
+    return stream.entries, *state[:3], groups

@@ -6,12 +6,13 @@ docs/differences.md has them as a table, made from `EXCEPTIONS`. Whatever is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.commands.options import read_option
 from engine.commands.registry import SPECS
 from tests.differential import loose
 from tests.differential.contents import of_payload
+from tests.differential.streams import untimed
 from tests.differential.versions import are_rounded, is_of_redis
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.wire.frames import bulk, parts
@@ -131,6 +132,19 @@ def _two_clocks(reply: Reply) -> bool:
     )
 
 
+def _moments_of_streams(reply: Reply) -> bool:
+    """The same but for moments: both are known, or both are not."""
+    theirs, ours = _tree(reply.oracle), _tree(reply.slotlog)
+    return bool(untimed(reply.name, theirs) != theirs and untimed(reply.name, theirs) == untimed(reply.name, ours))
+
+
+def _tree(frame: bytes) -> Any:
+    """A frame as a value, a map as a flat list."""
+    if frame[:1] in {b"*", b"~", b"%"} and frame[1:3] != b"-1":
+        return list(map(_tree, parts(frame)))
+    return _plain(frame) if frame[:1] in {b":", b"$"} else frame
+
+
 def _near(name: bytes, expected: int, actual: int) -> bool:
     unit_ms = _TIME_UNITS_MS[name]
     exact = name.endswith(b"EXPIRETIME") and EXACT_FROM_MS <= actual * unit_ms < EXACT_UNTIL_MS
@@ -230,6 +244,13 @@ EXCEPTIONS: Final = (
         "`TTL`, `PTTL`, `EXPIRETIME`, `PEXPIRETIME`, and those of fields (`HTTL`, …), after a relative time",
         "the two servers read their clocks one after the other; a time that was given as a moment is the same on both",
         _two_clocks,
+    ),
+    Permitted(
+        "moments of streams",
+        "`XINFO`, `XPENDING`: when consumers were seen, and how long an entry is pending; Redis' tree",
+        "the two servers read their clocks one after the other; a consumer that asks in vain is seen in Redis alone; "
+        "slotlog has no radix tree",
+        _moments_of_streams,
     ),
     Permitted(
         "minus zero",
