@@ -99,3 +99,11 @@ def test_rq(outages: Outages, tmp_path: Path) -> None:
 
     assert done.report["lost"] <= done.outages
     assert again(30, done) == sorted(map(int, done.work))
+
+
+def test_stream_consumers(outages: Outages, tmp_path: Path) -> None:
+    """redis-py's groups of consumers: each entry is worked on and acknowledged; without a kill just once."""
+    done = outages.run(python("stream_consumers"), outages.prepare(tmp_path), kill_at=[30, 80])
+
+    assert {"length": 120, "pending": 0, "read": 120, "lag": 0} == done.report
+    assert again(120, done) == sorted(map(int, done.work))
