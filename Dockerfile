@@ -1,5 +1,5 @@
-# slotlog, and nothing that built it:  docker build --tag slotlog .
-FROM python:3.11.14-slim-bookworm AS build
+# slotlog, and nothing that built it, such as a C compiler:  docker build --tag slotlog .
+FROM python:3.11.14-bookworm AS build
 
 WORKDIR /build
 COPY requirements/run.txt requirements/build.txt requirements/

@@ -55,6 +55,7 @@ help: ## Show this list
 .PHONY: install
 install: $(VENV) ## Make .venv with the locked packages and slotlog itself
 	@echo 'slotlog is installed: .venv/bin/slotlog --help'
+	@.venv/bin/python -c 'from engine import native; native.IS_BUILT or print("No C compiler was found, so events are applied by Python alone, at half the speed: apt-get install gcc libc6-dev; make install")'
 
 .PHONY: demo
 demo: $(VENV) ## Run the main job on a month of real flights: no broker needed
@@ -90,6 +91,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.layouts --all
+	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.python_alone --all
 
 .PHONY: lint
 lint: $(VENV) ## Style, format, strict types, import directions
@@ -145,11 +147,13 @@ clean: ## Remove everything that make has brought, the demo's data too; not what
 	@rm -rf .venv .venv-bench .cache .data/demo build dist *.egg-info .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV): requirements/dev.txt pyproject.toml
+NATIVE := $(wildcard engine/native/*.c engine/native/*.h)
+
+$(VENV): requirements/dev.txt pyproject.toml $(NATIVE)
 	$(call say,$(@D): installing the locked packages)
 	$(call venv,.venv,requirements/dev.txt)
 
-$(BENCH_VENV): requirements/bench.txt pyproject.toml
+$(BENCH_VENV): requirements/bench.txt pyproject.toml $(NATIVE)
 	$(call say,$(@D): installing the locked packages of the benchmarks)
 	$(call venv,.venv-bench,requirements/bench.txt)
 

@@ -61,6 +61,7 @@ from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
 from benchmarks.resp.two_servers import Figures
 from benchmarks.results.chart import draw
 from benchmarks.results.figures import description
+from ops.config import load_settings
 from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"
@@ -172,6 +173,7 @@ def main() -> None:
     )
     parser.add_argument("--instructions", action="store_true", help="of stages: count them, too, which valgrind does")
     options = parser.parse_args()
+    load_settings()  # SLOTLOG_NATIVE=false: Python alone
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
     for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
         if unknown := [name for name in given if name not in known]:

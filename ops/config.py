@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.dataclasses import dataclass as validated
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from engine import native
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
@@ -187,6 +188,10 @@ class Settings(BaseSettings):
         pattern="^(debug|info|warning|error)$",
         description="lowest level: debug, info, warning or error",
     )
+    native: bool = Field(
+        default=True,
+        description="whether events are applied by compiled code where it is installed; false: by Python alone",
+    )
     tracing: bool = Field(default=False, description="whether OpenTelemetry spans go to OTEL_EXPORTER_OTLP_ENDPOINT")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
     snapshots: SnapshotSettings = Field(default_factory=SnapshotSettings, description="where snapshots are, and when")
@@ -247,6 +252,8 @@ _TABLES: Final = {
 def load_settings(**options: Any) -> Settings:
     """The settings, with the given options (None: not given) before environment and file.
 
+    The process then runs on what is compiled, or not, as they say.
+
     Raises:
         ConfigError: names every setting that cannot be used, and where it was given. Values are not repeated: one may
             be a secret.
@@ -259,7 +266,7 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigError("; ".join(misspelt))
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         faults = [
             _said(tuple(map(str, fault["loc"])), fault["type"], fault["msg"].removeprefix("Value error, "), given)
@@ -270,6 +277,8 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigError(f"{_config_file()} is not TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{_config_file()} is not TOML: its bytes are no UTF-8 ({error.reason})") from None
+    native.choose(native=settings.native)
+    return settings
 
 
 def _config_file() -> str:

@@ -40,7 +40,7 @@ _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"m
 
 # A smaller record cannot blow up: the worst, 340 nested array headers that each claim all of it, takes 3 MB for a
 # moment. Larger ones have their headers walked before anything is built, at 0.1 µs a header.
-_WALKED_ABOVE_BYTES: Final = 1024
+WALKED_ABOVE_BYTES: Final = 1024
 
 _TOO_DEEP: Final = f"arrays and maps nested deeper than {NESTING_MAX}"
 _NO_MAP: Final = "the value is not a map"
@@ -117,7 +117,7 @@ def event_head(cmd: bytes) -> bytes:
     return whole[:-1]
 
 
-_NAMES: Final = {event_head(spelled): name for name in (*COMMANDS, b"EXEC") for spelled in (name, name.lower())}
+NAMES_BY_HEAD: Final = {event_head(spelled): name for name in (*COMMANDS, b"EXEC") for spelled in (name, name.lower())}
 """The name of a command by the head of its commonest event."""
 
 _NAME_AT: Final = 8  # of a head: the header of its name, which says how long that is
@@ -135,10 +135,10 @@ def decode(offset: int, time_ms: int, value: bytes | None) -> Event:
     try:
         if value is None:
             raise EventError("the record has no value")  # noqa: TRY301 - the one way that reasons take
-        if len(value) > _WALKED_ABOVE_BYTES:
+        if len(value) > WALKED_ABOVE_BYTES:
             _check_headers(value)
         end = value[_NAME_AT] - _HEAD_LESS if len(value) > _NAME_AT else 0
-        name, args = _NAMES.get(value[:end], b""), None
+        name, args = NAMES_BY_HEAD.get(value[:end], b""), None
         if name:
             try:
                 args = unpackb(value[end:], raw=True)

@@ -6,7 +6,7 @@ Kafka broker, where each test has topics of its own; other servers, temporary di
 A folder that no session names is in `others`, new ones among them. With arguments it is one session, with those.
 
 `layouts` is a dose of what is about states, on each other layout (`tests/layouts/__main__.py`; `make nightly` has the
-full ones).
+full ones), and `python_alone` is one without the compiled hot path (`tests/python_alone.py`).
 
 All processes of a session share compiled modules, whatever PYTHONDONTWRITEBYTECODE says: hundreds of them import the
 same ones, and to compile those takes a process longer than the rest of its start.
@@ -81,7 +81,8 @@ def _sessions() -> dict[str, tuple[str, ...]]:
     words = {name: [f"tests/{folder}" for folder in folders] for name, folders in FOLDERS.items()}
     words[OTHERS] = [f"--ignore={folder}" for folders in words.values() for folder in folders]
     commands = {name: (*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words[name]) for name in words}
-    return commands | {"layouts": (sys.executable, "-m", "tests.layouts")}
+    others = {name: (sys.executable, "-m", f"tests.{name}") for name in ("layouts", "python_alone")}
+    return commands | others
 
 
 def _run(

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine import native
 from engine.layouts import LAYOUTS
 from tests import layouts, left_behind
 
@@ -18,6 +19,9 @@ pytest_plugins = ("tests.real.fixtures", "tests.slotlog.fixtures")
 
 # A service of a test serves no Redis clients unless the test says where: the default port may be anybody's.
 os.environ["SLOTLOG_RESP"] = ""
+
+# As the services and verbs that a test starts: tests/python_alone.py.
+native.choose(native=os.environ.get("SLOTLOG_NATIVE") != "false")
 
 # No deadline, and no complaint about slow generation: a real server has slow moments, and no test here asserts a time.
 # print_blob: a failure prints the line that repeats it on any machine, so no database of examples is kept.

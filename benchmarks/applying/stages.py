@@ -26,11 +26,13 @@ from typing import Final
 
 from benchmarks.applying.subject import HOME, open_store
 from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
+from engine import native
 from engine.apply.machine import Machine
 from engine.store.store import Changes
+from ingest.applying.decoding import decode_batch
 from ingest.applying.worker import BATCH_RECORDS_MAX
+from ops.config import load_settings
 from ops.serving.process import tune_collector
-from slotlog.events import decode
 
 STAGES: Final = ("decode", "apply", "commit", "write")
 STAGED: Final = tuple(name for name in WORKLOADS if name != "hset_cold")
@@ -91,7 +93,7 @@ class StagesResult:
 
     def line(self) -> str:
         """The result as JSON."""
-        facts: dict[str, object] = {"name": f"stages_{self.workload}"}
+        facts: dict[str, object] = {"name": f"stages_{self.workload}", "compiled": native.chosen() is not None}
         facts |= {f"{stage}_us": round(us, 2) for stage, us in self.us.items()}
         facts["sum_us"] = round(sum(self.us.values()), 2)
         facts |= {f"{stage}_instructions": count for stage, count in self.instructions.items()}
@@ -115,7 +117,7 @@ def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
     Raises:
         RuntimeError: an event was not simply applied.
     """
-    records = [(offset, event.time_ms, event.value()) for offset, event in enumerate(measured(name, size))]
+    records = [(offset, event.time_ms, None, event.value()) for offset, event in enumerate(measured(name, size))]
     with (
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(_MarkingStore(Path(directory) / "state", mark)) as store,
@@ -124,7 +126,7 @@ def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
         for at in range(0, len(records), BATCH_RECORDS_MAX):
             batch = records[at : at + BATCH_RECORDS_MAX]
             mark("between")
-            decoded = [decode(*record) for record in batch]
+            decoded = decode_batch(batch)
             mark("decode")
             applied = machine.apply(decoded, machine.next_offset)
             mark("apply")
@@ -184,6 +186,7 @@ class _CallgrindMarks:
 def main() -> None:
     """The program that runs under callgrind."""
     tune_collector()
+    load_settings()  # SLOTLOG_NATIVE=false: Python alone
     size = replace(LARGE, events=_COUNTED_EVENTS)
     apply_in_stages(sys.argv[1], size, _CallgrindMarks(_COUNTED_EVENTS // BATCH_RECORDS_MAX - _COUNTED_BATCHES - 1))
 

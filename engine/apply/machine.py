@@ -17,6 +17,7 @@ from typing import Final
 
 from engine import errors
 from engine.apply.executor import NOT_SIMPLE, Executor
+from engine.apply.hot_path import hot_path
 from engine.apply.records import Applied, Record
 from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import retimed
@@ -79,6 +80,7 @@ class Machine:
         self._dedup = Deduplicator(store, self.position.set_backs)
         self._executor = Executor(self._tx, store, home, self._dedup, self.position.clock_ms, verify=verify)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
+        self._hot = hot_path(self._tx, self._executor, OVERLAY_BYTES_MAX)
         self._next_offset = self.position.next_offset
         self._stored_home = read_home(store)
         self._reads = 0
@@ -176,8 +178,9 @@ class Machine:
         offset, name, taken = from_offset - 1, b"", 0
         executor.waiting, commands = waiting, applied.commands
         executor.scripts.applied, executor.scripts.waiting = applied, waiting
+        run = None if skips or self._hot is None else self._hot.others(records, applied, waiting)
         try:
-            for offset, time_ms, name, args, db, event_id, session in records:
+            for offset, time_ms, name, args, db, event_id, session in records if run is None else run:
                 taken += 1
                 if skips and offset in skips:
                     applied.skipped += 1
@@ -206,12 +209,17 @@ class Machine:
                 if tx.value_bytes > OVERLAY_BYTES_MAX:
                     break
         except Exception as error:
+            if run is not None:
+                offset, name = run.at_hand(offset, name)
             failure = self._give_up(error, offset, name)
             if failure is error:
                 raise
             raise failure from error
         finally:
             executor.scripts.applied = None
+        if run is not None:
+            natively, offset = run.end(offset)
+            taken += natively
         applied.records = taken
         self._next_offset = applied.next_offset = max(offset + 1, to_offset if taken == len(records) else 0)
         return applied

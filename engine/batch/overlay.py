@@ -6,9 +6,11 @@ to 10,000 hashes: a key that is still there costs 0.6 us, one that must be read 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
 
+from engine import native
 from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
@@ -17,17 +19,37 @@ from engine.batch.writing import (
     delete_earlier,
     forget_surplus,
     image,
+    mark_natively,
     mark_written,
     write_earlier,
     write_keys,
+    write_natively,
 )
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import current_getter, earlier_getter
-from engine.store.store import Changes, Store
+from engine.store.store import Changes, Get, Store
 from slotlog.shared.slots import slot
 
 CACHED_BYTES_MAX: Final = 1024
 """A key with a longer name and value leaves memory with its batch."""
+
+
+class Loading(NamedTuple):
+    """The parts with which the hot path in C loads keys, as `Overlay.load` does.
+
+    Attributes:
+        get_metadata: reads a metadata record; None: keys may have earlier records, so Python loads all of them.
+        load_stored: gives a key what its metadata record says.
+        prefix_of: what the metadata keys of a stored database begin with.
+        flushed: the stored databases that the batch has emptied: Python loads their keys.
+        large: the keys that go with the batch.
+    """
+
+    get_metadata: Get | None
+    load_stored: Callable[[Key, bytes], None]
+    prefix_of: Callable[[int], bytes]
+    flushed: set[int]
+    large: list[Key]
 
 
 class Overlay:
@@ -41,7 +63,7 @@ class Overlay:
     """
 
     __slots__ = (
-        "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_layout", "_store",
+        "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_hot", "_layout", "_store",
         "_writes_earlier", "databases", "families", "large", "touched",
     )  # fmt: skip
 
@@ -54,12 +76,23 @@ class Overlay:
         self.families = self.families_of(store, layout)
         self._store = store
         self._layout = layout
+        self._hot = native.chosen() if layout.packs_as == native.PACKS_AS else None
         self._get_metadata = current_getter(store, layout)
         self._get_earlier = earlier_getter(store, layout)
         self._writes_earlier = layout.earlier is not None and layout.earlier.is_written
         self._earlier: list[Key] = []  # the keys of this batch that were read from earlier records
         self._flushed: set[int] = set()
         self._cached_keys_max = cached_keys_max
+
+    @property
+    def loading(self) -> Loading | None:
+        """How keys are loaded, for the hot path in C; None where it does not know how the layout packs them."""
+        if self._hot is None:
+            return None
+        get = self._get_metadata if self._get_earlier is None else None
+        return Loading(
+            get, self.families.load, partial(self._layout.kind_prefix, Kind.METADATA), self._flushed, self.large
+        )
 
     def load(self, db: int, name: bytes) -> Key:
         """The key `name` of a stored database, from the store. It is not in `databases` yet."""
@@ -95,7 +128,10 @@ class Overlay:
 
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed."""
-        write_keys(self.touched, self._layout, changes, last_version)
+        if self._hot is None:
+            write_keys(self.touched, self._layout, changes, last_version)
+        else:
+            write_natively(self._hot, self.touched, self._layout, changes, last_version)
         if self._earlier:
             delete_earlier(self._earlier, self._layout, changes)
         if self._writes_earlier:
@@ -107,7 +143,10 @@ class Overlay:
 
     def keep(self) -> None:
         """The batch is written: make its keys ready for the next one, and forget what is too much."""
-        mark_written(self.touched)
+        if self._hot is None:
+            mark_written(self.touched)
+        else:
+            mark_natively(self._hot, self.touched)
         for key in self.large:
             self.databases[key.db].pop(key.name, None)
         forget_surplus(self.databases, self._cached_keys_max)

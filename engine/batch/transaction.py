@@ -17,7 +17,7 @@ from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.overlaid import Subkeys
-from engine.batch.overlay import CACHED_BYTES_MAX, Overlay
+from engine.batch.overlay import CACHED_BYTES_MAX, Loading, Overlay
 from engine.batch.rank_records import RankCounts
 from engine.batch.runner import NO_RUNNER
 from engine.batch.staging import Staging
@@ -90,18 +90,16 @@ class Transaction:
         self.stored_dbs = stored_dbs
         self.last_version, self.counts, self.rules = last_version, counts, rules
         self.value_bytes = self.written_bytes = 0
-        self.forms = layout.forms
-        self._layout, self._partition = layout, partition
+        self.forms, self._layout, self._partition = layout.forms, layout, partition
         self._overlay = self.overlay_of(store, layout, cached_keys_max)
         self._touched, self._families = self._overlay.touched, self._overlay.families
         self.offset = self.draws = self._db = 0
-        self.batch = Changes()
+        self.batch, self.cursors = Changes(), Cursors()
         self._observer, self._observed = EffectObserver(), False
         self._keys: dict[bytes, Key] | EffectObserver
         self.select(0)
         self.floors: dict[int, bytes] = {}
         self.ceilings: dict[int, bytes] = {}
-        self.cursors = Cursors()
         self.knobs: Mapping[str, int] = DEFAULT_KNOBS
 
     @property
@@ -183,6 +181,11 @@ class Transaction:
         if name not in self._keys:
             self._overlay.large.append(self._load(name))
         return self._touch(name)
+
+    @property
+    def loading(self) -> Loading | None:
+        """As `Overlay.loading`."""
+        return self._overlay.loading
 
     def is_crowded(self) -> bool:
         """Whether reads alone have loaded so much that it should be forgotten."""

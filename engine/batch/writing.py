@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import itemgetter
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
+from types import ModuleType
 from typing import Final
 
 from engine.batch.key import Key
@@ -93,6 +94,25 @@ def broken(key: Key, last_version: int) -> InvariantError:
     if key.type == LIST and key.size != key.tail - key.head:
         return InvariantError(f"a {name} of size {key.size} reaches from {key.head} to {key.tail}")
     return InvariantError(f"a {name} has size {key.size}")
+
+
+def write_natively(hot: ModuleType, keys: list[Key], layout: Layout, changes: Changes, last_version: int) -> None:
+    """As `write_keys`, by `hot` (`engine.native.chosen`), in a layout that packs as `neokv`."""
+    families = layout.families
+    metadata = changes.of(families[Kind.METADATA])
+    data, scores = changes.of(families[Kind.DATA]), changes.of(families[Kind.SCORES])
+    at = 0
+    while (at := hot.write_keys(keys, at, metadata, data, scores, last_version)) < len(keys):
+        write_keys(keys[at : at + 1], layout, changes, last_version)
+        at += 1
+
+
+def mark_natively(hot: ModuleType, keys: list[Key]) -> None:
+    """As `mark_written`, by `hot`."""
+    at = 0
+    while (at := hot.mark_written(keys, at)) < len(keys):
+        mark_written(keys[at : at + 1])
+        at += 1
 
 
 def delete_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> None:

@@ -132,6 +132,7 @@ class Layout(Protocol):
         is_absent: tells metadata records that stand for no key; None where there are none. Ours never writes one.
         stamps_fields: in a hash with field times each value says when its field dies, and the metadata when the last
             one does (engine/batch/field_stamps.py).
+        packs_as: the name of the layout as which it packs metadata keys and values, where engine/native knows that one.
     """
 
     name: ClassVar[str]
@@ -142,6 +143,7 @@ class Layout(Protocol):
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
     stamps_fields: ClassVar[bool] = False
+    packs_as: ClassVar[str | None] = None
 
     def __init__(self, partition: int, partitions: int = 1, /) -> None:
         """Bind the layout to `partition` of a log that has `partitions`."""

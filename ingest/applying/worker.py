@@ -17,12 +17,12 @@ from engine.cleaning.sweep import Swept
 from engine.store.store import MaintainedStore
 from engine.tables.system import Home, Retimes, retime_changes
 from ingest.applying.commit_path import CommitPath, no_headers
+from ingest.applying.decoding import decode_batch
 from ingest.applying.gate import Gate
 from ingest.applying.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Observer
 from slotlog.errors import RecordHeldError
-from slotlog.events import decode
 from slotlog.log import HeadersOf, Log, LogRecord
 from slotlog.shared.errors import InvariantError
 from slotlog.shared.limits import TIME_MS_MAX
@@ -203,7 +203,7 @@ class Worker:
             if self._latest_ms is not None:
                 batch = self._up_to_held(batch, self._latest_ms)
             end = to_offset if at + len(batch) == len(records) else 0
-            decoded = [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
+            decoded = decode_batch(batch)
             applied = await path.run(batch, decoded, value_bytes, began, to_offset=end)
             at += applied.records
             self._adapt(perf_counter() - began)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from email import message_from_bytes
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -45,19 +46,26 @@ def build(place: Path) -> Built:
     for name in [*sources(), *map(Path, _BESIDE)]:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)
-    sdist = _built("build_sdist", checkout, place)
+    _, sdist = _built("build_sdist", checkout, place)
     shutil.unpack_archive(sdist, place / "unpacked")  # Python 3.11.2, Debian's, has no filter for it yet
     (unpacked,) = (place / "unpacked").iterdir()
-    return Built(sdist, _built("build_wheel", unpacked, place))
+    return Built(sdist, build_wheel(unpacked, place)[1])
 
 
-def _built(hook: str, source: Path, target: Path) -> Path:
-    """What a hook of the build backend makes, as any front end calls it."""
+def build_wheel(source: Path, target: Path, variables: Mapping[str, str] = os.environ) -> tuple[str, Path]:
+    """The wheel of these sources, in `target`, and what was said while it was made."""
+    return _built("build_wheel", source, target, variables)
+
+
+def _built(hook: str, source: Path, target: Path, variables: Mapping[str, str] = os.environ) -> tuple[str, Path]:
+    """What a hook of the build backend says and makes, as any front end calls it."""
     program = f"import sys; from setuptools import build_meta; build_meta.{hook}(sys.argv[1])"
     before = set(target.iterdir())
-    subprocess.run([sys.executable, "-c", program, target], cwd=source, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, target], cwd=source, env=variables, capture_output=True, text=True, check=True
+    )
     (made,) = set(target.iterdir()) - before
-    return made
+    return done.stdout + done.stderr, made
 
 
 class Environment:

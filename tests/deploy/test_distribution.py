@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from ops.version import VERSION
-from tests.deploy.environments import PACKAGES, Built, Environment, build, sources
+from tests.deploy.environments import PACKAGES, Built, Environment, build, build_wheel, sources
 
 SERVICE: Final = """
 import asyncio, json, sys
@@ -76,17 +78,36 @@ def service(tmp_path: Path) -> Path:
 
 
 def test_every_file_is_in_wheel_and_sdist(built: Built) -> None:
-    """Both hold each file of the packages, data and `py.typed` included, and the wheel nothing of tests or tools."""
+    """Both hold each file of the packages, data and `py.typed` included, and the wheel nothing of tests or tools.
+
+    What is compiled is in the wheel in the place of its sources.
+    """
     expected = {str(path) for path in sources()}
+    compiled = {name for name in expected if name.endswith((".c", ".h"))}
     with zipfile.ZipFile(built.wheel) as archive:
         in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
+    library = {name for name in in_wheel if re.fullmatch(r"engine/native/_hot\.[\w-]+\.so", name)}
     with tarfile.open(built.sdist) as archive:
         in_sdist = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
 
     assert {f"{name}/py.typed" for name in PACKAGES} <= expected
-    assert expected == in_wheel
+    assert 1 == len(library)
+    assert expected - compiled == in_wheel - library
     assert set() == expected - in_sdist
     assert {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"} <= in_sdist
+
+
+def test_it_is_built_without_a_compiler(built: Built, tmp_path: Path) -> None:
+    """Where there is none the sdist gives a wheel all the same, without the part in C, and says so."""
+    shutil.unpack_archive(built.sdist, tmp_path)
+    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    said, wheel = build_wheel(unpacked, tmp_path, {**os.environ, "CC": "/no/compiler"})
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    assert "engine.native._hot" in said
+    assert "engine/native/__init__.py" in names
+    assert [] == [name for name in names if name.endswith(".so")]
 
 
 def test_a_client_gets_two_dependencies(client: Environment) -> None:

@@ -18,6 +18,7 @@ ENTRY_POINTS = {
     "ops.entry": "the console script, by its name in pyproject.toml",
     "tests.faults.killed": "tests/faults/test_kill_snapshots.py, as a process of its own",
     "tests.docs.example_checks": "tests/docs/test_adding_a_command.py, in a session of its own",
+    "tests.python_alone": "tests/__main__.py and `make nightly`, as a process of its own",
     "tests.real.fixtures": "tests/conftest.py, by its name in a string",
 }
 

@@ -45,6 +45,7 @@ class CamelliaV0:
     is_in_one_order: ClassVar[bool] = False
     is_absent: ClassVar[IsAbsent | None] = None
     stamps_fields: ClassVar[bool] = False
+    packs_as: ClassVar[str | None] = None
     earlier: ClassVar[Earlier | None] = None
 
     pack_metadata = staticmethod(codec.pack_metadata)

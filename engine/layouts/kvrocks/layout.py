@@ -76,6 +76,7 @@ class Kvrocks:
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = staticmethod(codec.is_absent)
     stamps_fields: ClassVar[bool] = True
+    packs_as: ClassVar[str | None] = None
 
     _slot_bytes: ClassVar[int] = 0
 

@@ -51,6 +51,7 @@ class NeoKV:
     is_absent: ClassVar[IsAbsent | None] = None
     stamps_fields: ClassVar[bool] = False
     adopts: ClassVar[str] = "neokv1"
+    packs_as: ClassVar[str | None] = "neokv"
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from importlib.metadata import version as version_of
 
 import typer
 
+from engine import native
 from engine.tables.system import FORMAT, RULES
 from ops.cli.options import Json, print_json, reports_errors
+from ops.config import ConfigError, load_settings
 from ops.version import VERSION
 
 
@@ -25,6 +28,8 @@ def version(*, json: Json = False) -> None:
 
     Example: slotlog version --json
     """
+    with suppress(ConfigError):  # whoever looks for what is wrong may begin here
+        load_settings()
     facts = {
         "slotlog": VERSION,
         "rules": RULES,
@@ -32,8 +37,16 @@ def version(*, json: Json = False) -> None:
         "python": platform.python_version(),
         "rocksdict": version_of("rocksdict"),
         "aiokafka": version_of("aiokafka"),
+        "hot_path": _hot_path(),
     }
     if json:
         print_json(facts)
     else:
         print("\n".join(f"{name:<10} {fact}" for name, fact in facts.items()))
+
+
+def _hot_path() -> str:
+    """What applies usual events."""
+    if native.chosen() is not None:
+        return "compiled"
+    return "Python, as native is false" if native.IS_BUILT else "Python, as it was installed without a C compiler"

@@ -74,6 +74,9 @@ def test_a_line_quotes_the_median_of_the_ratios() -> None:
     walls = [(2.0, 1.0), (4.0, 1.0), (1.0, 2.0)]
     result = Result("x", 100, [(Seconds(ours, 1.0), Seconds(theirs, 0.25)) for ours, theirs in walls], {"more": 1})
 
+    line = json.loads(result.line())
+
+    assert 0 <= line.pop("load")
     assert {
         "name": "x",
         "per_second": 50,
@@ -83,7 +86,7 @@ def test_a_line_quotes_the_median_of_the_ratios() -> None:
         "events": 100,
         "ratios": [0.5, 0.25, 2.0],
         "more": 1,
-    } == json.loads(result.line())
+    } == line
 
 
 def test_a_trace_has_every_get_and_put(tmp_path: Path) -> None:

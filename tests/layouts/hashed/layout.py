@@ -47,6 +47,7 @@ class Hashed:
     earlier: ClassVar[Earlier | None] = None
     is_absent: ClassVar[IsAbsent | None] = None
     stamps_fields: ClassVar[bool] = False
+    packs_as: ClassVar[str | None] = None
 
     pack_metadata = staticmethod(codec.pack_metadata)
     parse_metadata = staticmethod(codec.parse_metadata)

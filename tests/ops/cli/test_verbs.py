@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from engine import native
 from engine.tables.system import replaying_changes
 from ops.config import load_settings
 from ops.state.directories import store_opener
@@ -238,6 +239,19 @@ def test_replay_until_a_time(tmp_path: Path) -> None:
 
 def test_version_is_complete() -> None:
     """`version` says which rules and formats it stands on."""
-    assert {"slotlog", "rules", "format", "python", "rocksdict", "aiokafka"} == json.loads(
+    assert {"slotlog", "rules", "format", "python", "rocksdict", "aiokafka", "hot_path"} == json.loads(
         succeed("version", "--json")
     ).keys()
+
+
+def test_version_says_what_applies_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is what is compiled, or Python where the setting says so; a wrong setting does not hide the versions."""
+    monkeypatch.chdir(tmp_path)
+    before = native.chosen() is not None
+    said = []
+    for setting in ("true", "false", "perhaps"):
+        monkeypatch.setenv("SLOTLOG_NATIVE", setting)
+        said.append(json.loads(succeed("version", "--json"))["hot_path"])
+    native.choose(native=before)
+
+    assert ["compiled", "Python, as native is false", "Python, as native is false"] == said

@@ -1,0 +1,42 @@
+"""The hot path of events in C, where it was built.
+
+Its twin is the code in Python that it stands for:
+
+    decode_run     records of a log become events          twin: `slotlog.events.decode` of each
+    Path.others    the usual records of a batch are run    twin: the loop of `Machine.apply`, and its commands
+    write_keys     the keys of a batch become records      twin: `engine.batch.writing.write_keys`
+    mark_written   they are ready for the next batch       twin: `engine.batch.writing.mark_written`
+
+It works on the objects of Python, and takes only what is usual: SET, HSET, INCR, LPUSH, RPUSH, SADD and ZADD without
+options, in database 0, without id and session, of keys in their plain forms, in a layout that says it packs as `neokv`
+(`Layout.packs_as`). All else it leaves to Python, in the middle of a batch too, and goes on behind it. So no command
+has two meanings, and nothing that comes of a record depends on which of the two runs.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+try:
+    from engine.native import _hot
+except ImportError:  # it was installed without a C compiler
+    _hot = None  # type: ignore[assignment]
+
+IS_BUILT: Final = _hot is not None
+
+PACKS_AS: Final = "neokv"
+"""The form of metadata keys and values that it packs: see `Layout.packs_as`."""
+
+_chosen: ModuleType | None = _hot
+
+
+def choose(*, native: bool) -> None:
+    """Let later machines run on the part in C, if it was built, or on Python alone."""
+    global _chosen  # noqa: PLW0603 - one for the process: it stands for how slotlog was installed
+    _chosen = _hot if native else None
+
+
+def chosen() -> ModuleType | None:
+    """The part in C (`engine/native/_hot.pyi`); None: Python runs alone."""
+    return _chosen

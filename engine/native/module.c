@@ -1,0 +1,97 @@
+/* The module `engine.native._hot`: its functions, and where the types of Python have their slots. */
+
+#include "hot.h"
+
+#include <structmember.h>
+
+struct key_slots KEY;
+static const char *const KEY_SLOTS[] = {"changed", "data", "db", "expire_ms", "head", "indexed_expire_ms", "metadata_key",
+    "name", "ranks", "scores", "size", "tail", "times", "touched", "type", "value", "version", NULL};
+
+struct subkeys_slots SUBKEYS;
+static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "order", "prefix", NULL};
+
+struct tx_slots TX;
+static const char *const TX_SLOTS[] = {"_db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
+    "stored_dbs", "value_bytes", "written_bytes", NULL};
+
+PyTypeObject *key_type, *subkeys_type, *tx_type;
+PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
+
+static int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
+{
+    for (; *names != NULL; names++, slots++) {
+        PyObject *found = PyObject_GetAttrString((PyObject *)type, *names);
+        if (found == NULL) return -1;
+        int fits = Py_TYPE(found) == &PyMemberDescr_Type && ((PyMemberDescrObject *)found)->d_member->type == T_OBJECT_EX;
+        if (fits) *slots = ((PyMemberDescrObject *)found)->d_member->offset;
+        Py_DECREF(found);
+        if (!fits) {
+            PyErr_Format(PyExc_TypeError, "%s.%s is no slot", type->tp_name, *names);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(configure_doc, "configure(key, subkeys, transaction): learn where the types of these have their slots.\n\n"
+"`key` is one as `Key` makes it, of which new ones are copies; the others are types.");
+
+static PyObject *configure(PyObject *module, PyObject *args)
+{
+    PyObject *key;
+    PyTypeObject *subkeys, *tx;
+    if (!PyArg_ParseTuple(args, "OO!O!", &key, &PyType_Type, &subkeys, &PyType_Type, &tx)) return NULL;
+    PyTypeObject *type = Py_TYPE(key);
+    if (find_slots(type, KEY_SLOTS, (Py_ssize_t *)&KEY) || find_slots(subkeys, SUBKEYS_SLOTS, (Py_ssize_t *)&SUBKEYS) ||
+        find_slots(tx, TX_SLOTS, (Py_ssize_t *)&TX))
+        return NULL;
+    if (type->tp_base != &PyBaseObject_Type || type->tp_itemsize || type->tp_dictoffset || type->tp_weaklistoffset ||
+        (type->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC) {
+        PyErr_Format(PyExc_TypeError, "%s has more than slots", type->tp_name);
+        return NULL;
+    }
+    Py_XSETREF(new_key_model, Py_NewRef(key));
+    Py_XSETREF(key_type, (PyTypeObject *)Py_NewRef((PyObject *)type));
+    Py_XSETREF(subkeys_type, (PyTypeObject *)Py_NewRef((PyObject *)subkeys));
+    Py_XSETREF(tx_type, (PyTypeObject *)Py_NewRef((PyObject *)tx));
+    Py_RETURN_NONE;
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
+
+static PyMethodDef functions[] = {
+    {"configure", configure, METH_VARARGS, configure_doc},
+    {"decode_run", FAST(decode_run),
+     "decode_run(batch, heads, size_max, transaction, decode): the events of records.\n\n"
+     "Those of a known head, of at most `size_max` bytes, with strings and integers alone as arguments; each other one by\n"
+     "`decode(offset, time_ms, value)`. `transaction` is the name whose arguments are of another form."},
+    {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch; returns as `write_keys`."},
+    {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
+    {"write_keys", FAST(write_keys),
+     "write_keys(keys, at, metadata, data, scores, last_version): add the changes of keys[at:].\n\n"
+     "As `engine.batch.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
+     "Python's, or the end."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "engine.native._hot", "The hot path of events; see engine/native/__init__.py.", -1, functions,
+};
+
+PyMODINIT_FUNC PyInit__hot(void)
+{
+    fill_crc16_table();
+    zero = PyLong_FromLong(0);
+    empty_bytes = PyBytes_FromStringAndSize(NULL, 0);
+    if (zero == NULL || empty_bytes == NULL) return NULL;
+    for (int i = 0; i < 6; i++)
+        if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
+    if (init_keys() != DONE || init_commands() != DONE || init_runs() != DONE) return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}

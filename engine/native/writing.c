@@ -1,0 +1,202 @@
+/* Turns the keys of a batch into records, packed as the layout `neokv` does: twin of engine/batch/writing.py. */
+
+#include "hot.h"
+
+/* ---------------------------------------------------------------------------------- packing, as the layout `neokv` does */
+
+static uint16_t crc16_table[256]; /* CRC-16/XMODEM */
+
+void fill_crc16_table(void)
+{
+    for (unsigned int i = 0; i < 256; i++) {
+        uint16_t crc = (uint16_t)(i << 8);
+        for (int bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (uint16_t)(crc << 1) ^ 0x1021 : (uint16_t)(crc << 1);
+        crc16_table[i] = crc;
+    }
+}
+
+static unsigned int slot_of(const char *name, Py_ssize_t size)
+{
+    const char *start = memchr(name, '{', size);
+    if (start != NULL) {
+        const char *end = memchr(start + 1, '}', size - (start + 1 - name));
+        if (end != NULL && end > start + 1) {
+            name = start + 1;
+            size = end - name;
+        }
+    }
+    uint16_t crc = 0;
+    for (Py_ssize_t i = 0; i < size; i++) crc = (uint16_t)(crc << 8) ^ crc16_table[(crc >> 8) ^ (unsigned char)name[i]];
+    return crc & 16383;
+}
+
+PyObject *pack_metadata_key(PyObject *prefix, PyObject *name)
+{
+    Py_ssize_t front = PyBytes_GET_SIZE(prefix), size = PyBytes_GET_SIZE(name);
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, front + 6 + size);
+    if (packed == NULL) return NULL;
+    char *to = PyBytes_AS_STRING(packed);
+    memcpy(to, PyBytes_AS_STRING(prefix), front);
+    pack(to + front, slot_of(PyBytes_AS_STRING(name), size), 2);
+    pack(to + front + 2, (uint64_t)size, 4);
+    memcpy(to + front + 6, PyBytes_AS_STRING(name), size);
+    return packed;
+}
+
+PyObject *metadata_key(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1]) || PyBytes_GET_SIZE(given[1]) > UINT32_MAX) {
+        PyErr_SetString(PyExc_TypeError, "metadata_key(prefix, name)");
+        return NULL;
+    }
+    return pack_metadata_key(given[0], given[1]);
+}
+
+/* The metadata value of a key without times or rank counts, whose type is `type` and not NONE; NULL without an error: a
+ * number is none of 64 bits, or it is a string in fragments. */
+static PyObject *pack_metadata(PyObject *key, int type)
+{
+    uint64_t numbers[5];
+    int count = type == STRING ? 1 : type == LIST ? 5 : 3;
+    const Py_ssize_t slots[] = {KEY.expire_ms, KEY.version, KEY.size, KEY.head, KEY.tail};
+    for (int i = 0; i < count; i++)
+        if (!as_uint64(at(key, slots[i]), &numbers[i])) return NULL;
+    PyObject *value = type == STRING ? at(key, KEY.value) : empty_bytes;
+    if (!is_bytes(value)) return NULL;
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, 1 + 8 * count + PyBytes_GET_SIZE(value));
+    if (packed == NULL) return NULL;
+    char *to = PyBytes_AS_STRING(packed);
+    *to++ = (char)(0x80 | type);
+    for (int i = 0; i < count; i++, to += 8) pack(to, numbers[i], 8);
+    memcpy(to, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
+    return packed;
+}
+
+/* ------------------------------------------------------------------------------------------------- writing, after it */
+
+int code_of(PyObject *key)
+{
+    PyObject *type = at(key, KEY.type);
+    for (int code = NONE; code <= ZSET; code++)
+        if (type == codes[code]) return code;
+    return -1;
+}
+
+/* The key's own type and nothing that has other records than data, scores and metadata. Returns its code, -1: unusual. */
+int plain_code(PyObject *key)
+{
+    if (Py_TYPE(key) != key_type || at(key, KEY.times) != Py_None || at(key, KEY.ranks) != Py_None) return -1;
+    int type = code_of(key);
+    PyObject *version = at(key, KEY.version);
+    if (type < 0 || version == NULL || !PyLong_CheckExact(version)) return -1;
+    if (version == zero) return type <= STRING ? type : -1;
+    if (type <= STRING || !is_subkeys(at(key, KEY.data)) || (type == ZSET && !is_subkeys(at(key, KEY.scores)))) return -1;
+    return type;
+}
+
+static int add_changed(PyObject *subkeys, PyObject *records)
+{
+    PyObject *prefix = at(subkeys, SUBKEYS.prefix), *subkey, *value;
+    Py_ssize_t place = 0;
+    while (PyDict_Next(at(subkeys, SUBKEYS.changed), &place, &subkey, &value)) {
+        if (!PyBytes_CheckExact(subkey)) {
+            PyErr_SetString(PyExc_TypeError, "a subkey is not bytes");
+            return FAILED;
+        }
+        PyObject *record = joined(prefix, subkey);
+        if (record == NULL) return FAILED;
+        int failed = PyDict_SetItem(records, record, value);
+        Py_DECREF(record);
+        if (failed) return FAILED;
+    }
+    return DONE;
+}
+
+static int write_key(PyObject *key, PyObject *metadata, PyObject *data, PyObject *scores, uint64_t last_version)
+{
+    int type = plain_code(key);
+    if (type < 0) return UNUSUAL;
+    PyObject *place = at(key, KEY.expire_ms), *indexed = at(key, KEY.indexed_expire_ms), *value = NULL;
+    int64_t place_ms, indexed_ms;
+    if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
+        return UNUSUAL; /* the expiry index is Python's */
+    uint64_t version = 0, size, head, tail;
+    if (type > STRING) {
+        if (!as_uint64(at(key, KEY.version), &version)) return UNUSUAL;
+        PyObject *fresh = at(at(key, KEY.data), SUBKEYS.fresh);
+        if (fresh != Py_False && (fresh != Py_True || version > last_version)) return UNUSUAL;
+    }
+    if (at(key, KEY.changed) == Py_True) {
+        if (type == NONE && place != zero) return UNUSUAL;
+        if (type > STRING && (!as_uint64(at(key, KEY.size), &size) || !size)) return UNUSUAL;
+        if (type == LIST && (!as_uint64(at(key, KEY.head), &head) || !as_uint64(at(key, KEY.tail), &tail) ||
+                             tail < head || tail - head != size))
+            return UNUSUAL;
+        if (!is_bytes(at(key, KEY.metadata_key))) return UNUSUAL;
+        value = type == NONE ? Py_NewRef(Py_None) : pack_metadata(key, type);
+        if (value == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+        int failed = PyDict_SetItem(metadata, at(key, KEY.metadata_key), value);
+        Py_DECREF(value);
+        if (failed) return FAILED;
+    }
+    else if (at(key, KEY.changed) != Py_False) return UNUSUAL;
+    if (type <= STRING) return DONE;
+    if (add_changed(at(key, KEY.data), data) == FAILED) return FAILED;
+    return type == ZSET ? add_changed(at(key, KEY.scores), scores) : DONE;
+}
+
+PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    uint64_t last_version;
+    if (count != 6 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
+        !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !as_uint64(given[5], &last_version)) {
+        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, last_version)");
+        return NULL;
+    }
+    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
+    if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
+    for (; i < PyList_GET_SIZE(given[0]); i++) {
+        int done = write_key(PyList_GET_ITEM(given[0], i), given[2], given[3], given[4], last_version);
+        if (done == FAILED) return NULL;
+        if (done == UNUSUAL) break;
+    }
+    return PyLong_FromSsize_t(i);
+}
+
+static int end_subkeys(PyObject *subkeys)
+{
+    PyObject *order = at(subkeys, SUBKEYS.order);
+    if (order == NULL || !PyList_CheckExact(order)) return UNUSUAL;
+    if (PyList_GET_SIZE(order)) {
+        order = PyList_New(0);
+        if (order == NULL) return FAILED;
+        put(subkeys, SUBKEYS.order, order);
+    }
+    PyDict_Clear(at(subkeys, SUBKEYS.changed));
+    put_new(subkeys, SUBKEYS.fresh, Py_False);
+    return DONE;
+}
+
+PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1])) {
+        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at)");
+        return NULL;
+    }
+    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
+    if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
+    for (; i < PyList_GET_SIZE(given[0]); i++) {
+        PyObject *key = PyList_GET_ITEM(given[0], i);
+        int type = plain_code(key), done = DONE;
+        if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
+        if (type > STRING) done = end_subkeys(at(key, KEY.data));
+        if (done == DONE && type == ZSET) done = end_subkeys(at(key, KEY.scores));
+        if (done == FAILED) return NULL;
+        if (done == UNUSUAL) break; /* what is ended by now may be ended again */
+        put_new(key, KEY.touched, Py_False);
+        put_new(key, KEY.changed, Py_False);
+        put_new(key, KEY.indexed_expire_ms, at(key, KEY.expire_ms));
+    }
+    return PyLong_FromSsize_t(i);
+}
+

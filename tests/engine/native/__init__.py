@@ -1,0 +1,1 @@
+"""Tests of `engine/native/`: each part against its twin."""

@@ -1,0 +1,168 @@
+"""Keys that are written in C give the records that Python packs, and are as ready for the next batch."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import native
+from engine.batch.key import Key
+from engine.batch.overlaid import Subkeys
+from engine.batch.writing import mark_natively, mark_written, write_keys, write_natively
+from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout
+from engine.layouts.layout import Kind
+from engine.model import HASH, LIST, NONE, SET, STRING, ZSET
+from engine.store.store import Changes
+from slotlog.shared.slots import slot
+from tests.engine.harness import new_store
+from tests.engine.native.twins import machine_of, part_in_c
+
+pytestmark = pytest.mark.layout(DEFAULT_LAYOUT)
+
+LAST_VERSION: Final = 1 << 40
+LAYOUT: Final = make_layout(DEFAULT_LAYOUT, 7, 1)
+
+_EDGES: Final = [0, 0, 1, 2, -1, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 70]
+_numbers = st.one_of(st.sampled_from(_EDGES), st.integers(0, 1 << 64))
+_versions = st.sampled_from([0, 1 << 39, 1 << 41, 1 << 64])
+_changes = st.dictionaries(st.binary(max_size=12), st.one_of(st.none(), st.binary(max_size=30)), max_size=4)
+
+
+def _subkeys(changed: dict[bytes, bytes | None], fresh: bool, order: bool) -> Subkeys:
+    made = Subkeys("data", lambda key: None, lambda start, end, reverse: iter(()), b"prefix", fresh=fresh)
+    made.changed = dict(changed)
+    made.order = sorted(changed) if order else []
+    return made
+
+
+@st.composite
+def _keys(draw: st.DrawFn) -> dict[str, Any]:
+    """The attributes of a key: most can be, some cannot."""
+    type_code = draw(st.sampled_from([NONE, STRING, HASH, LIST, SET, ZSET, 6, 8]))
+    size, head = draw(st.one_of(st.integers(1, 9), _numbers)), draw(st.one_of(st.just(1 << 62), _numbers))
+    expire_ms = draw(st.one_of(st.just(0), _numbers))
+    return {
+        "type": type_code,
+        "name": draw(st.binary(max_size=9)),
+        "expire_ms": expire_ms,
+        "indexed_expire_ms": draw(st.one_of(st.just(expire_ms), _numbers)),
+        "version": draw(st.one_of(st.just(0 if type_code <= STRING else 5), _versions)),
+        "size": size,
+        "head": head,
+        "tail": draw(st.one_of(st.just(head + size), _numbers)),
+        "value": draw(st.binary(max_size=20)),
+        "changed": draw(st.booleans()),
+        "touched": draw(st.booleans()),
+        "data": (draw(_changes), draw(st.booleans()), draw(st.booleans())),
+        "scores": (draw(_changes), draw(st.booleans()), draw(st.booleans())),
+    }
+
+
+def _made(facts: dict[str, Any]) -> Key:
+    key = Key(0, facts["name"], LAYOUT.metadata_key(0, slot(facts["name"]), facts["name"]))
+    for name, fact in facts.items():
+        setattr(key, name, _subkeys(*fact) if name in {"data", "scores"} else fact)
+    return key
+
+
+def _seen(key: Key) -> dict[str, Any]:
+    """Everything that a key holds."""
+    facts = {name: getattr(key, name) for name in Key.__slots__ if name not in {"data", "scores"}}
+    parts = {name: getattr(key, name) for name in ("data", "scores")}
+    return facts | {name: (part.changed, part.fresh, part.order, part.prefix) for name, part in parts.items()}
+
+
+def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
+    keys, changes, failure = [_made(each) for each in facts], Changes(), ""
+    hot = part_in_c()
+    machine_of(new_store(), natively=True)  # it tells the part in C what keys are
+    try:
+        if natively:
+            write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
+        else:
+            write_keys(keys, LAYOUT, changes, LAST_VERSION)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must be the same
+        failure = f"{type(error).__name__}: {error}"
+    else:
+        if natively:
+            mark_natively(hot, keys)
+        else:
+            mark_written(keys)
+    return failure, {name: records for name, records in changes.values.items() if records}, [_seen(key) for key in keys]
+
+
+@given(st.lists(_keys(), max_size=5))
+def test_any_keys_give_the_same(facts: list[dict[str, Any]]) -> None:
+    """Records, errors, and what the keys are afterwards, also of keys that cannot be."""
+    assert _written(facts, natively=False) == _written(facts, natively=True)
+
+
+@given(st.one_of(st.binary(max_size=60), st.from_regex(rb"[{}ab]{0,9}", fullmatch=True)), st.integers(0, 15))
+def test_metadata_keys_are_those_of_the_layout(name: bytes, db: int) -> None:
+    """Slot, hash tags and length are as the layout has them."""
+    hot = part_in_c()
+
+    assert LAYOUT.metadata_key(db, slot(name), name) == hot.metadata_key(LAYOUT.kind_prefix(Kind.METADATA, db), name)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_packs_as_it_says(name: str) -> None:
+    """Every layout that says it packs as `neokv` has its packing of metadata, and where metadata keys begin."""
+    layout, neokv = make_layout(name, 7, 1), LAYOUTS["neokv"]
+    if layout.packs_as is not None:
+        assert native.PACKS_AS == layout.packs_as
+        assert neokv.pack_metadata is type(layout).pack_metadata
+        assert neokv.metadata_key is type(layout).metadata_key
+
+
+def test_objects_of_other_types_are_for_python() -> None:
+    """What is no key, or has lost a slot, is left to Python, and wrong arguments are an error."""
+    hot = part_in_c()
+    bare, broken = Key(0, b"k", b"m"), Key(0, b"k", b"m")
+    bare.type, bare.version = HASH, 5  # it has no subkeys
+    del broken.expire_ms, broken.changed
+    for each in (None, object(), bare, broken):
+        assert 0 == hot.write_keys([each], 0, {}, {}, {}, 9)
+        assert 0 == hot.mark_written([each], 0)
+    wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
+    for wrong in wrongs:
+        with pytest.raises(TypeError):
+            hot.mark_written(*wrong)
+        with pytest.raises(TypeError):
+            hot.write_keys(*wrong)
+    assert 5 == hot.mark_written([], 5)
+    assert 0 == hot.mark_written([], -1)
+
+
+def test_nothing_leaks() -> None:
+    """Written again and again, keys leave as many objects and references behind as before."""
+    hot = part_in_c()
+    types = ((STRING, 0), (HASH, 5), (LIST, 5), (SET, 5), (ZSET, 5), (NONE, 0))
+    keys = []
+    for type_code, version in types:
+        key = Key(0, b"k", b"m%d" % type_code)
+        key.type, key.version, key.size, key.tail = type_code, version, 3, key.head + 3
+        key.data, key.scores = _subkeys({}, False, False), _subkeys({}, False, False)
+        keys.append(key)
+
+    def left() -> tuple[int, int, int]:
+        for _ in range(300):
+            for key in keys:
+                key.changed = key.touched = True
+                key.data.changed[b"f"] = key.scores.changed[b"s"] = b"v"
+                key.data.order.append(b"f")
+            changes = Changes()
+            write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
+            mark_natively(hot, keys)
+        gc.collect()
+        return sys.getallocatedblocks(), sys.getrefcount(None), sys.getrefcount(False)
+
+    left()
+    before, after = left(), left()
+
+    assert all(abs(now - then) < 50 for then, now in zip(before, after, strict=True)), (before, after)
