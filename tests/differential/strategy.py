@@ -154,8 +154,10 @@ def _delivery(key: bytes) -> Transaction:
 def _names(group: str) -> tuple[bytes, ...]:
     """What a sequence of `group` draws from: mostly its own commands, a third that gives them something to work on."""
     own, others = members_of(group), tuple(participants())
-    makers = tuple(name for name in _MAKERS.get(group, _ALL_MAKERS) if name in SPECS)
+    makers = tuple(name for name in _MAKERS.get(group, _ALL_MAKERS) if name in participants())
     # At most 40 times each: of three commands two empty whole databases.
+    if not own:
+        return ()  # a group that the layout has no place for
     return own * min(40, 1000 // len(own)) + makers * (500 // len(makers)) + others * 3
 
 

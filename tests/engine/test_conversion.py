@@ -159,7 +159,8 @@ def without(state: State, *names: bytes) -> State:
 def test_a_round_through_the_layouts(layouts: list[str], left_out: list[bytes]) -> None:
     """From layout to layout and back: every key has its content, and the same records, whatever its name.
 
-    But for the versions of large strings, which some layouts do not have, and for rank counts, which are made anew.
+    But for the versions of large strings, which some layouts do not have, and for rank counts and those of the entries
+    of streams, which are made anew.
     """
     if not all(Form.STREAMS in LAYOUTS[layout].forms for layout in layouts):
         left_out = [*left_out, b"stream", b"empty", b"trimmed"]
@@ -170,7 +171,7 @@ def test_a_round_through_the_layouts(layouts: list[str], left_out: list[bytes]) 
         assert content_of(first) == content_of(last)
     last = last.converted(layout_name())
     assert first.digest() == last.digest()
-    first, last = (without(state, b"large", b"zeros", b"ranked") for state in (first, last))
+    first, last = (without(state, b"large", b"zeros", b"ranked", b"stream") for state in (first, last))
     assert content_of(first) == content_of(last)
     version = {(SYSTEM_CF, b"last_version")}
     before, after = (
