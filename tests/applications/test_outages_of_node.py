@@ -49,3 +49,12 @@ def test_bullmq(outages: Outages, tmp_path: Path) -> None:
     counts = {"completed": 66, "failed": 0, "active": 0, "waiting": 0, "delayed": 0}
     assert {"counts": counts, "told": 66, "values": [61, 62, 63, 64, 65]} == done.report
     assert again(66, done) == sorted(map(int, done.work))
+
+
+def test_node_redis(outages: Outages, tmp_path: Path) -> None:
+    """A client with a cache reads no older value than one that it has read; the cache goes with the connection."""
+    done = outages.run(node("node_redis.js"), outages.prepare(tmp_path), kill_at=[20])
+
+    assert [*map(str, range(40))] == done.work
+    assert [] == done.report["stale"]
+    assert 60 <= done.report["hits"]
