@@ -351,7 +351,7 @@ def test_a_known_head_changes_nothing(name: str, args: list[Any]) -> None:
     changed = (value[:at] + b"\x93" + value[at + 1 :] for at in range(min(len(value), 40)))
     values = [value, value[:-1], value + b"\x01", *changed]
     quick = [plain(each) for each in values]
-    with patch.object(events, "_NAMES", {}):
+    with patch.object(events, "NAMES_BY_HEAD", {}):
         whole = [plain(each) for each in values]
 
     assert whole == quick
