@@ -147,7 +147,8 @@ def test_damaged_file_imports_nothing(dump: Path, tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     """Exit code 1, a line on stderr and one in the report for each; the rest is in the log."""
-    data = b"REDIS0011\xf5\x10#!lua name=tools\x00\x01a\x01v\x0f\x06stream\x00\x00\x00\x00\x00\xff"
+    module_value = b"\x07\x06module\x81" + bytes(8) + b"\x00"
+    data = b"REDIS0011\xf5\x10#!lua name=tools\x00\x01a\x01v" + module_value + b"\xff"
     file = tmp_path / "dump.rdb"
     file.write_bytes(data + crc64(data).to_bytes(8, "little"))
     result = run("import", file, "--data", tmp_path / "data", "--report", tmp_path / "report")
@@ -155,7 +156,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
 
     assert 1 == result.exit_code
     assert "left out: library of functions tools: Invalid library metadata" in result.output.replace('"', "")
-    assert [(None, "tools"), (0, "stream")] == [(line["db"], line["name"]) for line in lines]
+    assert [(None, "tools"), (0, "module")] == [(line["db"], line["name"]) for line in lines]
     assert {(0, b"a"): ("string", b"v", None)} == of_log(tmp_path / "state", "--data", tmp_path / "data")
 
 

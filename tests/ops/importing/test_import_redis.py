@@ -105,32 +105,48 @@ def test_what_expired_meanwhile_needs_no_event(source: Connection, oracle_server
     assert 0 == imported(oracle_server, data)["events"]
 
 
+@pytest.mark.usefixtures("module_values")
 def test_what_is_not_held_is_listed(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
-    """Streams are counted, named and written to the report; the rest comes over, functions too; the exit code is 1."""
-    source.call("XADD", b"stream \xff", "*", "a", "b")
+    """A module's values are counted, named and written to the report; the rest comes over; the exit code is 1."""
+    source.call("XADD", b"value \xff", "*", "a", "b")
     source.call("FUNCTION", "LOAD", "#!lua name=mylib\nredis.register_function('f', function() return 1 end)")
     options = ("import", url(oracle_server), "--data", data, "--report", tmp_path / "report")
     result, again = run(*options), run(*options, "--json")
     report = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
 
     assert (1, 1) == (result.exit_code, again.exit_code)
-    assert "  left out: stream 1\n" in result.stdout
-    assert 'left out: db 0: stream "stream \\xff": slotlog has no type stream\n' in result.stderr
-    assert {"stream": 1} == json.loads(again.stdout)["left_out"]
-    assert [(0, {"base64": "c3RyZWFtIP8="})] == [(line["db"], line["name"]) for line in report]
+    assert "  left out: ReJSON-RL 1\n" in result.stdout
+    assert 'left out: db 0: ReJSON-RL "value \\xff": slotlog has no type ReJSON-RL\n' in result.stderr
+    assert {"ReJSON-RL": 1} == json.loads(again.stdout)["left_out"]
+    assert [(0, {"base64": "dmFsdWUg/w=="})] == [(line["db"], line["name"]) for line in report]
     assert of_server(source, (0, 3)) == of_log(tmp_path / "state", "--data", data)
     assert "mylib" in succeed("query", "--data", tmp_path / "state", "FUNCTION", "LIST")
 
 
-def test_key_that_becomes_a_stream_goes(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
-    """Where a stream has taken a key's place, the key is deleted in slotlog, and the stream is listed."""
+@pytest.mark.usefixtures("module_values")
+def test_key_that_becomes_a_value_of_a_module_goes(
+    source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path
+) -> None:
+    """Where a value of a module has taken a key's place, the key is deleted in slotlog, and the value is listed."""
     imported(oracle_server, data)
     source.call("DEL", "text")
     source.call("XADD", "text", "*", "a", "b")
     result = json.loads(run("import", url(oracle_server), "--data", data, "--json").stdout)
 
-    assert ({"deleted": 1}, {"stream": 1}) == (result["types"], result["left_out"])
+    assert ({"deleted": 1}, {"ReJSON-RL": 1}) == (result["types"], result["left_out"])
     assert of_server(source, (0, 3)) == of_log(tmp_path / "state", "--data", data)
+
+
+def test_key_that_becomes_a_stream(source: Connection, oracle_server: Oracle, data: Path, tmp_path: Path) -> None:
+    """Where a stream has taken a key's place, it does so in slotlog."""
+    imported(oracle_server, data)
+    source.call("DEL", "text")
+    source.call("XADD", "text", "5-1", "field", "value")
+
+    assert {"stream": 1} == imported(oracle_server, data)["types"]
+    succeed("replay", "--to", tmp_path / "state", "--data", data)
+    shown = succeed("query", "--data", tmp_path / "state", "XRANGE", "text", "-", "+")
+    assert ["5-1", "field", "value"] == [line.split('"')[1] for line in shown.splitlines()]
 
 
 def test_dry_run_appends_nothing(source: Connection, oracle_server: Oracle, data: Path) -> None:

@@ -104,15 +104,15 @@ def test_element_larger_than_an_event_is_left_out(
     assert [] == differing(expected, of_log(tmp_path / "state", "--data", data))
 
 
-@pytest.mark.usefixtures("all_large")
+@pytest.mark.usefixtures("all_large", "module_values")
 def test_types_that_are_not_held_are_left_out(source: Connection, oracle_server: Oracle, data: Path) -> None:
-    """A large stream is listed as a small one is, and a key that a large stream has replaced is deleted."""
+    """A large value of a module is listed as a small one is, and a key that it has replaced is deleted."""
     imported(oracle_server, data)
     source.call("DEL", "text")
     source.call("XADD", "text", "*", "a", "b")
     result = json.loads(run("import", f"unix://{oracle_server.path}", "--data", data, "--json").stdout)
 
-    assert ({"deleted": 1}, {"stream": 1}) == (result["types"], result["left_out"])
+    assert ({"deleted": 1}, {"ReJSON-RL": 1}) == (result["types"], result["left_out"])
 
 
 @pytest.fixture
