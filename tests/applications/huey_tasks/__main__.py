@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from huey.exceptions import TaskException
+from huey.exceptions import ResultTimeout, TaskException
 from huey.storage import RedisStorage
 
 from tests.applications.huey_tasks.tasks import add, alone, divide, later, queue, third_time_lucky
@@ -41,11 +41,18 @@ def _wait(result: Any) -> Any:
 
 
 def _at_last(result: Any) -> Any:
-    """The result of a task that is retried: until then, there is the error of its last attempt."""
+    """The result of a task that is retried: until then, there is the error of its last attempt.
+
+    Huey tells of each attempt in a list. An error may be read before its notice is, which then ends the wait for the
+    next attempt at once, as if its time were out.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             return _wait(result)
-        except TaskException:
+        except (TaskException, ResultTimeout):
+            if time.monotonic() > deadline:
+                raise
             time.sleep(POLL_S)
             result.reset()
 
