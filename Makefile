@@ -18,7 +18,8 @@ LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
 OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed ruby/.installed)
 S3 := .cache/s3/.installed
-TOOLS := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(APPLICATIONS) $(OUTAGES) $(S3)
+BROUGHT := $(KAFKA) $(CLIENTS) $(LINEARIZABILITY) $(OUTAGES) $(S3)
+TOOLS := $(BROUGHT) $(APPLICATIONS)
 UV := .cache/uv/bin/uv
 
 say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
@@ -27,7 +28,8 @@ say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
 define need
 @$(1) >/dev/null 2>&1 || { \
   if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-    echo '==> $(2) is missing: apt-get install $(3)'; apt-get update -qq && apt-get install -qq -y --no-install-recommends $(3); \
+    echo '==> $(2) is missing: apt-get install $(3)'; \
+    flock /tmp/slotlog-apt.lock sh -c 'apt-get update -qq && apt-get install -qq -y --no-install-recommends $(3)'; \
   else echo 'make: $(2) is missing. Type:  sudo apt-get install $(3)' >&2; exit 1; fi; }
 endef
 
@@ -76,17 +78,20 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year (COMMANDS=20000)
+nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year; let 100 workers come and go (COMMANDS=20000)
 	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
+	@SLOTLOG_SIMULATION_SEEDS=2000 .venv/bin/python -m pytest tests/simulation/test_simulation.py -k seeds_hold $(PYTEST_ARGS)
 	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest --timeout=14400 tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
-	@OUTAGE_PATIENCE=3m OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
+	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
+	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
+	@OUTAGE_PATIENCE=3m OUTAGE_ENTRIES=1000 OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
@@ -128,6 +133,9 @@ histories: $(LINEARIZABILITY) ## Build the checker of histories that the tests u
 
 .PHONY: tools
 tools: $(TOOLS) ## Get or build all that the tests run beside slotlog
+
+.PHONY: brought
+brought: $(BROUGHT) ## As tools, without what needs Python: beside `make install`
 
 .PHONY: docs
 docs: $(VENV) ## Write what comes from the code anew: the tables in docs/, the dashboards
@@ -182,7 +190,8 @@ $(KAFKA): tests/real/kafka/pom.xml
 	@GOMODCACHE=$(CURDIR)/$(@D)/modules go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/ ./...
 	@touch $@
 
-.cache/clients/java/.installed: tests/clients/java/pom.xml
+# One Maven at a time: they share a repository, which does not lock.
+.cache/clients/java/.installed: tests/clients/java/pom.xml | $(KAFKA)
 	$(call need,javac -version,the Java compiler,openjdk-17-jdk-headless)
 	$(call need,mvn -version,Maven,maven)
 	$(call say,$(@D): getting the Redis clients of Java from Maven Central)
@@ -203,12 +212,13 @@ $(KAFKA): tests/real/kafka/pom.xml
 	@GOMODCACHE=$(CURDIR)/$(@D)/modules go build -C $(<D) -modcacherw -buildvcs=false -o $(CURDIR)/$(@D)/ ./...
 	@touch $@
 
-.cache/outages/java/.installed: tests/applications/java/pom.xml
+.cache/outages/java/.installed: tests/applications/java/pom.xml $(wildcard tests/applications/java/*.java) | .cache/clients/java/.installed
 	$(call need,javac -version,the Java compiler,openjdk-17-jdk-headless)
 	$(call need,mvn -version,Maven,maven)
-	$(call say,$(@D): getting the Java library that is run through an outage from Maven Central)
+	$(call say,$(@D): getting the Java libraries that are run through an outage from Maven Central and compiling their programs)
 	@rm -rf $(@D)
 	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
+	@javac -encoding UTF-8 -cp '$(@D)/*' -d $(@D)/programs $(filter %.java,$^)
 	@touch $@
 
 .cache/outages/ruby/.installed:

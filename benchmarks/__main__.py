@@ -8,10 +8,14 @@ hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `rati
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…`,
 `caching_…` and `script_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have
-`held_…`. `processes_…` have the rate of one process, and of two as `two_per_second`, and the mean time of an append.
+`held_…` and `streams_…`; the latter have `hset_ratio` by HSET of the same server, too, and in the engine alone the
+growth by the shortest stream. `processes_…` have the rate of one process, and of two as `two_per_second`, and the mean
+time of an append.
 `layouts_…` have rates of writes, reads and counts, their ratios to those of the default layout by CPU time, and bytes
 on disk a key.
 `stages_…` have `…_us`, the CPU time of each stage of an event, and with `--instructions` `…_instructions`.
+`replay_…` have the rate of two processes as `two_per_second`, and those of the whole command; `snapshot` and
+`restore_…` have figures of their own (benchmarks/snapshots).
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
 
@@ -47,7 +51,7 @@ from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, Cleanin
 from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
 from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_importing
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
-from benchmarks.measure import Result
+from benchmarks.measure import Line, Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
 from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, run_caching
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
@@ -61,7 +65,13 @@ from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
 from benchmarks.resp.two_servers import Figures
 from benchmarks.results.chart import draw
 from benchmarks.results.figures import description
+from benchmarks.snapshots.replaying import REPLAY_LARGE, REPLAY_SMOKE, run_replay
+from benchmarks.snapshots.restoring import LARGE_KEYS, RESTORE_LARGE, RESTORE_SMOKE, run_restore
+from benchmarks.snapshots.taking import SNAPSHOT_LARGE, SNAPSHOT_SMOKE, run_snapshot
+from benchmarks.streams.growth import run_growth
+from benchmarks.streams.rates import STREAMS_LARGE, STREAMS_SMOKE, run_rates
 from ops.config import load_settings
+from ops.logging import configure_logging
 from ops.serving.process import tune_collector
 
 QUIX: Final = "quix_hset"
@@ -82,7 +92,11 @@ PROCESSES: Final = "processes"
 HELD: Final = "held"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
+STREAMS: Final = "streams"
 STAGES: Final = "stages"
+REPLAY: Final = "replay"
+SNAPSHOT: Final = "snapshot"
+RESTORE: Final = "restore"
 NAMES: Final = (
     *WORKLOADS,
     QUIX,
@@ -99,7 +113,11 @@ NAMES: Final = (
     HELD,
     LAYOUTS,
     IMPORT,
+    STREAMS,
     STAGES,
+    REPLAY,
+    SNAPSHOT,
+    RESTORE,
 )
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
@@ -108,7 +126,9 @@ _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
 _OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
-_AnyResult = _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult | ProcessesResult
+_AnyResult = (
+    _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult | ProcessesResult | Line
+)
 
 
 async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
@@ -167,12 +187,14 @@ def main() -> None:
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
     parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
-    parser.add_argument("--keys", type=int, default=0, help="of import: those of the server (1,000,000)")
+    parser.add_argument("--keys", type=int, default=0, help="of import, snapshot, restore: how many")
     parser.add_argument(
         "--results", type=Path, help="add the lines to this file, and draw their chart beside it, as .svg"
     )
+    parser.add_argument("--large", action="store_true", help=f"of restore: {LARGE_KEYS:,} keys, too")
     parser.add_argument("--instructions", action="store_true", help="of stages: count them, too, which valgrind does")
     options = parser.parse_args()
+    configure_logging("warning")
     load_settings()  # SLOTLOG_NATIVE=false: Python alone
     names, sources, commands = options.only.split(","), options.sources.split(","), options.commands.split(",")
     for given, known in ((names, NAMES), (sources, SOURCES), (commands, COMMANDS)):
@@ -218,7 +240,7 @@ async def _print(
     options: argparse.Namespace,
 ) -> None:
     results: list[AsyncIterator[_AnyResult]]
-    results = [run(size, names, sources)]
+    results = [run(size, names, sources), _streams(size, sources if STREAMS in names else [])]
     if RESP in names:
         results.append(run_resp(resp_size, sources))
     if DATA in names:
@@ -247,9 +269,43 @@ async def _print(
     if IMPORT in names and EMBEDDED in sources:
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
         results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
+    results += _of_snapshots(size, names, sources, options)
     for lines in results:
         async for result in lines:
             _show(result.line(), options.results)
+
+
+def _of_snapshots(
+    size: Size, names: list[str], sources: list[str], options: argparse.Namespace
+) -> list[AsyncIterator[_AnyResult]]:
+    results: list[AsyncIterator[_AnyResult]] = []
+    is_smoke = size.events <= SMOKE.events
+    if REPLAY in names:
+        replay_size = REPLAY_SMOKE if is_smoke else REPLAY_LARGE
+        events, pairs = options.events or replay_size.events, options.pairs or replay_size.pairs
+        results.append(run_replay(replace(replay_size, events=events, pairs=pairs), sources))
+    if SNAPSHOT in names and EMBEDDED in sources:
+        snapshot_size = SNAPSHOT_SMOKE if is_smoke else SNAPSHOT_LARGE
+        snapshot_size = replace(snapshot_size, keys=options.keys or snapshot_size.keys)
+        results.append(run_snapshot(replace(snapshot_size, rounds=options.pairs or snapshot_size.rounds)))
+    if RESTORE in names and EMBEDDED in sources:
+        restore_size = RESTORE_SMOKE if is_smoke else RESTORE_LARGE
+        keys = (options.keys,) if options.keys else restore_size.keys
+        keys += (LARGE_KEYS,) if options.large else ()
+        results.append(run_restore(replace(restore_size, keys=keys, runs=options.pairs or restore_size.runs)))
+    return results
+
+
+async def _streams(size: Size, sources: list[str]) -> AsyncIterator[DataResult | Figures]:
+    """Commands on streams over RESP, and in the engine alone."""
+    streams = STREAMS_SMOKE if size.events <= SMOKE.events else STREAMS_LARGE
+    streams = replace(streams, rounds=min(streams.rounds, size.pairs))
+    if EMBEDDED in sources:
+        async for rates in run_rates(streams):
+            yield rates
+    if ENGINE in sources:
+        for growth in run_growth(streams):
+            yield growth
 
 
 if __name__ == "__main__":

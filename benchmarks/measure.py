@@ -6,6 +6,7 @@ ratio, and the median of the ratios is quoted. CPU time, which waits for nobody,
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from dataclasses import dataclass, field
@@ -31,6 +32,16 @@ class Stopwatch:
     def read(self) -> Seconds:
         """What has passed so far."""
         return Seconds(perf_counter() - self._wall, process_time() - self._cpu)
+
+
+def settle_heap() -> None:
+    """Make the heap as a service has it: without the benchmark's own objects.
+
+    Those, up to a million records, are frozen, or every full collection of a pass would go through them.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +82,15 @@ class Result:
 
     def _rate(self, seconds: list[float]) -> int:
         return round(self.events / median(seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of output that stands beside nothing: figures by name."""
+
+    name: str
+    figures: dict[str, Any]
+
+    def line(self) -> str:
+        """The result as JSON, with the machine's load at its end."""
+        return json.dumps({"name": self.name, **self.figures, "load": round(os.getloadavg()[0], 1)})

@@ -25,6 +25,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from engine import native
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from ops.group_settings import GroupSettings
+from ops.partition_lists import parse_own, parse_share
 from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
 
@@ -34,7 +36,7 @@ _MIB: Final = 1024 * 1024
 # Of Kubernetes, for services whose names begin with slotlog; of this project's tests; of nested settings.
 _NOT_OURS: Final = re.compile(
     r"SLOTLOG_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-    r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA|SNAPSHOTS)__.+"
+    r"|SLOTLOG_(TEST|DIFFERENTIAL)_.+|SLOTLOG_(REDIS|KAFKA|SNAPSHOTS|GROUP)__.+"
 )
 
 
@@ -194,6 +196,7 @@ class Settings(BaseSettings):
     )
     tracing: bool = Field(default=False, description="whether OpenTelemetry spans go to OTEL_EXPORTER_OTLP_ENDPOINT")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
+    group: GroupSettings = Field(default_factory=GroupSettings, description="which workers share the partitions")
     snapshots: SnapshotSettings = Field(default_factory=SnapshotSettings, description="where snapshots are, and when")
     kafka: KafkaTable = Field(default_factory=KafkaTable, description="how to reach Kafka")
 
@@ -230,6 +233,26 @@ class Settings(BaseSettings):
         parse_share(self.own_of, self.partitions)
         return self
 
+    def refuse_group(self) -> None:
+        """Refuse settings with which this worker cannot join its group.
+
+        Raises:
+            ConfigError: with the reason.
+        """
+        listens = parse_address(self.resp)[0] in {"0.0.0.0", "::", ""} if self.resp else False  # noqa: S104 - looked for
+        reasons = (
+            (not self.log_url.startswith("kafka://"), "needs a log in Kafka (--log kafka://…)"),
+            (self.partitions == 1, "needs more than one partition (--partitions)"),
+            (bool(self.own or self.own_of), "says itself which partitions are whose: leave --own out"),
+            (bool(self.redis.peers), "says itself who the peers are: leave SLOTLOG_REDIS__PEERS out"),
+            (self.processes > 1, "takes one process a worker: start several workers instead of --processes"),
+            (self.group.name == self.kafka.group, "needs another name than SLOTLOG_KAFKA__GROUP, which has no members"),
+            (listens and not self.redis.announce, "needs SLOTLOG_REDIS__ANNOUNCE where --resp names no single address"),
+        )
+        for is_so, reason in reasons:
+            if self.group.name and is_so:
+                raise ConfigError(f"a worker of the group {self.group.name} {reason}")
+
     @property
     def log_url(self) -> str:
         """Where the log is: `log`, or the embedded one in the data directory."""
@@ -244,6 +267,7 @@ class Settings(BaseSettings):
 _TABLES: Final = {
     "redis": tuple(RedisSettings.model_fields),
     "snapshots": tuple(SnapshotSettings.model_fields),
+    "group": tuple(GroupSettings.model_fields),
     "kafka": tuple(each.name for each in fields(KafkaSettings)),
 }
 """The names of nested settings, by table."""
@@ -344,40 +368,6 @@ def _misspelt(names: Iterable[str]) -> list[tuple[str, str]]:
         for name in names
     }
     return [(name, right[name.upper()]) for name in names if name.upper() in right]
-
-
-def parse_own(own: str, partitions: int) -> list[int]:
-    """The partitions that `own` names: `0-3,6` -> [0, 1, 2, 3, 6]; empty: all of them.
-
-    Raises:
-        ValueError: not such a list, or a partition that is not there.
-    """
-    if not own:
-        return list(range(partitions))
-    chosen: set[int] = set()
-    for part in own.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if match is None:
-            raise ValueError(f"own: {part!r} is neither a partition nor a range such as 0-3")
-        first = int(match[1])
-        last = int(match[2] or first)
-        if first > last or last >= partitions:
-            raise ValueError(f"own: {part!r} is not within 0-{partitions - 1}")
-        chosen.update(range(first, last + 1))
-    return sorted(chosen)
-
-
-def parse_share(share: str, partitions: int) -> list[int]:
-    """The partitions of one of several processes alike, in runs as even as can be: `1/2` of 4 -> [2, 3]; empty: all.
-
-    Raises:
-        ValueError: not INDEX/COUNT, or a process would be left without a partition.
-    """
-    match = re.fullmatch(r"(\d+)/(\d+)", share or "0/1", re.ASCII)
-    index, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not index < count <= partitions:
-        raise ValueError(f"own_of: {share!r} is not INDEX/COUNT with INDEX from 0 and COUNT at most {partitions}")
-    return list(range(index * partitions // count, (index + 1) * partitions // count))
 
 
 def parse_address(address: str) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from ops.progress import Advance, show_nothing
 P = TypeVar("P")
 R = TypeVar("R")
 
-_SHOWN_SECONDS: Final = 0.5
+_SHOWN_SECONDS: Final = 0.1
 _MEMORY_MIN: Final = 8 * 1024 * 1024
 
 _done: Synchronized[int] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -12,21 +13,24 @@ import structlog
 import resp.commands  # noqa: F401 - fills the registry
 from engine.apply.records import Applied
 from engine.cleaning.sweep import Swept
+from engine.errors import CommandError
 from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.slices import Slices
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Cleaned, Condition
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
 from resp.clients.entrances import ENTRANCES
 from resp.clients.session import Session
 from resp.clients.shared import Shared
-from resp.cluster.topology import map_of
+from resp.cluster.topology import ClusterMap, map_of
 from resp.host import Host
 from resp.resources.descriptors import check_room, make_room
 from resp.resources.eviction import evict
 from resp.settings.startup import Address, RespSettings
 from resp.statistics.stats import SAMPLE_SECONDS
 from resp.wire.tls import server_context
-from resp.writes.stopping import finish
+from resp.writes.stopping import MOVED_AWAY, finish
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.log import Log
 
@@ -56,10 +60,12 @@ class Server(Shared[Session]):
     def attach(self, owned_partitions: Mapping[int, OwnedPartition]) -> None:
         """Take over the writes of these partitions, before their consumer opens them."""
         for partition, owned in owned_partitions.items():
-            pipeline = WritePipeline(partition, owned, self.log, self.flush, self.read_clock)
-            self.pipelines[partition] = pipeline
-            owned.local_appends, owned.tick = pipeline.local_writes, pipeline.tick_when_idle
-            self.slices = owned.worker.gate.slices
+            self.take(partition, owned)
+            self.run_in(owned.worker.gate.slices)
+
+    def run_in(self, slices: Slices) -> None:
+        """Run commands in these slices, which are those of the partitions."""
+        self.slices = slices
         self.slices.entrances |= ENTRANCES
 
     async def start(self) -> None:
@@ -87,10 +93,65 @@ class Server(Shared[Session]):
 
     async def open(self) -> None:
         """After the consumer has opened: answer LOADING until everything is applied that is in the log now."""
-        for pipeline in self.pipelines.values():
-            pipeline.ready_offset = await self.log.end_offset(pipeline.partition)
-            self._loading[pipeline.partition] = None
+        for partition in list(self.pipelines):
+            await self.begin(partition)
         self.refresh()
+
+    # ------------------------------------------------------------------ partitions that come and go
+
+    def take(self, partition: int, owned: OwnedPartition) -> None:
+        """Take over the writes of a partition. Until `begin` its clients hear that it is being opened."""
+        pipeline = WritePipeline(partition, owned, self.log, self.flush, self.read_clock)
+        others = {**self.pipelines, partition: pipeline}
+        self.pipelines.clear()  # in place: others hold it
+        self.pipelines.update(sorted(others.items()))
+        owned.local_appends, owned.tick = pipeline.local_writes, pipeline.tick_when_idle
+        owned.leave = partial(self._left, pipeline)
+
+    async def begin(self, partition: int) -> None:
+        """Serve a partition as soon as everything is applied that is in the log now."""
+        pipeline = self.pipelines[partition]
+        pipeline.ready_offset = await self.log.end_offset(partition)
+        self._loading[partition] = None
+
+    async def give_up(self, partition: int, cluster: ClusterMap) -> None:
+        """Send a partition's clients elsewhere from now on, and answer what they have written.
+
+        Its consumer has to let go of it next.
+
+        Args:
+            partition: its number.
+            cluster: says who owns it now.
+        """
+        self.follow(cluster)
+        pipeline = self.pipelines.pop(partition, None)
+        if pipeline is None:
+            return
+        self.leaving[partition] = pipeline
+        self._loading.pop(partition, None)
+        self.stats.lag_events.pop(partition, None)
+        pipeline.closing = True
+        self.refresh()
+        self.tracking.on_condition(partition, is_stopped=True)
+        self.blocked.leave(pipeline, CommandError(f"{MOVED_AWAY}; nothing was taken"))
+        if pipeline.owned.role is Role.OWNER:
+            await finish(lambda: bool(pipeline.answers.pending_events))
+        else:  # it never began
+            pipeline.owned.begin_serving_nobody()
+            self._left(pipeline)
+
+    def _left(self, pipeline: WritePipeline) -> None:
+        """The consumer lets go of the partition: nothing of it is applied any more."""
+        pipeline.close(MOVED_AWAY)
+        if self.leaving.get(pipeline.partition) is pipeline:
+            del self.leaving[pipeline.partition]
+
+    def follow(self, cluster: ClusterMap) -> None:
+        """Tell clients of other owners from now on."""
+        self.cluster = cluster
+        self.bus.follow()
+
+    # ------------------------------------------------------------------ its end
 
     async def drain(self) -> None:
         """Take no more clients and no more writes, and answer those under way, and reads that are suspended."""
@@ -153,7 +214,9 @@ class Server(Shared[Session]):
 
     def applied(self, partition: int, applied: Applied, value_bytes: int, seconds: float) -> None:
         """Handle a committed batch: serve clients that wait for its keys, and notify listeners."""
-        pipeline = self.pipelines[partition]
+        pipeline = self.pipelines.get(partition) or self.leaving.get(partition)
+        if pipeline is None:  # this worker does not own it
+            return
         pipeline.moved()
         if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
             del self._loading[partition]
@@ -185,7 +248,7 @@ class Server(Shared[Session]):
 
     def condition(self, partition: int, condition: Condition, reason: str) -> None:
         """Handle a partition that runs again or is set aside."""
-        if self.pipelines:
+        if partition in self.pipelines:
             self.witness()
             self.refresh()
             self._follow_condition(partition, condition)
@@ -201,7 +264,8 @@ class Server(Shared[Session]):
 
     def lag(self, partition: int, events: int, seconds: float) -> None:
         """INFO shows it."""
-        self.stats.lag_events[partition] = events
+        if partition in self.pipelines:
+            self.stats.lag_events[partition] = events
 
     def cleaned(self, partition: int, cleaned: Cleaned) -> None:
         """INFO shows it."""
@@ -216,6 +280,8 @@ class Server(Shared[Session]):
 
     def swept(self, partition: int, swept: Swept) -> None:
         """Handle keys and fields that expired: notify listeners, who waits, and clients that may have cached them."""
+        if partition not in self.pipelines:
+            return
         self.notifications.on_swept(swept)
         for db, key in swept.keys if self.blocked.any else ():
             self.blocked.reading.serve((partition, db, key))

@@ -3,7 +3,8 @@
 Most of the time a session waits: for servers to start and to end, for what a broker notices late, for a minute of load.
 So twice as many sessions run as the machine has processors, and the next one begins when one has ended. They share one
 Kafka broker, where each test has topics of its own; other servers, temporary directories and ports are each session's.
-A folder that no session names is in `others`, new ones among them. With arguments it is one session, with those.
+A folder that no session names is in `others`, new ones among them; one that a session names within a folder of another
+one is its own. With arguments it is one session, with those.
 
 `layouts` is a dose of what is about states, on each other layout (`tests/layouts/__main__.py`; `make nightly` has the
 full ones), and `python_alone` is one without the compiled hot path (`tests/python_alone.py`).
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -42,10 +43,11 @@ OTHERS: Final = "others"
 
 FOLDERS: Final = MappingProxyType(
     {
-        "faults": ("faults",),
-        "ops": ("ops",),
-        "resp": ("resp",),
         OTHERS: (),  # all that no other one has
+        "faults": ("faults",),
+        "resp": ("resp",),
+        "ops": ("ops",),
+        "serving": ("ops/serving", "ops/state"),
         "oracle": ("differential", "linearizability", "wire"),
         "installed": ("applications", "deploy", "docs"),
         "outside": ("benchmarks", "clients", "dashboards", "real"),
@@ -78,11 +80,18 @@ def main() -> int:
 
 def _sessions() -> dict[str, tuple[str, ...]]:
     """The command of each, by its name."""
-    words = {name: [f"tests/{folder}" for folder in folders] for name, folders in FOLDERS.items()}
-    words[OTHERS] = [f"--ignore={folder}" for folders in words.values() for folder in folders]
+    words = {name: [*(f"tests/{folder}" for folder in own), *_ignored(name)] for name, own in FOLDERS.items()}
     commands = {name: (*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words[name]) for name in words}
     others = {name: (sys.executable, "-m", f"tests.{name}") for name in ("layouts", "python_alone")}
     return commands | others
+
+
+def _ignored(name: str) -> Iterator[str]:
+    """Leave out what other sessions have of its folders."""
+    own = [f"{folder}/" for folder in FOLDERS[name]] or [""]
+    for other, folders in FOLDERS.items():
+        if other != name:
+            yield from (f"--ignore=tests/{folder}" for folder in folders if folder.startswith(tuple(own)))
 
 
 def _run(

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from engine.model import HASH, LIST, SET, STRING, ZSET
+from engine.model import HASH, LIST, SET, STREAM, STRING, ZSET
 from engine.proof.digest import Digest, combine, digest_of_items, key_digest
 from engine.values.encoding import pack_u64
 from slotlog.shared.limits import TIME_MS_MAX
-from tests import model_more, scripted
+from tests import model_more, model_streams, scripted
 from tests.model_base import Entry, Moment, RejectedError
 from tests.model_scripts import Libraries, Scripts
 
@@ -322,6 +322,8 @@ class Model:
 
 
 def _digest(db: int, name: bytes, entry: Entry) -> Digest:
+    if entry.type == STREAM:
+        return digest_of_items([(db, name, STREAM, entry.expire_ms, entry.value.pieces())])
     if not entry.times:
         return digest_of_items([(db, name, entry.type, entry.expire_ms, entry.value)])
     pieces = [piece for field in sorted(entry.value) for piece in (field, entry.value[field])]
@@ -383,6 +385,7 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"ZPOPMIN": Model._zpopmin,
     b"ZREM": Model._zrem,
     **model_more.COMMANDS,
+    **model_streams.COMMANDS,
 }
 
 COMMANDS: Final = frozenset((*_COMMANDS, b"EXEC"))

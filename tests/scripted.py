@@ -62,7 +62,8 @@ PAYLOADS: Final = {dump(codes): codes for codes in ([code] for code in LIBRARIES
 
 def arguments(commands: Iterable[Sequence[Any]]) -> list[Any]:
     """What such a script gets behind its keys: of each command how many words it has, and they."""
-    return [word for words in commands for word in (b"%d" % len(words), *words)]
+    split = ([*words[0].split(b"|"), *words[1:]] for words in commands)
+    return [word for words in split for word in (b"%d" % len(words), *words)]
 
 
 def commands_in(words: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -70,5 +71,6 @@ def commands_in(words: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     at = 0
     while at < len(words):
         last = at + int(words[at])
-        yield words[at + 1 : last + 1]
+        name, *args = words[at + 1 : last + 1]
+        yield (b"%b|%b" % (name, args[0]), *args[1:]) if name == b"XGROUP" else (name, *args)
         at = last + 1

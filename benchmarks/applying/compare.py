@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ from benchmarks.applying.model import Model
 from benchmarks.applying.sources import Source
 from benchmarks.applying.subject import COLUMN_FAMILIES, HOME, Batches
 from benchmarks.applying.trace import Trace
-from benchmarks.measure import Result, Seconds
+from benchmarks.measure import Result, Seconds, settle_heap
 from engine.apply.machine import Record
 from engine.proof.digest import Digest
 from slotlog.events import decode
@@ -89,15 +88,10 @@ class Comparison:
         return recorded
 
     def _prepare(self) -> None:
-        """The state that a pass begins with, and a heap as a service has it: without the benchmark's own objects.
-
-        Those, up to a million records, are frozen, or every full collection of a pass would go through them.
-        """
+        """The state that a pass begins with, and a heap as a service has it."""
         if self._base.exists():
             shutil.copytree(self._base, self._state)
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+        settle_heap()
 
     def _finish(self, who: str, *, check: bool) -> None:
         if check and (digest := subject.state_digest(self._state)) != self._expected:

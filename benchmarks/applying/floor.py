@@ -1,8 +1,8 @@
 """The floor: consumes and unpacks the records and calls RocksDB, without the engine.
 
-Gets and puts are those of a `Trace`: the same keys in the same batches, in the same column families with the same
-options and write-ahead log. They are prepared before the clock starts. So the floor is what a worker would cost if the
-engine were free.
+Gets, scans and puts are those of a `Trace`: the same keys in the same batches, in the same column families with the
+same options and write-ahead log. They are prepared before the clock starts. So the floor is what a worker would cost if
+the engine were free.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from msgpack import unpackb
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions  # noqa: TID251 - the floor has nothing of ours below it
 
-from benchmarks.applying.trace import Batch, Trace
+from benchmarks.applying.trace import Batch, Scan, Trace
 from benchmarks.measure import Seconds, Stopwatch
-from engine.store.rocks import SharedMemory, column_family_options, database_options
+from engine.store.options import SharedMemory, database_options, options_of_families
 from engine.store.store import SHARED_CFS
 
 _FETCH_RECORDS_MAX: Final = 20_000
@@ -27,17 +27,19 @@ _FETCH_WAIT_MS: Final = 200
 
 
 class Floor:
-    """RocksDB, opened as the engine opens it, and a trace to be done on it."""
+    """RocksDB, opened as the engine opens it (`bulk`: for a replay), and a trace to be done on it."""
 
-    def __init__(self, path: Path, column_families: Sequence[str], trace: Trace) -> None:
+    def __init__(self, path: Path, column_families: Sequence[str], trace: Trace, *, bulk: bool = False) -> None:
         names = (*SHARED_CFS, *column_families)
         memory = SharedMemory()
-        families = {name: column_family_options(memory) for name in ("default", *names)}
+        families = options_of_families(memory, names, bulk=bulk)
         options: Options = database_options(memory)
         self._db = Rdict(str(path), options, column_families=families)
         self._families = {name: self._db.get_column_family(name) for name in names}
         self._handles = {name: self._db.get_column_family_handle(name) for name in names}
         self._write_options = WriteOptions()
+        if bulk:
+            self._write_options.disable_wal = True  # type: ignore[method-assign, assignment] # a property; its stub errs
         self._batches = trace.batches
         self._next = 0
         self._values: list[bytes] = []
@@ -82,6 +84,9 @@ class Floor:
             get = self._families[name].get
             for key in keys:
                 get(key)
+        for name, scans in batch.scans.items():
+            for scan in scans:
+                self._scan(name, scan)
         changes = WriteBatch(raw_mode=True)
         for name, pairs in batch.puts.items():
             changes.set_default_column_family(self._handles[name])
@@ -92,6 +97,20 @@ class Floor:
             for key in keys:
                 del changes[key]
         self._db.write(changes, self._write_options)
+
+    def _scan(self, name: str, scan: Scan) -> None:
+        iterator = self._families[name].iter()
+        if scan.begin is None:
+            iterator.seek_to_last()
+        elif scan.reverse:
+            iterator.seek_for_prev(scan.begin)
+        else:
+            iterator.seek(scan.begin)
+        step = iterator.prev if scan.reverse else iterator.next
+        for _ in range(scan.records):
+            iterator.key()
+            iterator.value()
+            step()
 
 
 def from_memory(floor: Floor) -> Seconds:

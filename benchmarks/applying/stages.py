@@ -29,8 +29,8 @@ from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
 from engine import native
 from engine.apply.machine import Machine
 from engine.store.store import Changes
+from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.decoding import decode_batch
-from ingest.applying.worker import BATCH_RECORDS_MAX
 from ops.config import load_settings
 from ops.serving.process import tune_collector
 
@@ -71,9 +71,9 @@ class _MarkingStore:
     """RocksDB, with a mark before and behind each write."""
 
     def __init__(self, path: Path, mark: Mark) -> None:
-        self._store = open_store(path)
+        store = self._store = open_store(path)
         self._mark = mark
-        self.getter, self.scan, self.close = self._store.getter, self._store.scan, self._store.close
+        self.getter, self.scan, self.keys, self.close = store.getter, store.scan, store.keys, store.close
 
     def write(self, changes: Changes) -> None:
         """Write, which is a stage of its own."""

@@ -14,8 +14,9 @@ from engine.layouts.records import column_families
 from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home
+from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import BATCH_RECORDS_MAX, Worker
+from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
 from slotlog.log import Log
 

@@ -212,7 +212,7 @@ def _turn(
     return len(commands), costs
 
 
-class _Engine:
+class Engine:
     """A machine on RocksDB that is given commands: each the next record, or a read."""
 
     def __init__(self, machine: Machine) -> None:
@@ -253,14 +253,14 @@ def _engine(size: DataSize) -> Iterator[DataResult]:
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(open_store(Path(directory) / "state")) as store,
     ):
-        engine = _Engine(Machine(store, HOME))
+        engine = Engine(Machine(store, HOME))
         for command in filling(size):
             engine.write([command])
         for kind in kinds(size):
             yield from _results(kind, ENGINE, size.pairs, partial(_engine_turn, engine, size.seconds))
 
 
-def _engine_turn(engine: _Engine, seconds: float, work: Work, round_: int) -> tuple[int, dict[str, Cost]]:
+def _engine_turn(engine: Engine, seconds: float, work: Work, round_: int) -> tuple[int, dict[str, Cost]]:
     cost, replies = engine.run(drawn(work, round_), seconds)
     if work.kind == POPS:
         engine.write([put_back(work, [(member, b"%d" % score) for member, score in replies])])

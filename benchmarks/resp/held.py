@@ -70,17 +70,17 @@ class _Side:
     http: int
 
 
-class _Taken(NamedTuple):
+class Taken(NamedTuple):
     """How long something took, and for how long the server's main thread ran meanwhile."""
 
     seconds: float
     cpu: float
 
 
-_NOTHING: Final = _Taken(0.0, 0.0)
+NOTHING: Final = Taken(0.0, 0.0)
 
 
-class _Clock:
+class Clock:
     """Tells how long things take, and what a server does meanwhile."""
 
     def __init__(self, connection: Connection) -> None:
@@ -89,12 +89,12 @@ class _Clock:
         number = int(found[1])
         self._path = Path(f"/proc/{number}/task/{number}/schedstat")
 
-    def time(self, work: Callable[[], None]) -> _Taken:
+    def time(self, work: Callable[[], None]) -> Taken:
         """Do it."""
         cpu, began = self._cpu_seconds(), perf_counter()
         work()
         seconds = perf_counter() - began
-        return _Taken(seconds, self._cpu_seconds() - cpu)
+        return Taken(seconds, self._cpu_seconds() - cpu)
 
     def _cpu_seconds(self) -> float:
         return int(self._path.read_text().split()[0]) / 1e9
@@ -151,17 +151,17 @@ def _accepted(reply: object, name: str) -> None:
 def _measured(name: str, sides: list[_Side], work: Work | None, runs: int) -> HeldResult:
     figures: dict[str, float] = {}
     for side in sides:
-        taken: list[_Taken] = []
-        longest = {"ping": _NOTHING, "livez": _NOTHING} if side.http else {"ping": _NOTHING}
+        taken: list[Taken] = []
+        longest = {"ping": NOTHING, "livez": NOTHING} if side.http else {"ping": NOTHING}
         with closing(side.server.connect()) as connection, closing(_socket(side.server.address)) as busy:
-            clock = _Clock(connection)
+            clock = Clock(connection)
             for _ in range(runs):
                 for command in work.before if work is not None else ():
                     _accepted(connection.call(*command), command[0])
                 data = work.requests(connection) + request(["ECHO", _MARK]) if work is not None else b""
                 with _others(side, clock, longest):
                     taken.append(clock.time(partial(_ask, busy, data)))
-        command_taken = _Taken(median(each.seconds for each in taken), median(each.cpu for each in taken))
+        command_taken = Taken(median(each.seconds for each in taken), median(each.cpu for each in taken))
         for what, each in (("", command_taken), *((f"{other}_", longest[other]) for other in longest)):
             figures[f"{side.prefix}{what}ms"] = round(each.seconds * 1000, 2)
             figures[f"{side.prefix}{what}cpu_ms"] = round(each.cpu * 1000, 2)
@@ -190,7 +190,7 @@ def _ask(busy: socket.socket, data: bytes) -> None:
 
 
 @contextmanager
-def _others(side: _Side, clock: _Clock, longest: dict[str, _Taken]) -> Iterator[None]:
+def _others(side: _Side, clock: Clock, longest: dict[str, Taken]) -> Iterator[None]:
     """Ask for PING and `/livez` meanwhile; the longest answers of each go into `longest`."""
     with ExitStack() as stack:
         asked = {"ping": (side.server.address, request(["PING"]), b"+PONG\r\n")}
@@ -213,12 +213,10 @@ def _others(side: _Side, clock: _Clock, longest: dict[str, _Taken]) -> Iterator[
                 thread.join()
 
 
-def _repeat(
-    ask: Callable[[], None], over: threading.Event, clock: _Clock, name: str, longest: dict[str, _Taken]
-) -> None:
+def _repeat(ask: Callable[[], None], over: threading.Event, clock: Clock, name: str, longest: dict[str, Taken]) -> None:
     while not over.is_set():
         taken = clock.time(ask)
-        longest[name] = _Taken(max(taken.seconds, longest[name].seconds), max(taken.cpu, longest[name].cpu))
+        longest[name] = Taken(max(taken.seconds, longest[name].seconds), max(taken.cpu, longest[name].cpu))
         over.wait(_PAUSE_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Draws the rates of a run as an SVG of horizontal bars: slotlog beside the floor, Quix Streams and valkey-server."""
+"""Draws the rates of a run as an SVG of horizontal bars: slotlog beside what does the same work."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from benchmarks.results.figures import FLOOR, QUIX, SLOTLOG, VALKEY, Panel, panels_of, results_of
+from benchmarks.results.figures import FLOOR, QUIX, SLOTLOG, TWO, VALKEY, Panel, panels_of, results_of
 
-_COLORS: Final = {SLOTLOG: "#1f5fbf", FLOOR: "#9aa4b2", QUIX: "#d98a1f", VALKEY: "#b5402f"}
+_COLORS: Final = {SLOTLOG: "#1f5fbf", FLOOR: "#9aa4b2", QUIX: "#d98a1f", VALKEY: "#b5402f", TWO: "#6f9fdf"}
 _INK: Final = "#1b1f24"
 _WIDTH: Final = 760
 _LEFT: Final = 80  # where bars begin, beside the names
@@ -53,7 +53,7 @@ def _legend(svg: Element, names: Sequence[str]) -> int:
     for name in names:
         _rect(svg, x, _MARGIN, _BAR_HEIGHT, _COLORS[name])
         _text(svg, x + _BAR_HEIGHT + 6, _MARGIN, name)
-        x += 60 + 8 * len(name)
+        x += 48 + 7 * len(name)
     return _MARGIN + _BAR_HEIGHT
 
 

@@ -2,7 +2,8 @@
 
 A line is JSON, as `python -m benchmarks` prints it. Events come from Kafka, and are applied by slotlog, by the floor
 and, HSET alone, by Quix Streams. Commands come over RESP, 16 in a pipeline, and are answered by slotlog on the embedded
-log and by valkey-server with `appendfsync always`, which keeps as much.
+log and by valkey-server with `appendfsync always`, which keeps as much. Replays are those of one process, of the floor,
+and of two processes.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ SLOTLOG: Final = "slotlog"
 FLOOR: Final = "floor"
 QUIX: Final = "Quix Streams"
 VALKEY: Final = "valkey-server"
+TWO: Final = "two processes"
 EVENTS: Final = "Events from Kafka, applied in a second"
 REQUESTS: Final = "Commands over RESP by 16, answered in a second"
+REPLAYS: Final = "HSETs replayed in a second"
 _WORKLOADS: Final = ("hset", "set", "incr", "zadd", "lpush", "flights")
 _COMMANDS: Final = ("set", "hset", "incr", "lpush", "zadd", "get", "hget")
 
@@ -66,8 +69,12 @@ def results_of(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def panels_of(results: dict[str, dict[str, Any]]) -> list[Panel]:
-    """What the results have of both panels, as far as there is anything."""
-    panels = [Panel(EVENTS, _events(results)), Panel(REQUESTS, _requests(results))]
+    """What the results have of the panels, as far as there is anything."""
+    panels = [
+        Panel(EVENTS, _events(results)),
+        Panel(REQUESTS, _requests(results)),
+        Panel(REPLAYS, _replays(results)),
+    ]
     return [panel for panel in panels if panel.groups]
 
 
@@ -81,6 +88,18 @@ def _events(results: dict[str, dict[str, Any]]) -> list[Group]:
                 rates[QUIX], ratios[QUIX] = quix["floor_per_second"], quix["ratio"]
             groups.append(Group(workload.upper() if workload != "flights" else "flights", rates, ratios))
     return groups
+
+
+def _replays(results: dict[str, dict[str, Any]]) -> list[Group]:
+    return [
+        Group(
+            log,
+            {SLOTLOG: found["per_second"], FLOOR: found["floor_per_second"], TWO: found["two_per_second"]},
+            {FLOOR: found["ratio"], TWO: round(1 / found["two_ratio"], 2)},
+        )
+        for log in ("embedded", "kafka")
+        if (found := results.get(f"replay_hset_{log}"))
+    ]
 
 
 def _requests(results: dict[str, dict[str, Any]]) -> list[Group]:

@@ -19,6 +19,13 @@ _REQUESTS: Final = (
     *("command, depth", "log", "requests/s", "of `always`", "of `everysec`"),
     *("p50 ms", "p99 ms", "CPU µs", "load"),
 )
+_REPLAYS: Final = ("replay", "events/s", "floor/s", "ratio", "two/s", "of one", "whole/s", "whole, two/s", "load")
+_RESTORES: Final = ("keys", "MB", "restore s", "replay s", "of it", "a key, of the fewest", "snapshot s", "load")
+_SNAPSHOTS: Final = (
+    *("snapshot, keys", "MB", "MB uploaded, 1 % changed", "in each round", "pause ms, longest"),
+    *("longest SET ms", "usual", "load"),
+)
+_MB: Final = 1_000_000
 _SOURCES: Final = ("engine", "embedded", "kafka")
 
 Results = dict[str, dict[str, Any]]
@@ -39,6 +46,15 @@ def part(results: Results, chart: str) -> str:
     if rows := _requests(results):
         texts.append("p99, and CPU time a request of the server's process, stand beside those of valkey-server.\n")
         texts.append(_table(_REQUESTS, rows))
+    if rows := _replays(results):
+        texts.append(
+            "A replay of one partition in one process, and of two in two; *whole* is with start, flush and digest.\n"
+        )
+        texts.append(_table(_REPLAYS, rows))
+    if rows := _restores(results):
+        texts.append(_table(_RESTORES, rows))
+    if rows := _snapshots(results):
+        texts.append(_table(_SNAPSHOTS, rows))
     if rows := _processes(results):
         texts.append(_table(("two processes beside one", "one/s", "two/s", "ratio", "ms an append", "load"), rows))
     return "\n".join(texts)
@@ -67,7 +83,9 @@ def _events(results: Results) -> list[Sequence[str]]:
             f"{result.get('load', '')}",
         )
         for name, result in results.items()
-        if "cpu_ratio" in result and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
+        if "cpu_ratio" in result
+        and not name.startswith("replay_")
+        and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
     ]
 
 
@@ -104,6 +122,58 @@ def _processes(results: Results) -> list[Sequence[str]]:
         )
         for name, result in results.items()
         if name.startswith("processes_")
+    ]
+
+
+def _replays(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            f"`{name}`",
+            f"{result['per_second']:,}",
+            f"{result['floor_per_second']:,}",
+            f"{result['ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
+            f"{result['two_per_second']:,}",
+            f"{result['two_ratio']:.2f}",
+            f"{result['whole_per_second']:,}",
+            f"{result['two_whole_per_second']:,}",
+            f"{result['load']}",
+        )
+        for name, result in results.items()
+        if name.startswith("replay_")
+    ]
+
+
+def _restores(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            f"{result['keys']:,}",
+            f"{result['bytes'] / _MB:.0f}",
+            f"{result['restore_s']:.2f}",
+            f"{result['replay_s']:.1f}",
+            f"{result['ratio']:.0f}",
+            f"{result['growth']:.2f}",
+            f"{result['snapshot_s']:.1f}",
+            f"{result['load']}",
+        )
+        for name, result in results.items()
+        if name.startswith("restore_")
+    ]
+
+
+def _snapshots(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            f"{result['keys']:,}",
+            f"{result['bytes'] / _MB:.0f}",
+            f"{result['new_bytes'] / _MB:.1f}",
+            ", ".join(f"{size / _MB:.1f}" for size in result["rounds_new_bytes"]),
+            f"{result['pause_ms']}, {result['pause_ms_max']}",
+            f"{result['longest_ms']}",
+            f"{result['usual_longest_ms']}",
+            f"{result['load']}",
+        )
+        for name, result in results.items()
+        if name == "snapshot"
     ]
 
 

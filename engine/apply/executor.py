@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
-from engine.apply.admission import Placement
+from engine.apply.admission import Placement, Step
 from engine.apply.records import Applied
 from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import set_back
@@ -57,10 +57,11 @@ class Executor:
         clock_ms: the highest record time seen, moved on by the machine; SETCLOCK alone sets it back.
         waiting: the offsets whose outcome somebody waits for.
         witnessing: whether `Applied.modified` is filled; `choose_path` must follow a change.
+        is_plain: commands simply run, as nobody looks at what they change.
         placement: what belongs to the partition.
         scripts: runs scripts.
-        simple: handler and number of arguments by name, of the commands that only run, as long as nobody looks at what
-            they change: those of an event that is in database 0 and has neither id nor session. For the hot path.
+        simple: handler and number of arguments by name, of the commands that only run, while `is_plain` in a topic of
+            one partition: those of an event that is in database 0 and has neither id nor session. For the hot path.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Executor:
     ) -> None:
         self.clock_ms = clock_ms
         self.waiting: Container[int] = frozenset()
-        self.witnessing = self._plain = False
+        self.witnessing = self.is_plain = False
         self.placement = Placement(home, tx.holds)
         self.simple: Mapping[bytes, tuple[Handler, int, int]] = {}
         self.scripts = tx.runner = ScriptRunner(tx, self._run_inner, home)
@@ -80,9 +81,9 @@ class Executor:
         self.choose_path()
 
     def choose_path(self) -> None:
-        """Note whether commands simply run: nobody looks at what they change. One attribute, for the hot path."""
-        self._plain = not (self._verify or self.witnessing or self._tx.watches)
-        self.simple = _SIMPLE if self._plain and not self._clustered else {}
+        """Note whether commands simply run. One attribute, for the hot path."""
+        self.is_plain = not (self._verify or self.witnessing or self._tx.watches)
+        self.simple = _SIMPLE if self.is_plain and not self._clustered else {}
 
     def apply(
         self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
@@ -102,14 +103,14 @@ class Executor:
         if spec.guarded or db or self._clustered:
             self.placement.check_event(spec, args, db, tx.session)
         tx.begin(offset, self.clock_ms, db)
-        if event_id is not None:
+        if event_id is not None and self._dedup.new_at != offset:
             first = self._dedup.outcome(event_id, self.clock_ms)
             if first is not None:
                 applied.duplicates += 1
                 return first[0]
         applied.commands[name] += 1
         try:
-            reply = spec.handler(tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
+            reply = spec.handler(tx, args) if self.is_plain else self._run_watched(spec, args, offset, applied)
         except CommandError as error:
             reply = applied.reject(offset, spec.name, error)
         except ClockSetBackError as wanted:
@@ -133,7 +134,7 @@ class Executor:
     def _run_inner(self, spec: Spec, args: list[bytes], applied: Applied) -> Reply:
         """Run one command of a script. Raises CommandError: its own."""
         tx = self._tx
-        return spec.handler(tx, args) if self._plain else self._run_watched(spec, args, tx.offset, applied)
+        return spec.handler(tx, args) if self.is_plain else self._run_watched(spec, args, tx.offset, applied)
 
     def _run_watched(self, spec: Spec, args: list[bytes], offset: int, applied: Applied) -> Reply:
         """Run a command while somebody looks: a watch, a server, or a test whether it fails without a trace.
@@ -191,7 +192,7 @@ class Executor:
             if self._tx.written_bytes > EXEC_VALUE_BYTES_MAX:
                 raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
             replies.check(write=spec.write)
-            return spec.handler(self._tx, args) if self._plain else self._run_watched(spec, args, offset, applied)
+            return spec.handler(self._tx, args) if self.is_plain else self._run_watched(spec, args, offset, applied)
         except CommandError as error:
             return applied.reject(offset, spec.name, error)
 
@@ -213,13 +214,41 @@ class Executor:
             return first[0]
         if tx.session is not None and not end_watches(tx, tx.session):
             return self._remember(event_id, offset, NIL_ARRAY)
-        wanted = event_id is not None or offset in self.waiting
         replies = TransactionReplies()
-        for number, (spec, step) in enumerate(steps):
-            if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
-                tx.draws = number * _DRAWS_OF_A_STEP
-                replies.add(self._run(spec, step, offset, applied, replies), write=spec.write)
+        self._run_steps(steps, 0, replies, offset, applied, wanted=event_id is not None or offset in self.waiting)
         return self._remember(event_id, offset, replies.kept)
+
+    def _run_steps(
+        self,
+        steps: list[Step],
+        start: int,
+        replies: TransactionReplies,
+        offset: int,
+        applied: Applied,
+        *,
+        wanted: bool,
+    ) -> None:
+        """Run the commands of a transaction from the one with number `start` on."""
+        for number, (spec, step) in enumerate(steps[start:], start):
+            if spec.write or wanted:  # a read that nobody waits for would cost its reply's memory for nothing
+                self._tx.draws = number * _DRAWS_OF_A_STEP
+                replies.add(self._run(spec, step, offset, applied, replies), write=spec.write)
+
+    def finish_transaction(self, offset: int, args: list[list[bytes]], kept: list[Reply], applied: Applied) -> None:
+        """Run what is left of a transaction of writes, and add the replies: the part in C has begun it.
+
+        Args:
+            offset: of its record.
+            args: all its commands, each `[name, argument…]`.
+            kept: the replies so far.
+            applied: counts the commands.
+        """
+        replies = TransactionReplies()
+        for reply in kept:
+            replies.add(reply, write=True)
+        steps = self.placement.check_transaction(args, 0)
+        self._run_steps(steps, len(kept), replies, offset, applied, wanted=True)
+        kept[:] = replies.kept
 
     def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
         """The reply, kept for a second delivery if the event has an id."""

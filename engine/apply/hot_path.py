@@ -12,7 +12,11 @@ from engine.batch import rank_counts
 from engine.batch.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.batch.overlay import CACHED_BYTES_MAX
+from engine.batch.rank_records import RankCounts, RankHolders, Stretches
 from engine.batch.transaction import Transaction
+from engine.limits import DEDUP_WINDOW_MS
+from engine.tables.dedup import Deduplicator
+from engine.tables.system import Home
 from engine.values.numbers import parse_double
 from engine.values.replies import OK
 from slotlog.shared.limits import TIME_MS_MAX
@@ -38,8 +42,10 @@ class HotPath(Protocol):
         ...
 
 
-def hot_path(tx: Transaction, executor: Executor, overlay_bytes_max: int) -> HotPath | None:
-    """The hot path over a transaction and what runs its records; None: Python does all of it.
+def hot_path(
+    tx: Transaction, executor: Executor, dedup: Deduplicator, home: Home, overlay_bytes_max: int
+) -> HotPath | None:
+    """The hot path over a transaction, what runs its records, and idempotency keys; None: Python does all of it.
 
     `overlay_bytes_max`: a batch ends behind the record with which `Transaction.value_bytes` is more.
     """
@@ -47,16 +53,26 @@ def hot_path(tx: Transaction, executor: Executor, overlay_bytes_max: int) -> Hot
     loading = tx.loading
     if module is None or loading is None:
         return None
-    module.configure(Key(0, b"", b""), Subkeys, Transaction)
+    module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders)
     path: HotPath = module.Path(
         tx=tx,
         executor=executor,
+        dedup=dedup,
+        new_ids=dedup.new,
+        get_id=dedup.get,
         **loading._asdict(),
         ok=OK,
         parse_double=parse_double,
         time_max=TIME_MS_MAX,
         overlay_bytes_max=overlay_bytes_max,
+        window_ms=DEDUP_WINDOW_MS,
         cached_bytes_max=CACHED_BYTES_MAX,
         plain_size_max=rank_counts.PLAIN_SIZE_MAX,
+        partition=home.partition,
+        partitions=home.partitions,
+        block_max=rank_counts.BLOCK_MAX,
+        group_max=rank_counts.GROUP_MAX,
+        held_max=rank_counts.HELD_MAX,
+        scored_max=rank_counts.SCORED_MAX,
     )
     return path

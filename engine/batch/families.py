@@ -34,11 +34,11 @@ class Families:
         self._parse_metadata = layout.parse_metadata
         self._prefix = layout.prefix
         self.stamps_fields = layout.stamps_fields
-        self._rank_holders = RankHolders()
         kinds = {kind: bound(store, layout.families[kind]) for kind in SUBKEY_KINDS if kind in layout.families}
         self._data, self._scores = kinds[_DATA], kinds[_SCORES]
         if Form.RANK_COUNTS in layout.forms:
             self._ranks = kinds[_RANKS]
+            self._rank_holders = RankHolders(partial(store.keys, layout.families[_SCORES]))
         if Form.FIELD_TIMES in layout.forms:
             self._times = kinds[_TIMES]
         if Form.STREAMS in layout.forms:
@@ -87,7 +87,7 @@ class Families:
         prefix = self._prefix(Kind.STREAM, key.metadata_key, key.version)
         records = StreamRecords(*self._stream, prefix, fresh=fresh)
         prefix = self._prefix(Kind.STREAM_INDEX, key.metadata_key, key.version)
-        key.stream = StreamParts(records, Subkeys(*self._stream_index, prefix, fresh=fresh), state)
+        key.stream = StreamParts(records, StreamRecords(*self._stream_index, prefix, fresh=fresh), state)
 
     def bind_as(self, key: Key, source: Key) -> None:
         """Bind on a copy what its source has beside those: rank counts, times to live, the state of a stream."""

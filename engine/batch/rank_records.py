@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from typing import Protocol
 
 from engine.batch.overlaid import Scan, Subkeys
 from engine.store.store import Get
+
+
+class Keys(Protocol):
+    """Gives the first keys of a range of a column family: `Store.keys`."""
+
+    def __call__(self, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """In order; damage may end it early."""
+        ...
 
 
 class Stretches:
@@ -63,14 +72,19 @@ class RankCounts(Subkeys):
 class RankHolders:
     """The sorted sets of a partition that hold rank counts in memory.
 
+    Args:
+        keys: reads stored score keys.
+
     Attributes:
+        keys: as above.
         records: how many counts they hold (roughly).
         scored: of how many blocks they hold the scores.
     """
 
-    __slots__ = ("records", "scored", "sets")
+    __slots__ = ("keys", "records", "scored", "sets")
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
         self.sets: list[RankCounts] = []
         self.records = self.scored = 0
 

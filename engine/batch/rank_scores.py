@@ -5,7 +5,8 @@ which score stands at a place. Members are read only where scores are equal. Mea
 takes 18 % of the instructions of a walk through half a block (61,000 of 349,000), ZCOUNT 7 % (72,000 of 1,028,000). The
 score keys themselves would need some 70 bytes a member, these need 8.
 
-A block's scores are read when they are first asked for. From then on each score key that comes or goes is noted, as it
+A block's scores are read when they are first asked for, by one call of the store: 353,000 instructions for that ZRANK,
+525,000 with a scan. From then on each score key that comes or goes is noted, as it
 is counted, and the notes are worked in at the next question: a ZADD pays 0.1 us for a note, and would pay 1 us for an
 array that is always right. Scores go when their block is split or joined, when more is noted than a question should
 have to work in, and with the counts (`RankHolders.forget`).
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Iterable
+from operator import itemgetter
+from struct import unpack
+from typing import Final, Protocol
 
 from engine.batch.rank_records import BlockScores, RankCounts
 from engine.errors import CorruptionError
@@ -29,10 +32,16 @@ SCORE_BYTES: Final = U64.size
 NOTES_MAX: Final = 8
 """Of one block: reading it anew costs as much as to work in some forty."""
 
-Walk = Callable[[bytes, bytes], Iterable[bytes]]
-"""The score keys from a given one on, up to but without another one."""
-
 _parse = U64.unpack_from
+_packed_score = itemgetter(slice(SCORE_BYTES))
+
+
+class Walk(Protocol):
+    """Gives the score keys from a given one on, up to but without another one."""
+
+    def __call__(self, start: bytes, end: bytes, *, count: int = 0) -> Iterable[bytes]:
+        """In order; `count`: all are wanted, and there should be so many, which is quicker."""
+        ...
 
 
 def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Walk) -> array[int]:
@@ -43,7 +52,7 @@ def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Wal
     """
     held = ranks.scores.get(end)
     if held is None:
-        scores = array("Q", [_parse(score_key)[0] for score_key in walk(start, end)])
+        scores = _parsed(walk(start, end, count=count))
         if len(scores) != count:
             raise CorruptionError("a sorted set has other score records than its rank counts say")
         ranks.scores[end] = BlockScores(scores)
@@ -89,6 +98,11 @@ def forget(ranks: RankCounts, end: bytes) -> None:
     """The block that ends there has other members now, or is none any more."""
     if ranks.scores.pop(end, None) is not None:
         ranks.holders.scored -= 1
+
+
+def _parsed(score_keys: Iterable[bytes]) -> array[int]:
+    packed = b"".join(map(_packed_score, score_keys))
+    return array("Q", unpack(f">{len(packed) // SCORE_BYTES}Q", packed))
 
 
 def _work_in(scores: array[int], score: int, change: int) -> None:

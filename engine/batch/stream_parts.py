@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
-from engine.batch.overlaid import Records, Subkeys
+from engine.batch.overlaid import Records, Scan, Subkeys
 from engine.model import StreamMetadata
+from engine.store.store import Changes, Get
+from engine.tables.compaction_notes import DeletedRange, delete_range
 
 
 class StreamRecords(Subkeys):
-    """The records of the kind STREAM of one version.
+    """The records of one version of a stream in one column family, of which a batch may delete whole ranges.
 
     Attributes:
-        cut: this batch deletes all stored entries below it by a range, which the store does not know yet.
+        gone: ranges of subkeys, in order and apart from each other, whose stored records this batch deletes by range,
+            which the store does not know yet. What has changed in them since is there.
     """
 
-    __slots__ = ("cut",)
+    __slots__ = ("gone",)
 
-    cut: bytes
+    def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, *, fresh: bool) -> None:
+        super().__init__(column_family, get, scan, prefix, fresh=fresh)
+        self.gone: list[tuple[bytes, bytes]] = []
 
     def get(self, subkey: bytes) -> bytes | None:
         """The value of `subkey`, None when it is absent."""
-        return None if subkey < self.cut and subkey not in self.changed else super().get(subkey)
+        if self.gone and subkey not in self.changed and any(start <= subkey < end for start, end in self.gone):
+            return None
+        return super().get(subkey)
 
     def scan(self, start: bytes = b"", end: bytes | None = None, *, reverse: bool = False) -> Records:
         """As `Subkeys.scan`."""
-        if start >= self.cut:
-            return super().scan(start, end, reverse=reverse)
-        above = super().scan(self.cut, end, reverse=reverse) if end is None or end > self.cut else iter(())
-        below = self._changed_between(start, self.cut if end is None else min(end, self.cut))
-        if reverse:
-            return _chained(above, self._values_of(below[::-1]))
-        return _chained(self._values_of(below), above)
+        return self._around(start, end, reverse=reverse) if self.gone else super().scan(start, end, reverse=reverse)
+
+    def remove_range(self, batch: Changes, start: bytes, end: bytes) -> None:
+        """Delete `start <= subkey < end`, which costs the same for any number of records.
+
+        Args:
+            batch: what the batch deletes by range.
+            start: the first subkey.
+            end: the one behind the last.
+        """
+        delete_range(batch, DeletedRange(self.column_family, self.prefix + start, self.prefix + end))
+        for subkey in self._changed_between(start, end):
+            self.remove(subkey)
+        apart = []
+        for low, high in self.gone:
+            if high < start or end < low:
+                apart.append((low, high))
+            else:
+                start, end = min(start, low), max(end, high)
+        self.gone = sorted([*apart, (start, end)])
 
     def written(self) -> None:
-        """The changes are in the store now, and so is the range delete."""
+        """The changes are in the store now, and so are the range deletes."""
         super().written()
-        self.cut = b""
+        if self.gone:
+            self.gone = []
+
+    def _around(self, start: bytes, end: bytes | None, *, reverse: bool) -> Records:
+        """A scan that asks the store for nothing that is gone."""
+        pieces: list[tuple[bytes, bytes | None, bool]] = []  # from, to, whether what is stored is there
+        at = start
+        for low, high in self.gone:
+            if high <= at or (end is not None and end <= low):
+                continue
+            if at < low:
+                pieces.append((at, low, True))
+            at = high if end is None else min(high, end)
+            pieces.append((max(start, low), at, False))
+        if end is None or at < end:
+            pieces.append((at, end, True))
+        for low, above, is_stored in reversed(pieces) if reverse else pieces:
+            if is_stored:
+                yield from super().scan(low, above, reverse=reverse)
+            else:
+                changed = self._changed_between(low, above)
+                yield from self._values_of(changed[::-1] if reverse else changed)
 
 
 class StreamParts:
@@ -49,8 +90,7 @@ class StreamParts:
         "end_id", "entries_added", "first_id", "groups", "index", "last_id", "max_deleted_id", "records", "tail_count"
     )  # fmt: skip
 
-    def __init__(self, records: StreamRecords, index: Subkeys, state: StreamMetadata) -> None:
-        records.cut = b""
+    def __init__(self, records: StreamRecords, index: StreamRecords, state: StreamMetadata) -> None:
         self.records = records
         self.index = index
         self.restore(state)
@@ -78,8 +118,3 @@ class StreamParts:
             self.groups,
             self.tail_count,
         )
-
-
-def _chained(first: Records, second: Records) -> Records:
-    yield from first
-    yield from second

@@ -32,7 +32,7 @@ AccessBy = Callable[[list[bytes]], Access]
 FindDatabases = Callable[[list[bytes]], list[bytes]]
 ClusterRefusal = Callable[[list[bytes]], str]
 OnlyReads = Callable[[Transaction, list[bytes]], bool]
-Of = Literal["redis", "slotlog"]
+Of = Literal["redis", "redis8", "slotlog"]
 Database = Literal["current", "every", "named"]
 
 _BY_DEFAULT: Final = {True: WRITE, False: READ}
@@ -45,7 +45,8 @@ class Spec(Signature):
     Attributes:
         handler: takes the transaction and the arguments after the name; returns the reply or raises CommandError before
             it changed anything.
-        of: `redis`: Redis has it too, and replies are compared with its; `slotlog`: it is slotlog's own.
+        of: `redis`: Redis has it too, and replies are compared with its; `redis8`: Redis 8 has it, the server that
+            replies are compared with has not, so its documents decide; `slotlog`: it is slotlog's own.
         since: the release that brought it, of Redis or of slotlog.
         complexity: as it is implemented here, such as `O(log n)`; what its letters mean stands in the usage line or the
             summary.
@@ -240,7 +241,7 @@ def command(
 
 def release_of(of: Of, since: str) -> str:
     """`Spec.release` of a command."""
-    return since if of == "redis" else f"slotlog {since}"
+    return f"slotlog {since}" if of == "slotlog" else since
 
 
 def find(name: bytes) -> Spec:

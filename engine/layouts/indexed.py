@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -82,6 +82,12 @@ class IndexedStore:
         others = self._store.scan(column_family, start, end, reverse=reverse)
         served = [self._scan_kind(kind, start, end, reverse=reverse) for kind in _SERVED]
         return merge(others, *served, key=_first, reverse=reverse)
+
+    def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """The first `most` keys of `scan`."""
+        if column_family != self._family:
+            return self._store.keys(column_family, start, end, most)
+        return [key for key, _ in islice(self.scan(column_family, start, end), most)]
 
     def _get(self, record: bytes) -> bytes | None:
         of = self._set_of(record)
@@ -253,6 +259,10 @@ class IndexedStore:
     def flush_all(self) -> None:
         """That of the store."""
         self._store.flush_all()
+
+    def settle(self) -> bool:
+        """That of the store."""
+        return self._store.settle()
 
     def checkpoint(self, path: str) -> None:
         """Impossible: the directory would lack what the index has."""

@@ -3,14 +3,20 @@
 Its twin is the code in Python that it stands for:
 
     decode_run     records of a log become events          twin: `slotlog.events.decode` of each
-    Path.others    the usual records of a batch are run    twin: the loop of `Machine.apply`, and its commands
+    Path.others    the usual records of a batch are run    twin: the loop of `Machine.apply`, `Executor.apply`,
+                                                                 `Deduplicator` and the commands
     write_keys     the keys of a batch become records      twin: `engine.batch.writing.write_keys`
     mark_written   they are ready for the next batch       twin: `engine.batch.writing.mark_written`
 
-It works on the objects of Python, and takes only what is usual: SET, HSET, INCR, LPUSH, RPUSH, SADD and ZADD without
-options, in database 0, without id and session, of keys in their plain forms, in a layout that says it packs as `neokv`
-(`Layout.packs_as`). All else it leaves to Python, in the middle of a batch too, and goes on behind it. So no command
-has two meanings, and nothing that comes of a record depends on which of the two runs.
+It works on the objects of Python, and takes only what is usual:
+
+- the commands in engine/native/commands.c, with no other options than SET's time to live; alone or in an EXEC, with an
+  id or without;
+- in database 0, outside of a session, while nobody watches keys or waits for them;
+- to keys in their plain forms, in a layout that says it packs as `neokv` (`Layout.packs_as`).
+
+All else it leaves to Python, in the middle of a batch or of an EXEC too, and goes on behind it. So no command has two
+meanings, and nothing that comes of a record depends on which of the two runs.
 """
 
 from __future__ import annotations
@@ -23,18 +29,24 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
+INTERFACE: Final = 2
+"""What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
+
 IS_BUILT: Final = _hot is not None
+
+FITS: Final = IS_BUILT and getattr(_hot, "INTERFACE", 1) == INTERFACE
+"""Whether what was built speaks with this Python; what was built before a change of it is left aside."""
 
 PACKS_AS: Final = "neokv"
 """The form of metadata keys and values that it packs: see `Layout.packs_as`."""
 
-_chosen: ModuleType | None = _hot
+_chosen: ModuleType | None = _hot if FITS else None
 
 
 def choose(*, native: bool) -> None:
-    """Let later machines run on the part in C, if it was built, or on Python alone."""
+    """Let later machines run on the part in C, if it was built and fits, or on Python alone."""
     global _chosen  # noqa: PLW0603 - one for the process: it stands for how slotlog was installed
-    _chosen = _hot if native else None
+    _chosen = _hot if native and FITS else None
 
 
 def chosen() -> ModuleType | None:

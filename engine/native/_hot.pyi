@@ -3,12 +3,17 @@ from typing import Any, Self, TypeAlias
 
 Record: TypeAlias = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
 
+INTERFACE: int
+
 class Path:
     def __new__(
         cls,
         *,
         tx: object,
         executor: object,
+        dedup: object,
+        new_ids: dict[bytes, bytes | None],
+        get_id: Callable[[bytes], bytes | None],
         get_metadata: Callable[[bytes], bytes | None] | None,
         load_stored: Callable[[Any, bytes], None],
         prefix_of: Callable[[int], bytes],
@@ -18,8 +23,15 @@ class Path:
         parse_double: Callable[[bytes], float | None],
         time_max: int,
         overlay_bytes_max: int,
+        window_ms: int,
         cached_bytes_max: int,
         plain_size_max: int,
+        partition: int,
+        partitions: int,
+        block_max: int,
+        group_max: int,
+        held_max: int,
+        scored_max: int,
     ) -> Self: ...
     def others(self, records: Sequence[Record], applied: object, waiting: Container[int], /) -> Run: ...
 
@@ -28,7 +40,9 @@ class Run(Iterator[Record]):
     def at_hand(self, offset: int, name: bytes, /) -> tuple[int, bytes]: ...
     def end(self, offset: int, /) -> tuple[int, int]: ...
 
-def configure(key: object, subkeys: type, transaction: type, /) -> None: ...
+def configure(
+    key: object, subkeys: type, transaction: type, ranks: type, stretches: type, holders: type, /
+) -> None: ...
 def decode_run(
     batch: Sequence[tuple[int, int, bytes | None, bytes | None]],
     heads: Mapping[bytes, bytes],
@@ -45,6 +59,8 @@ def write_keys(
     metadata: dict[bytes, bytes | None],
     data: dict[bytes, bytes | None],
     scores: dict[bytes, bytes | None],
+    expiry: dict[bytes, bytes | None],
+    ranks: dict[bytes, bytes | None] | None,
     last_version: int,
     /,
 ) -> int: ...

@@ -30,7 +30,11 @@ extern struct tx_slots {
     Py_ssize_t db, keys, touched, ceilings, counts, draws, floors, now_ms, offset, stored_dbs, value_bytes, written_bytes;
 } TX;
 
-extern PyTypeObject *key_type, *subkeys_type, *tx_type;
+extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
+extern struct stretches_slots { Py_ssize_t counts, ends, totals; } STRETCHES;
+extern struct holders_slots { Py_ssize_t records, scored; } HOLDERS;
+
+extern PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 extern PyObject *zero, *empty_bytes; /* kept for ever */
 extern PyObject *new_key_model;      /* a key as `Key` makes it */
 extern PyObject *codes[6];           /* type codes as objects */
@@ -114,19 +118,32 @@ static inline int is_subkeys(PyObject *object)
            is_bytes(at(object, SUBKEYS.prefix)) && at(object, SUBKEYS.fresh) != NULL && at(object, SUBKEYS.get) != NULL;
 }
 
+static inline int set_subkey(PyObject *subkeys, PyObject *subkey, PyObject *value)
+{
+    return PyDict_SetItem(at(subkeys, SUBKEYS.changed), subkey, value);
+}
+
+/* Whether a key has a size with which one can reckon, and which. */
+static inline int has_size(PyObject *key, int64_t *size)
+{
+    return as_int64(at(key, KEY.size), size) && *size >= 0 && *size < INT64_MAX / 2;
+}
 
 /* -------------------------------------------------------------------------------------------------- what a machine has */
 
-enum { DO_SET, DO_HSET, DO_INCR, DO_LPUSH, DO_RPUSH, DO_SADD, DO_ZADD, COMMANDS };
+enum { COMMANDS_MAX = 32 };
+
 /* What a machine has for its whole life. */
 typedef struct {
     PyObject_HEAD
-    PyObject *tx, *executor;
+    PyObject *tx, *executor, *dedup, *new_ids, *get_id;
     PyObject *get_metadata, *load_stored, *prefix_of, *flushed, *large; /* of the overlay; None: Python loads all keys */
     PyObject *ok, *parse_double;
     PyObject *prefix_db, *prefix; /* of database 0, and the number for which it holds */
-    int64_t time_max, overlay_bytes_max;
+    int64_t time_max, overlay_bytes_max, window_ms;
+    int64_t block_max, group_max, held_max, scored_max; /* of rank counts */
     Py_ssize_t cached_bytes_max, plain_size_max;
+    unsigned int partition, partitions;
 } Path;
 
 /* One call of `Machine.apply`. */
@@ -135,14 +152,23 @@ typedef struct {
     Path *path;
     PyObject *records; /* a tuple */
     PyObject *waiting; /* NULL: nobody waits */
-    PyObject *outcomes, *counted;
-    Py_ssize_t at, taken, by_command[COMMANDS];
+    PyObject *applied, *outcomes, *counted;
+    Py_ssize_t at, taken, by_command[COMMANDS_MAX];
     PyObject *last_offset; /* of the last record that was applied here; NULL: none */
     int64_t clock_ms;
-    int moved;  /* the clock, since the executor was told */
-    int full;   /* the overlay */
-    int failed; /* at the record `at` */
+    int moved;   /* the clock, since the executor was told */
+    int has_ids; /* may be looked up: the clock was never set back */
+    int full;    /* the overlay */
+    int failed;  /* at the record `at` */
 } Run;
+
+/* A command that runs, of a record or of a transaction. */
+typedef struct {
+    Run *run;
+    PyObject *tx, **args, *key; /* `key` is found by `find_key`, which may find a dead one only as UNUSUAL */
+    Py_ssize_t count;           /* of arguments */
+    int type;                   /* of the key */
+} Call;
 
 /* ------------------------------------------------------------------------------------------------- the parts, by file */
 
@@ -151,6 +177,7 @@ PyObject *decode_run(PyObject *module, PyObject *const *given, Py_ssize_t count)
 
 /* writing.c */
 void fill_crc16_table(void);
+unsigned int slot_of(const char *name, Py_ssize_t size);
 PyObject *pack_metadata_key(PyObject *prefix, PyObject *name);
 int code_of(PyObject *key);
 int plain_code(PyObject *key);
@@ -160,18 +187,75 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
 
 /* keys.c */
 int add_to(PyObject *object, Py_ssize_t slot, int64_t more);
-PyObject *find(Path *path, PyObject *keys, PyObject *name);
-int begin(Run *run, PyObject *offset, PyObject *time_ms, int64_t now_ms);
+int find_key(Call *call, PyObject *name);
 PyObject *get_subkey(PyObject *subkeys, PyObject *subkey);
+int begin(Run *run, PyObject *offset, PyObject *time_ms, int64_t ms);
+int open_collection(Call *call, int type);
+int grow(PyObject *key, int64_t added);
+int delete_key(Call *call);
 int init_keys(void);
 
+/* numbers.c */
+int parse_int(PyObject *data, int64_t *number);
+int parse_score(Path *path, PyObject *text, double *score);
+PyObject *pack_score(double score);
+double unpack_score(PyObject *packed);
+
 /* commands.c */
-extern PyObject *commands[COMMANDS];
-int apply_record(Run *run, PyObject *record);
+typedef struct {
+    const char *name;
+    Py_ssize_t least, most; /* arguments, which are bytes; the first is the one key */
+    int (*run)(Call *call, PyObject **reply); /* `*reply` is NULL before */
+    PyObject *bytes; /* the name */
+} Command;
+extern Command commands[COMMANDS_MAX];
+int find_command(PyObject *name, Command **command);
 int init_commands(void);
+
+/* strings.c, expiry.c, elements.c, lists.c, zsets.c: what the commands of that name do */
+int do_set(Call *call, PyObject **reply);
+int do_setex(Call *call, PyObject **reply);
+int do_psetex(Call *call, PyObject **reply);
+int do_incr(Call *call, PyObject **reply);
+int do_incrby(Call *call, PyObject **reply);
+int do_decr(Call *call, PyObject **reply);
+int do_del(Call *call, PyObject **reply);
+int do_expire(Call *call, PyObject **reply);
+int do_pexpire(Call *call, PyObject **reply);
+int do_expireat(Call *call, PyObject **reply);
+int do_pexpireat(Call *call, PyObject **reply);
+int do_hset(Call *call, PyObject **reply);
+int do_hincrby(Call *call, PyObject **reply);
+int do_hdel(Call *call, PyObject **reply);
+int do_sadd(Call *call, PyObject **reply);
+int do_srem(Call *call, PyObject **reply);
+int do_lpush(Call *call, PyObject **reply);
+int do_rpush(Call *call, PyObject **reply);
+int do_ltrim(Call *call, PyObject **reply);
+int do_zadd(Call *call, PyObject **reply);
+int do_zincrby(Call *call, PyObject **reply);
+int do_zrem(Call *call, PyObject **reply);
+int read_time(PyObject *amount, int64_t unit_ms, int64_t start_ms, int64_t *time_ms);
+
+/* ranks.c */
+int is_ranked(PyObject *key);
+int move_ranked(Call *call, PyObject *member, PyObject *old, PyObject *score);
+int is_total(PyObject *ranks, uint64_t size);
+
+/* ids.c */
+enum { NEW = 2, SEEN = 3 };
+int look_up_id(Run *run, PyObject *event_id, PyObject **reply);
+int remember_id(Run *run, PyObject *event_id, PyObject *offset, PyObject *reply);
+int note_new_id(Run *run, PyObject *offset);
+int init_ids(void);
+
+/* records.c */
+int apply_record(Run *run, PyObject *record);
+int init_records(void);
 
 /* runs.c */
 extern PyTypeObject PathType;
+int tell(Run *run);
 int init_runs(void);
 
 #endif

@@ -1,10 +1,16 @@
-/* Finds keys and subkeys in the overlay of a batch, or loads them: twin of parts of engine/batch/. */
+/* Finds keys and subkeys in the overlay of a batch, loads, opens and deletes them: twin of parts of engine/batch/. */
 
 #include "hot.h"
 
-static PyObject *name_load;
+static PyObject *name_load, *name_create, *name_delete;
 
-int init_keys(void) { return (name_load = PyUnicode_InternFromString("_load")) == NULL ? FAILED : DONE; }
+int init_keys(void)
+{
+    name_load = PyUnicode_InternFromString("_load");
+    name_create = PyUnicode_InternFromString("create");
+    name_delete = PyUnicode_InternFromString("delete");
+    return name_load == NULL || name_create == NULL || name_delete == NULL ? FAILED : DONE;
+}
 
 /* A key that no store has. */
 static PyObject *new_key(PyObject *db, PyObject *name, PyObject *metadata_key)
@@ -93,35 +99,37 @@ failed:
     return NULL;
 }
 
-/* The key `name`, noted as touched. A new reference; NULL without an error: unusual. */
-PyObject *find(Path *path, PyObject *keys, PyObject *name)
+/* Finds the key `name` for a call, which owns it then, and notes it as touched. UNUSUAL: it is dead. */
+int find_key(Call *call, PyObject *name)
 {
-    PyObject *key = Py_XNewRef(PyDict_GetItemWithError(keys, name));
-    if (key == NULL) key = PyErr_Occurred() ? NULL : load(path, keys, name);
-    if (key == NULL) return NULL;
+    PyObject *keys = Py_NewRef(at(call->tx, TX.keys)), *key = Py_XNewRef(PyDict_GetItemWithError(keys, name));
+    if (key == NULL) key = PyErr_Occurred() ? NULL : load(call->run->path, keys, name);
+    Py_DECREF(keys);
+    Py_XSETREF(call->key, key);
+    if (key == NULL) return FAILED;
     PyObject *touched = Py_TYPE(key) == key_type ? at(key, KEY.touched) : NULL;
     if (touched == Py_False) {
-        if (PyList_Append(at(path->tx, TX.touched), key) < 0) {
-            Py_DECREF(key);
-            return NULL;
-        }
+        if (PyList_Append(at(call->tx, TX.touched), key) < 0) return FAILED;
         put_new(key, KEY.touched, Py_True);
     }
-    else if (touched != Py_True) Py_CLEAR(key);
-    return key;
+    else if (touched != Py_True) return UNUSUAL;
+    int64_t expire_ms;
+    if (!as_int64(at(key, KEY.expire_ms), &expire_ms) || (expire_ms != 0 && expire_ms <= call->run->clock_ms)) return UNUSUAL;
+    call->type = code_of(key);
+    return call->type < 0 ? UNUSUAL : DONE;
 }
 
-/* Turns to the record, as `Transaction.begin`: from here on nothing may be unusual. */
-int begin(Run *run, PyObject *offset, PyObject *time_ms, int64_t now_ms)
+/* Turns to the record, as `Transaction.begin`. Where it is unusual, Python turns to it again. */
+int begin(Run *run, PyObject *offset, PyObject *time_ms, int64_t ms)
 {
-    PyObject *tx = run->path->tx, *now = now_ms > run->clock_ms ? Py_NewRef(time_ms) : PyLong_FromLongLong(now_ms);
+    PyObject *tx = run->path->tx, *now = ms > run->clock_ms ? Py_NewRef(time_ms) : PyLong_FromLongLong(run->clock_ms);
     if (now == NULL) return FAILED;
     put_new(tx, TX.offset, offset);
     put_new(tx, TX.draws, zero);
     put_new(tx, TX.written_bytes, zero);
     put(tx, TX.now_ms, now);
-    if (now_ms > run->clock_ms) {
-        run->clock_ms = now_ms;
+    if (ms > run->clock_ms) {
+        run->clock_ms = ms;
         run->moved = 1;
     }
     return DONE;
@@ -143,3 +151,34 @@ PyObject *get_subkey(PyObject *subkeys, PyObject *subkey)
     return value;
 }
 
+
+/* Makes the key a collection where it is nothing, or sees that it is one of this type, with subkeys as they usually are. */
+int open_collection(Call *call, int type)
+{
+    PyObject *key = call->key;
+    if (at(key, KEY.times) != Py_None || at(key, KEY.ranks) != Py_None) return UNUSUAL;
+    if (call->type == type) return plain_code(key) == type ? DONE : UNUSUAL;
+    if (call->type != NONE || at(key, KEY.version) != zero) return UNUSUAL;
+    PyObject *made = PyObject_CallMethodObjArgs(call->tx, name_create, at(key, KEY.name), codes[type], NULL);
+    if (made == NULL) return FAILED;
+    int is_usual = made == key && plain_code(key) == type;
+    Py_DECREF(made);
+    if (is_usual) return DONE;
+    PyErr_SetString(PyExc_TypeError, "a new collection is not as expected");
+    return FAILED;
+}
+
+/* `added` elements more; the metadata has changed if there are any. */
+int grow(PyObject *key, int64_t added)
+{
+    if (!added) return DONE;
+    put_new(key, KEY.changed, Py_True);
+    return add_to(key, KEY.size, added);
+}
+
+int delete_key(Call *call)
+{
+    PyObject *nothing = PyObject_CallMethodOneArg(call->tx, name_delete, call->key);
+    Py_XDECREF(nothing);
+    return nothing == NULL ? FAILED : DONE;
+}

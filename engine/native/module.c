@@ -15,7 +15,16 @@ struct tx_slots TX;
 static const char *const TX_SLOTS[] = {"_db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
     "stored_dbs", "value_bytes", "written_bytes", NULL};
 
-PyTypeObject *key_type, *subkeys_type, *tx_type;
+struct ranks_slots RANKS;
+static const char *const RANKS_SLOTS[] = {"blocks", "groups", "holders", "scores", NULL};
+
+struct stretches_slots STRETCHES;
+static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "totals", NULL};
+
+struct holders_slots HOLDERS;
+static const char *const HOLDERS_SLOTS[] = {"records", "scored", NULL};
+
+PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type;
 PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
 
 static int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
@@ -34,29 +43,43 @@ static int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *
     return 0;
 }
 
-PyDoc_STRVAR(configure_doc, "configure(key, subkeys, transaction): learn where the types of these have their slots.\n\n"
+PyDoc_STRVAR(configure_doc, "configure(key, subkeys, transaction, ranks, stretches, holders): learn where the types of these have their slots.\n\n"
 "`key` is one as `Key` makes it, of which new ones are copies; the others are types.");
 
 static PyObject *configure(PyObject *module, PyObject *args)
 {
     PyObject *key;
-    PyTypeObject *subkeys, *tx;
-    if (!PyArg_ParseTuple(args, "OO!O!", &key, &PyType_Type, &subkeys, &PyType_Type, &tx)) return NULL;
+    PyTypeObject *subkeys, *tx, *ranks, *stretches, *holders;
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!O!", &key, &PyType_Type, &subkeys, &PyType_Type, &tx, &PyType_Type, &ranks, &PyType_Type,
+            &stretches, &PyType_Type, &holders))
+        return NULL;
     PyTypeObject *type = Py_TYPE(key);
     if (find_slots(type, KEY_SLOTS, (Py_ssize_t *)&KEY) || find_slots(subkeys, SUBKEYS_SLOTS, (Py_ssize_t *)&SUBKEYS) ||
-        find_slots(tx, TX_SLOTS, (Py_ssize_t *)&TX))
+        find_slots(tx, TX_SLOTS, (Py_ssize_t *)&TX) || find_slots(ranks, RANKS_SLOTS, (Py_ssize_t *)&RANKS) ||
+        find_slots(stretches, STRETCHES_SLOTS, (Py_ssize_t *)&STRETCHES) ||
+        find_slots(holders, HOLDERS_SLOTS, (Py_ssize_t *)&HOLDERS))
         return NULL;
     if (type->tp_base != &PyBaseObject_Type || type->tp_itemsize || type->tp_dictoffset || type->tp_weaklistoffset ||
         (type->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC) {
         PyErr_Format(PyExc_TypeError, "%s has more than slots", type->tp_name);
         return NULL;
     }
+    if (!PyType_IsSubtype(ranks, subkeys)) {
+        PyErr_SetString(PyExc_TypeError, "rank counts are no subkeys");
+        return NULL;
+    }
+    Py_XSETREF(ranks_type, (PyTypeObject *)Py_NewRef((PyObject *)ranks));
+    Py_XSETREF(stretches_type, (PyTypeObject *)Py_NewRef((PyObject *)stretches));
+    Py_XSETREF(holders_type, (PyTypeObject *)Py_NewRef((PyObject *)holders));
     Py_XSETREF(new_key_model, Py_NewRef(key));
     Py_XSETREF(key_type, (PyTypeObject *)Py_NewRef((PyObject *)type));
     Py_XSETREF(subkeys_type, (PyTypeObject *)Py_NewRef((PyObject *)subkeys));
     Py_XSETREF(tx_type, (PyTypeObject *)Py_NewRef((PyObject *)tx));
     Py_RETURN_NONE;
 }
+
+// What Python and C agree on: see INTERFACE in __init__.py.
+#define INTERFACE 2
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -69,7 +92,7 @@ static PyMethodDef functions[] = {
     {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch; returns as `write_keys`."},
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
-     "write_keys(keys, at, metadata, data, scores, last_version): add the changes of keys[at:].\n\n"
+     "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version): add the changes of keys[at:].\n\n"
      "As `engine.batch.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
      "Python's, or the end."},
     {NULL},
@@ -87,9 +110,11 @@ PyMODINIT_FUNC PyInit__hot(void)
     if (zero == NULL || empty_bytes == NULL) return NULL;
     for (int i = 0; i < 6; i++)
         if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
-    if (init_keys() != DONE || init_commands() != DONE || init_runs() != DONE) return NULL;
+    if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE)
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (module == NULL || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0) {
+    if (module == NULL || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
+        PyModule_AddIntMacro(module, INTERFACE) < 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -2,10 +2,10 @@
 
 #include "hot.h"
 
-static PyObject *name_clock, *name_simple, *name_outcomes, *name_commands;
+static PyObject *name_clock, *name_is_plain, *name_set_backs, *name_outcomes, *name_commands;
 
 /* Tells Python what the records have done that were applied since it was told last. */
-static int tell(Run *run)
+int tell(Run *run)
 {
     if (run->moved) {
         PyObject *clock = PyLong_FromLongLong(run->clock_ms);
@@ -15,11 +15,11 @@ static int tell(Run *run)
         if (failed) return FAILED;
         run->moved = 0;
     }
-    for (int i = 0; i < COMMANDS; i++) {
+    for (int i = 0; commands[i].name != NULL; i++) {
         if (!run->by_command[i]) continue;
-        PyObject *old = PyObject_GetItem(run->counted, commands[i]), *more = PyLong_FromSsize_t(run->by_command[i]);
+        PyObject *old = PyObject_GetItem(run->counted, commands[i].bytes), *more = PyLong_FromSsize_t(run->by_command[i]);
         PyObject *sum = old == NULL || more == NULL ? NULL : PyNumber_Add(old, more);
-        int failed = sum == NULL || PyObject_SetItem(run->counted, commands[i], sum) < 0;
+        int failed = sum == NULL || PyObject_SetItem(run->counted, commands[i].bytes, sum) < 0;
         Py_XDECREF(old);
         Py_XDECREF(more);
         Py_XDECREF(sum);
@@ -29,17 +29,20 @@ static int tell(Run *run)
     return DONE;
 }
 
-/* Whether commands simply run, at which time, and whether the overlay has room. */
+/* Whether commands simply run, at which time, and whether ids can be looked up. */
 static int may_apply(Run *run)
 {
-    PyObject *simple = PyObject_GetAttr(run->path->executor, name_simple);
-    if (simple == NULL) return FAILED;
-    int may = PyDict_CheckExact(simple) && PyDict_GET_SIZE(simple) > 0;
-    Py_DECREF(simple);
-    if (!may) return UNUSUAL;
+    PyObject *is_plain = PyObject_GetAttr(run->path->executor, name_is_plain);
+    if (is_plain == NULL) return FAILED;
+    Py_DECREF(is_plain);
+    if (is_plain != Py_True) return UNUSUAL;
+    PyObject *set_backs = PyObject_GetAttr(run->path->dedup, name_set_backs);
+    if (set_backs == NULL) return FAILED;
+    run->has_ids = PyTuple_CheckExact(set_backs) && !PyTuple_GET_SIZE(set_backs);
+    Py_DECREF(set_backs);
     PyObject *clock = PyObject_GetAttr(run->path->executor, name_clock);
     if (clock == NULL) return FAILED;
-    may = as_int64(clock, &run->clock_ms) && run->clock_ms >= 0;
+    int may = as_int64(clock, &run->clock_ms) && run->clock_ms >= 0;
     Py_DECREF(clock);
     return may ? DONE : UNUSUAL;
 }
@@ -99,6 +102,7 @@ static int run_traverse(Run *run, visitproc visit, void *arg)
     Py_VISIT(run->path);
     Py_VISIT(run->records);
     Py_VISIT(run->waiting);
+    Py_VISIT(run->applied);
     Py_VISIT(run->outcomes);
     Py_VISIT(run->counted);
     Py_VISIT(run->last_offset);
@@ -110,6 +114,7 @@ static int run_clear(Run *run)
     Py_CLEAR(run->path);
     Py_CLEAR(run->records);
     Py_CLEAR(run->waiting);
+    Py_CLEAR(run->applied);
     Py_CLEAR(run->outcomes);
     Py_CLEAR(run->counted);
     Py_CLEAR(run->last_offset);
@@ -155,6 +160,7 @@ static PyObject *path_others(Path *path, PyObject *const *given, Py_ssize_t coun
     memset((char *)run + sizeof(PyObject), 0, sizeof(Run) - sizeof(PyObject));
     run->path = (Path *)Py_NewRef((PyObject *)path);
     run->records = PySequence_Tuple(given[0]);
+    run->applied = Py_NewRef(given[1]);
     run->outcomes = PyObject_GetAttr(given[1], name_outcomes);
     run->counted = PyObject_GetAttr(given[1], name_commands);
     PyObject_GC_Track(run);
@@ -189,26 +195,38 @@ static void path_dealloc(Path *path)
 
 static PyObject *path_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *words[] = {"tx", "executor", "get_metadata", "load_stored", "prefix_of", "flushed", "large", "ok", "parse_double",
-        "time_max", "overlay_bytes_max", "cached_bytes_max", "plain_size_max", NULL};
-    PyObject *given[9];
-    long long time_max, overlay_bytes_max;
+    static char *words[] = {"tx", "executor", "dedup", "new_ids", "get_id", "get_metadata", "load_stored", "prefix_of", "flushed",
+        "large", "ok", "parse_double", "time_max", "overlay_bytes_max", "window_ms", "cached_bytes_max", "plain_size_max",
+        "partition", "partitions", "block_max", "group_max", "held_max", "scored_max", NULL};
+    enum { OBJECTS = 12 };
+    PyObject *given[OBJECTS];
+    long long time_max, overlay_bytes_max, window_ms, block_max, group_max, held_max, scored_max;
     Py_ssize_t cached_bytes_max, plain_size_max;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOLLnn", words, &given[0], &given[1], &given[2], &given[3], &given[4],
-            &given[5], &given[6], &given[7], &given[8], &time_max, &overlay_bytes_max, &cached_bytes_max, &plain_size_max))
+    unsigned int partition, partitions;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOOOOOOOOLLLnnIILLLL", words, &given[0], &given[1], &given[2], &given[3],
+            &given[4], &given[5], &given[6], &given[7], &given[8], &given[9], &given[10], &given[11], &time_max,
+            &overlay_bytes_max, &window_ms, &cached_bytes_max, &plain_size_max, &partition, &partitions,
+            &block_max, &group_max, &held_max, &scored_max))
         return NULL;
     if (tx_type == NULL || Py_TYPE(given[0]) != tx_type || !PyList_CheckExact(at(given[0], TX.touched)) ||
-        !PySet_CheckExact(given[5]) || !PyList_CheckExact(given[6])) {
-        PyErr_SetString(PyExc_TypeError, "a transaction, a set and a list of other types");
+        !PyDict_CheckExact(given[3]) || !PySet_CheckExact(given[8]) || !PyList_CheckExact(given[9]) || window_ms <= 0) {
+        PyErr_SetString(PyExc_TypeError, "a transaction, a dict, a set and a list of other types");
         return NULL;
     }
     Path *path = (Path *)type->tp_alloc(type, 0);
     if (path == NULL) return NULL;
-    for (int i = 0; i < 9; i++) (&path->tx)[i] = Py_NewRef(given[i]);
+    for (int i = 0; i < OBJECTS; i++) (&path->tx)[i] = Py_NewRef(given[i]);
     path->time_max = time_max;
     path->overlay_bytes_max = overlay_bytes_max;
+    path->window_ms = window_ms;
     path->cached_bytes_max = cached_bytes_max;
     path->plain_size_max = plain_size_max;
+    path->partition = partition;
+    path->partitions = partitions;
+    path->block_max = block_max;
+    path->group_max = group_max;
+    path->held_max = held_max;
+    path->scored_max = scored_max;
     return (PyObject *)path;
 }
 
@@ -232,9 +250,10 @@ PyTypeObject PathType = {
 int init_runs(void)
 {
     name_clock = PyUnicode_InternFromString("clock_ms");
-    name_simple = PyUnicode_InternFromString("simple");
+    name_is_plain = PyUnicode_InternFromString("is_plain");
+    name_set_backs = PyUnicode_InternFromString("set_backs");
     name_outcomes = PyUnicode_InternFromString("outcomes");
     name_commands = PyUnicode_InternFromString("commands");
-    if (!name_clock || !name_simple || !name_outcomes || !name_commands) return FAILED;
+    if (!name_clock || !name_is_plain || !name_set_backs || !name_outcomes || !name_commands) return FAILED;
     return PyType_Ready(&RunType) < 0 || PyType_Ready(&PathType) < 0 ? FAILED : DONE;
 }

@@ -15,7 +15,7 @@ void fill_crc16_table(void)
     }
 }
 
-static unsigned int slot_of(const char *name, Py_ssize_t size)
+unsigned int slot_of(const char *name, Py_ssize_t size)
 {
     const char *start = memchr(name, '{', size);
     if (start != NULL) {
@@ -52,7 +52,7 @@ PyObject *metadata_key(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return pack_metadata_key(given[0], given[1]);
 }
 
-/* The metadata value of a key without times or rank counts, whose type is `type` and not NONE; NULL without an error: a
+/* The metadata value of a key without times, whose type is `type` and not NONE; NULL without an error: a
  * number is none of 64 bits, or it is a string in fragments. */
 static PyObject *pack_metadata(PyObject *key, int type)
 {
@@ -66,7 +66,7 @@ static PyObject *pack_metadata(PyObject *key, int type)
     PyObject *packed = PyBytes_FromStringAndSize(NULL, 1 + 8 * count + PyBytes_GET_SIZE(value));
     if (packed == NULL) return NULL;
     char *to = PyBytes_AS_STRING(packed);
-    *to++ = (char)(0x80 | type);
+    *to++ = (char)(0x80 | (at(key, KEY.ranks) == Py_None ? 0 : 0x10) | type);
     for (int i = 0; i < count; i++, to += 8) pack(to, numbers[i], 8);
     memcpy(to, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
     return packed;
@@ -112,51 +112,98 @@ static int add_changed(PyObject *subkeys, PyObject *records)
     return DONE;
 }
 
-static int write_key(PyObject *key, PyObject *metadata, PyObject *data, PyObject *scores, uint64_t last_version)
+/* The column families to which a batch adds. */
+typedef struct {
+    PyObject *metadata, *data, *scores, *expiry, *ranks; /* `ranks` None: the layout has none */
+} Batch;
+
+/* As `move_entry`, of a key without field times: lists it at `to` instead of `from`, 0 for nowhere. */
+static int move_entry(PyObject *expiry, PyObject *metadata_key, uint64_t from, uint64_t to)
 {
-    int type = plain_code(key);
+    const uint64_t places[] = {from, to};
+    for (int i = 0; i < 2; i++) {
+        if (!places[i]) continue;
+        PyObject *entry = PyBytes_FromStringAndSize(NULL, 8 + PyBytes_GET_SIZE(metadata_key));
+        if (entry == NULL) return FAILED;
+        pack(PyBytes_AS_STRING(entry), places[i], 8);
+        memcpy(PyBytes_AS_STRING(entry) + 8, PyBytes_AS_STRING(metadata_key), PyBytes_GET_SIZE(metadata_key));
+        int failed = PyDict_SetItem(expiry, entry, i ? empty_bytes : Py_None);
+        Py_DECREF(entry);
+        if (failed) return FAILED;
+    }
+    return DONE;
+}
+
+/* Adds the metadata of a key that has changed, which has this type, and moves it in the expiry index. */
+static int write_metadata(PyObject *key, int type, Batch *batch)
+{
+    uint64_t size, head, tail, place, indexed;
+    if (!as_uint64(at(key, KEY.expire_ms), &place) || !as_uint64(at(key, KEY.indexed_expire_ms), &indexed)) return UNUSUAL;
+    if (type == NONE && place) return UNUSUAL;
+    if (type > STRING && (!as_uint64(at(key, KEY.size), &size) || !size)) return UNUSUAL;
+    if (type == LIST && (!as_uint64(at(key, KEY.head), &head) || !as_uint64(at(key, KEY.tail), &tail) || tail < head ||
+                         tail - head != size))
+        return UNUSUAL;
+    if (!is_bytes(at(key, KEY.metadata_key))) return UNUSUAL;
+    PyObject *value = type == NONE ? Py_NewRef(Py_None) : pack_metadata(key, type);
+    if (value == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    int failed = PyDict_SetItem(batch->metadata, at(key, KEY.metadata_key), value);
+    Py_DECREF(value);
+    if (failed) return FAILED;
+    return place == indexed ? DONE : move_entry(batch->expiry, at(key, KEY.metadata_key), indexed, place);
+}
+
+/* Whether the rank counts of a key may be written: they have changed with its size. */
+static int has_right_ranks(PyObject *key, Batch *batch)
+{
+    uint64_t size;
+    PyObject *ranks = at(key, KEY.ranks);
+    if (!is_ranked(key) || !is_dict(batch->ranks)) return 0;
+    return !PyDict_GET_SIZE(at(ranks, SUBKEYS.changed)) || (as_uint64(at(key, KEY.size), &size) && is_total(ranks, size));
+}
+
+static int write_key(PyObject *key, Batch *batch, uint64_t last_version)
+{
+    int type = plain_code(key), ranked = type < 0 && has_right_ranks(key, batch);
+    if (ranked) type = ZSET;
     if (type < 0) return UNUSUAL;
-    PyObject *place = at(key, KEY.expire_ms), *indexed = at(key, KEY.indexed_expire_ms), *value = NULL;
-    int64_t place_ms, indexed_ms;
-    if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
-        return UNUSUAL; /* the expiry index is Python's */
-    uint64_t version = 0, size, head, tail;
+    uint64_t version = 0;
     if (type > STRING) {
         if (!as_uint64(at(key, KEY.version), &version)) return UNUSUAL;
         PyObject *fresh = at(at(key, KEY.data), SUBKEYS.fresh);
         if (fresh != Py_False && (fresh != Py_True || version > last_version)) return UNUSUAL;
     }
     if (at(key, KEY.changed) == Py_True) {
-        if (type == NONE && place != zero) return UNUSUAL;
-        if (type > STRING && (!as_uint64(at(key, KEY.size), &size) || !size)) return UNUSUAL;
-        if (type == LIST && (!as_uint64(at(key, KEY.head), &head) || !as_uint64(at(key, KEY.tail), &tail) ||
-                             tail < head || tail - head != size))
-            return UNUSUAL;
-        if (!is_bytes(at(key, KEY.metadata_key))) return UNUSUAL;
-        value = type == NONE ? Py_NewRef(Py_None) : pack_metadata(key, type);
-        if (value == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
-        int failed = PyDict_SetItem(metadata, at(key, KEY.metadata_key), value);
-        Py_DECREF(value);
-        if (failed) return FAILED;
+        int done = write_metadata(key, type, batch);
+        if (done != DONE) return done;
     }
-    else if (at(key, KEY.changed) != Py_False) return UNUSUAL;
+    else {
+        PyObject *place = at(key, KEY.expire_ms), *indexed = at(key, KEY.indexed_expire_ms);
+        int64_t place_ms, indexed_ms;
+        if (at(key, KEY.changed) != Py_False) return UNUSUAL;
+        if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
+            return UNUSUAL; /* it cannot be */
+    }
     if (type <= STRING) return DONE;
-    if (add_changed(at(key, KEY.data), data) == FAILED) return FAILED;
-    return type == ZSET ? add_changed(at(key, KEY.scores), scores) : DONE;
+    if (add_changed(at(key, KEY.data), batch->data) == FAILED) return FAILED;
+    if (type == ZSET && add_changed(at(key, KEY.scores), batch->scores) == FAILED) return FAILED;
+    return ranked ? add_changed(at(key, KEY.ranks), batch->ranks) : DONE;
 }
 
 PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     uint64_t last_version;
-    if (count != 6 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
-        !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !as_uint64(given[5], &last_version)) {
-        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, last_version)");
+    if (count != 8 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
+        !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !PyDict_CheckExact(given[5]) ||
+        !as_uint64(given[7], &last_version)) {
+        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version)");
         return NULL;
     }
+    Batch batch = {given[2], given[3], given[4], given[5], given[6]};
     Py_ssize_t i = PyLong_AsSsize_t(given[1]);
     if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
-        int done = write_key(PyList_GET_ITEM(given[0], i), given[2], given[3], given[4], last_version);
+        int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version);
         if (done == FAILED) return NULL;
         if (done == UNUSUAL) break;
     }
@@ -187,10 +234,12 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
     if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
         PyObject *key = PyList_GET_ITEM(given[0], i);
-        int type = plain_code(key), done = DONE;
+        int type = plain_code(key), ranked = type < 0 && is_ranked(key), done = DONE;
+        if (ranked) type = ZSET;
         if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
         if (type > STRING) done = end_subkeys(at(key, KEY.data));
         if (done == DONE && type == ZSET) done = end_subkeys(at(key, KEY.scores));
+        if (done == DONE && ranked) done = end_subkeys(at(key, KEY.ranks));
         if (done == FAILED) return NULL;
         if (done == UNUSUAL) break; /* what is ended by now may be ended again */
         put_new(key, KEY.touched, Py_False);

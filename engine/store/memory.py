@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from engine.store.store import SHARED_CFS, Changes, Get
 
@@ -33,6 +34,10 @@ class MemoryStore:
             keys.reverse()
         return iter([(key, values[key]) for key in keys])
 
+    def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """The first `most` keys of `scan`."""
+        return [key for key, _ in islice(self.scan(column_family, start, end), most)]
+
     def write(self, changes: Changes) -> None:
         """Apply the range deletes, then the puts and deletes."""
         for name, start, end in changes.ranges:
@@ -53,6 +58,10 @@ class MemoryStore:
 
     def flush_all(self) -> None:
         """Nothing to do: there are no files."""
+
+    def settle(self) -> bool:
+        """Nothing to do: there are no files."""
+        return True
 
     def checkpoint(self, path: str) -> None:
         """Impossible."""

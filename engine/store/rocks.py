@@ -9,27 +9,20 @@ silence), and one handle per column family is kept until `close` (dropping one i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from rocksdict import (
     AccessType,
-    BlockBasedIndexType,
-    BlockBasedOptions,
-    Cache,
     Checkpoint,
     ColumnFamily,
-    DBCompressionType,
-    Options,
     Rdict,
     ReadOptions,
     WriteBatch,
-    WriteBufferManager,
     WriteOptions,
 )
 
@@ -38,43 +31,15 @@ from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
 from engine.store.failures import close_failure, damaged, get_checked, open_error
 from engine.store.iterators import Idle, Sweep, backward, lent, singly, swept
+from engine.store.options import FILES_MAX, SharedMemory, database_options, options_of_families
 from engine.store.read_only import open_while_written
-from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
+from engine.store.store import EXPIRY_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
 
 _MIB: Final = 1024 * 1024
 _READ_ONLY: Final = AccessType.read_only(error_if_log_file_exist=False)
 _DELETED_MAX: Final = 1000
 _WAL_PART: Final = 10  # of what is stored, the log may be one tenth
 _WAL_BYTES_MIN: Final = _MIB  # below it nothing is flushed for its sake
-# A million keys that are due at one TICK die in one millisecond, through which each reclaiming slice walks from its
-# beginning: over tombstones, as many as the memtable holds. Measured: 5 to 10 ms with 4 MiB, 35 with 32.
-_GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
-_COUNT: Final = re.compile(r"^(rocksdb\.\S+) COUNT : (\d+)$", re.MULTILINE)
-
-
-class SharedMemory:
-    """The memory of all partitions of a process: one block cache, one budget for memtables.
-
-    Without it each of 64 partitions would bring its own 8 MiB cache and its own 64 MiB of memtables per column family.
-
-    Args:
-        cache_bytes: blocks, index and filter blocks of all partitions.
-        memtable_bytes: when all memtables together exceed it, the largest is flushed.
-
-    Attributes:
-        options: of every database, once one was opened.
-    """
-
-    def __init__(self, cache_bytes: int = 256 * _MIB, memtable_bytes: int = 256 * _MIB) -> None:
-        self.cache = Cache(cache_bytes)
-        # allow_stall=False: a full budget starts a flush, it never blocks a writer that holds the GIL.
-        self.write_buffers = WriteBufferManager(memtable_bytes, allow_stall=False)
-        self.options: Options | None = None
-
-    def counts(self) -> dict[str, int]:
-        """What RocksDB has counted in all databases since the start, by its name, such as `rocksdb.block.cache.hit`."""
-        text = self.options.get_statistics() if self.options is not None else ""
-        return {name: int(count) for name, count in _COUNT.findall(text or "")}
 
 
 class RocksStore:
@@ -84,7 +49,8 @@ class RocksStore:
         path: the directory; made when `read_only` is false.
         column_families: those of the layout, beside `SHARED_CFS`.
         memory: shared by all partitions of the process.
-        wal: write-ahead log on; off only for `replay` into a fresh directory, which counts once `flush_all` returned.
+        bulk: without a write-ahead log, and with compactions put off until `settle`: only for what builds a state in a
+            fresh directory, which counts once `flush_all` returned.
         read_only: read beside a running writer, as of the moment of opening.
 
     Raises:
@@ -98,21 +64,15 @@ class RocksStore:
         column_families: Iterable[str],
         memory: SharedMemory | None = None,
         *,
-        wal: bool = True,
+        bulk: bool = False,
         read_only: bool = False,
     ) -> None:
         self.path = path
         memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
         prepare_directory(path, read_only=read_only)
-        families = {name: column_family_options(memory) for name in ("default", *names)}
-        families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
-        open_database = partial(
-            Rdict,
-            str(path),
-            database_options(memory),
-            column_families=families,
-        )
+        families = options_of_families(memory, names, bulk=bulk)
+        open_database = partial(Rdict, str(path), database_options(memory), column_families=families)
         try:
             if read_only:
                 reader = partial(open_database, access_type=_READ_ONLY)
@@ -131,7 +91,7 @@ class RocksStore:
         self._write_options = WriteOptions()
         # A write stall becomes a clean failure before anything is written, instead of a pause that holds the GIL.
         self._write_options.no_slowdown = True
-        if not wal:
+        if bulk:
             self._write_options.disable_wal = True  # type: ignore[method-assign, assignment] # a property; its stub errs
 
     def getter(self, column_family: str) -> Get:
@@ -156,6 +116,12 @@ class RocksStore:
         left_off: list[bytes] = []
         rest = swept(partial(_sweep, family), end, left_off)
         return chain(singly(iterator, idle, start, end, left_off, bound), chain.from_iterable(rest))
+
+    def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """The first `most` keys of `scan`, by rocksdict's own loop, which ends at damage in silence."""
+        bound = _up_to(end)
+        keys: Iterator[Any] = self._families[column_family].keys(from_key=start, read_opt=bound)
+        return list(islice(keys, most))
 
     def write(self, changes: Changes) -> None:
         """Apply `changes` in one WriteBatch, in the WAL but not synced: a crash leaves a prefix of whole batches."""
@@ -239,6 +205,28 @@ class RocksStore:
             self.flush_all()
         return True
 
+    def settle(self) -> bool:
+        """Compact what a rebuild has put off, as RocksDB would when the state is opened without `bulk`.
+
+        Else a service would be refused its writes while it catches up. It releases the GIL; `close` breaks it off.
+
+        Returns:
+            Whether it was done to its end: not when the store was closed.
+        """
+        for name in self._handles:
+            with self._own_family(name) as family:
+                if family is None:
+                    return False
+                if (family.property_int_value("rocksdb.num-files-at-level0") or 0) < FILES_MAX:
+                    continue
+                try:
+                    family.compact_range(None, None)
+                except Exception:
+                    if self._closed:
+                        return False
+                    raise
+        return not self._closed
+
     def properties(self) -> dict[str, dict[str, int]]:
         """What RocksDB says of each column family, by name: see `PROPERTIES`."""
         return {
@@ -299,8 +287,7 @@ class RocksStore:
         if text and not breaks_off:
             failures.append(text)
         if failures:
-            message = f"{self.path} was not closed well: {failures[0]}"
-            raise OSError(message)
+            raise OSError(f"{self.path} was not closed well: {failures[0]}")
 
     def _forget_iterators(self) -> None:
         for idle in self._idle.values():
@@ -349,52 +336,3 @@ def stored_families(path: Path) -> frozenset[str]:
         return frozenset(Rdict.list_cf(str(path)))
     except Exception:  # noqa: BLE001 - rocksdict raises nothing else; whoever opens it hears why
         return frozenset()
-
-
-def database_options(memory: SharedMemory) -> Options:
-    """The options of every partition's database. Public for the benchmarks, whose floor uses the same.
-
-    One object for all, as RocksDB counts where its options are.
-    """
-    if memory.options is not None:
-        return memory.options
-    options = memory.options = Options(raw_mode=True)
-    options.enable_statistics()  # measured: no difference to a get or a write
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_write_buffer_manager(memory.write_buffers)
-    # Two cores: one flush and one compaction beside the writer.
-    options.set_max_background_jobs(2)
-    # Many small column families share one WAL; without a bound an idle one would keep all of it.
-    options.set_max_total_wal_size(128 * _MIB)
-    options.set_keep_log_file_num(4)
-    options.set_max_log_file_size(4 * _MIB)
-    return options
-
-
-def column_family_options(memory: SharedMemory) -> Options:
-    """The options of each column family. Public as `database_options` is."""
-    table = BlockBasedOptions()
-    table.set_block_cache(memory.cache)
-    # Most point reads of a new field or key find nothing; ten bits a key answer 99 % of them without a block.
-    table.set_bloom_filter(10, block_based=False)
-    # Index and filter blocks count against the shared cache, else memory grows with the number of files. They are cut
-    # into small ones: the cache has shards of some MiB, and a larger block than a shard (the filter of a file of some
-    # 4 million records, which compress to 30 MB) is read and checked anew at each read: 2 to 4 ms against 0.03.
-    table.set_cache_index_and_filter_blocks(True)
-    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    table.set_index_type(BlockBasedIndexType.two_level_index_search())
-    table.set_partition_filters(True)
-    table.set_pin_top_level_index_and_filter(True)
-    table.set_format_version(5)
-    options = Options(raw_mode=True)
-    options.set_block_based_table_factory(table)
-    options.set_write_buffer_size(32 * _MIB)
-    options.set_level_compaction_dynamic_level_bytes(True)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_bottommost_compression_type(DBCompressionType.zstd())
-    # A file full of tombstones (what was expired, reclaimed, forgotten) is compacted as soon as it is written, not when
-    # three more of its kind are there. Measured with 20,000 keys a second that live for 2 s: after 30 s and a flush 0.8
-    # MB are left against 10.5 without it, for the same CPU time; files with few deletions are left alone.
-    options.add_compact_on_deletion_collector_factory(1000, 500, 0.5)
-    return options

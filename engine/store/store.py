@@ -92,6 +92,13 @@ class Store(Protocol):
         """
         ...
 
+    def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """The first `most` keys that `scan` would give: quicker, for who knows how many there are.
+
+        Damage may end it early and in silence.
+        """
+        ...
+
     def write(self, changes: Changes) -> None:
         """Apply `changes` as one: all of it or nothing is there after a crash.
 
@@ -115,6 +122,14 @@ class MaintainedStore(Store, Protocol):
 
     def flush_all(self) -> None:
         """Write to files what is only in memory and in the write-ahead log. In any thread."""
+        ...
+
+    def settle(self) -> bool:
+        """Compact what a rebuild has put off, as far as the store would do that by itself. In any thread.
+
+        Returns:
+            Whether it was done to its end: not when the store is closed.
+        """
         ...
 
     def checkpoint(self, path: str) -> None:

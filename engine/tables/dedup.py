@@ -59,17 +59,21 @@ class Deduplicator:
 
     Attributes:
         set_backs: when the partition's clock was set back, from when and to when.
+        get: reads a record.
+        new: the records that are not in the store yet. One dict for ever.
+        new_at: the offset of a record that the part in C has left to Python, and whose id it has found to be new.
     """
 
     def __init__(self, store: Store, set_backs: SetBacks = ()) -> None:
         self.set_backs = set_backs
-        self._get = store.getter(DEDUP_CF)
-        self._new: dict[bytes, bytes | None] = {}
+        self.get = store.getter(DEDUP_CF)
+        self.new: dict[bytes, bytes | None] = {}
+        self.new_at = -1
 
     @property
     def has_new(self) -> bool:
         """Whether there are any that are not in the store yet."""
-        return bool(self._new)
+        return bool(self.new)
 
     def outcome(self, event_id: bytes, now_ms: int) -> tuple[Reply] | None:
         """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new."""
@@ -91,12 +95,16 @@ class Deduplicator:
             if candidate < 0:
                 continue
             key = U32.pack(candidate) + event_id
-            record = self._new.get(key) or self._get(key)
-            if record is None:
-                continue
-            time_ms, _, kept = HEADER.unpack_from(record)
-            if abs(now_ms - time_ms) < DEDUP_WINDOW_MS:
-                return (unpack(record[HEADER.size :]) if kept else NOT_KEPT,)
+            record = self.new.get(key) or self.get(key)
+            if record is not None and (found := self.judge(record, now_ms)) is not None:
+                return found
+        return None
+
+    def judge(self, record: bytes, now_ms: int) -> tuple[Reply] | None:
+        """The outcome in a record, in a tuple of one; None when it is a day from `now_ms` or more."""
+        time_ms, _, kept = HEADER.unpack_from(record)
+        if abs(now_ms - time_ms) < DEDUP_WINDOW_MS:
+            return (unpack(record[HEADER.size :]) if kept else NOT_KEPT,)
         return None
 
     def remember(self, event_id: bytes, now_ms: int, offset: int, reply: Reply) -> None:
@@ -108,15 +116,16 @@ class Deduplicator:
         packed = pack(reply)
         kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
         key = U32.pack(now_ms // DEDUP_WINDOW_MS) + event_id
-        if key in self._new:
+        if key in self.new:
             raise InvariantError(f"the id of the event at offset {offset} was applied in this batch already")
-        self._new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
+        self.new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
 
     def add_to(self, changes: Changes) -> None:
         """Add the new keys to a batch."""
-        if self._new:
-            changes.of(DEDUP_CF).update(self._new)
+        if self.new:
+            changes.of(DEDUP_CF).update(self.new)
 
     def reset(self) -> None:
         """Forget what the current batch added."""
-        self._new = {}
+        self.new.clear()
+        self.new_at = -1

@@ -113,7 +113,8 @@ class Libraries:
         self.by_name: dict[bytes, Library] = {}
         self.bytes = 0
         self._functions: dict[bytes, Found] = {}
-        self.load()
+        self._before: tuple[dict[bytes, Library], dict[bytes, Found], int] | None = None
+        self._load()
 
     @property
     def function_count(self) -> int:
@@ -140,32 +141,44 @@ class Libraries:
 
     def keep(self, name: bytes, library: Library, changes: Changes) -> None:
         """Keep a library, whose name and functions are new."""
+        self._begin()
         self._put(name, library)
         changes.of(SYSTEM_CF)[PREFIX + name] = pack(library)
 
     def remove(self, name: bytes, changes: Changes) -> None:
         """Forget a library that is there."""
+        self._begin()
         library = self.by_name.pop(name)
         self.bytes -= len(pack(library))
         for function in library.functions:
             del self._functions[function.name.lower()]
         changes.of(SYSTEM_CF)[PREFIX + name] = None
 
-    def load(self) -> None:
-        """Read all of them from the store: at the start, and when a batch is thrown away."""
-        self.by_name, self._functions, self.bytes = {}, {}, 0
-        for name, value in self._store.scan(SYSTEM_CF, PREFIX, prefix_end(PREFIX)):
-            library = parse_record(value)
-            if library is None:
-                message = f"library record {name.hex()} cannot be read"
-                raise CorruptionError(message)
-            self._put(name[len(PREFIX) :], library)
+    def reset(self, *, written: bool) -> None:
+        """As `Scripts.reset`."""
+        if self._before is not None and not written:
+            self.by_name, self._functions, self.bytes = self._before
+        self._before = None
 
     def image(self) -> object:
         """What is kept, to compare with another image."""
         return dict(self.by_name)
 
     # ------------------------------------------------------------------ inside
+
+    def _begin(self) -> None:
+        """Remember how all are, before the first change of a batch."""
+        if self._before is None:
+            self._before = dict(self.by_name), dict(self._functions), self.bytes
+
+    def _load(self) -> None:
+        """Read all of them from the store."""
+        for name, value in self._store.scan(SYSTEM_CF, PREFIX, prefix_end(PREFIX)):
+            library = parse_record(value)
+            if library is None:
+                message = f"library record {name.hex()} cannot be read"
+                raise CorruptionError(message)
+            self._put(name[len(PREFIX) :], library)
 
     def _put(self, name: bytes, library: Library) -> None:
         self.by_name[name] = library

@@ -66,7 +66,8 @@ class Scripts:
         self.bytes = self.evicted = 0
         self._evaluated: dict[bytes, None] = {}
         self._last = 0
-        self.load()
+        self._before: tuple[dict[bytes, StoredScript], dict[bytes, None], int, int] | None = None
+        self._load()
 
     def find(self, sha: bytes) -> bytes | None:
         """The source whose SHA-1 this is, in either case; None when there is none."""
@@ -78,6 +79,7 @@ class Scripts:
         found = self.by_sha.get(sha)
         if found is not None and (found.loaded or not loaded):
             return
+        self._begin()
         if found is None:
             self._last += 1
             self.bytes += len(source)
@@ -90,13 +92,33 @@ class Scripts:
 
     def flush(self, changes: Changes) -> None:
         """Forget all scripts."""
+        self._begin()
         for sha in list(self.by_sha):
             self._remove(sha, changes)
         self._last = 0  # as after a restart
 
-    def load(self) -> None:
-        """Read all of them from the store: at the start, and when a batch is thrown away."""
-        self.by_sha, self._evaluated, self.bytes, self._last = {}, {}, 0, 0
+    def reset(self, *, written: bool) -> None:
+        """The batch is in the store now; or it is thrown away, and all are as they were before it.
+
+        That reads nothing: it cannot fail where the rest of the batch is forgotten.
+        """
+        if self._before is not None and not written:
+            self.by_sha, self._evaluated, self.bytes, self._last = self._before
+        self._before = None
+
+    def image(self) -> object:
+        """What is kept, to compare with another image."""
+        return dict(self.by_sha)
+
+    # ------------------------------------------------------------------ inside
+
+    def _begin(self) -> None:
+        """Remember how all are, before the first change of a batch."""
+        if self._before is None:
+            self._before = dict(self.by_sha), dict(self._evaluated), self.bytes, self._last
+
+    def _load(self) -> None:
+        """Read all of them from the store."""
         found = []
         for name, value in self._store.scan(SYSTEM_CF, PREFIX, prefix_end(PREFIX)):
             script = parse_record(value)
@@ -108,12 +130,6 @@ class Scripts:
             self._put(sha, script)
             self.bytes += len(script.source)
             self._last = script.number
-
-    def image(self) -> object:
-        """What is kept, to compare with another image."""
-        return dict(self.by_sha)
-
-    # ------------------------------------------------------------------ inside
 
     def _put(self, sha: bytes, script: StoredScript) -> None:
         self.by_sha[sha] = script

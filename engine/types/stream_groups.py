@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.batch.key import Key
-from engine.batch.overlaid import Subkeys
+from engine.batch.stream_parts import StreamRecords
+from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
 from engine.model import NO_ID
-from engine.types.streams import MAX_ID, parts
+from engine.types.streams import MAX_ID, POINTS_MAX, parts
 from engine.values.encoding import prefix_end
 from engine.values.stream_records import (
     GROUPS,
@@ -26,6 +27,7 @@ from engine.values.stream_records import (
     by_consumer_subkey,
     consumer_subkey,
     consumers_prefix,
+    group_prefix,
     group_subkey,
     pack_consumer,
     pack_group,
@@ -62,7 +64,7 @@ class Group:
         stream = parts(key)
         self.name = name
         self.consumers, self.pending, self.last_id, self.entries_read = record
-        self._records: Subkeys = stream.records
+        self._records = stream.records
         self._index = stream.index
         self._consumers: dict[bytes, Consumer] = {}
 
@@ -92,16 +94,35 @@ class Group:
         found = self._consumers[name] = Consumer(name, ConsumerRecord(0, now_ms, NEVER))
         return found
 
-    def remove_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer with its pending entries. Returns how many they were."""
-        for entry_id in list(self.ids_of(consumer.name)):
-            self._records.remove(pending_subkey(self.name, entry_id))
-            self._index.remove(by_consumer_subkey(self.name, consumer.name, entry_id))
+    def remove_consumer(self, tx: Transaction, consumer: Consumer) -> int:
+        """Remove a consumer with its pending entries. Returns how many they were.
+
+        Many of them go by range where few entries are pending for others, as they lie among those: these are put again.
+        Else it is O(them).
+        """
+        others = self.pending - consumer.pending
+        if consumer.pending > POINTS_MAX >= others:
+            kept = [each for each in self.all_consumers() if each.pending and each.name != consumer.name]
+            ids = [entry_id for each in kept for entry_id in self.ids_of(each.name)]
+            values = [(subkey := pending_subkey(self.name, entry_id), self._records.get(subkey)) for entry_id in ids]
+            _remove(tx, self._records, pending_prefix(self.name), self.pending)
+            self._records.changed.update(values)
+        else:
+            for entry_id in list(self.ids_of(consumer.name)):
+                self._records.remove(pending_subkey(self.name, entry_id))
+        _remove(tx, self._index, by_consumer_prefix(self.name, consumer.name), consumer.pending)
         self._records.remove(consumer_subkey(self.name, consumer.name))
         self._consumers.pop(consumer.name, None)
         self.consumers -= 1
         self.pending -= consumer.pending
         return consumer.pending
+
+    def remove_all(self, tx: Transaction) -> None:
+        """Remove all consumers and pending entries, and the group itself."""
+        _remove(tx, self._records, consumers_prefix(self.name), self.consumers)
+        _remove(tx, self._records, pending_prefix(self.name), self.pending)
+        _remove(tx, self._index, group_prefix(self.name), self.pending)
+        self._records.remove(group_subkey(self.name))
 
     def all_consumers(self) -> list[Consumer]:
         """All consumers in the order of their names."""
@@ -208,11 +229,18 @@ def create(key: Key, name: bytes, last_id: bytes, entries_read: int) -> Group:
     return group
 
 
-def destroy(key: Key, group: Group) -> None:
-    """Remove a group with its consumers and pending entries: O(these)."""
-    stream = parts(key)
-    for consumer in group.all_consumers():
-        group.remove_consumer(consumer)
-    stream.records.remove(group_subkey(group.name))
-    stream.groups -= 1
+def destroy(tx: Transaction, key: Key, group: Group) -> None:
+    """Remove a group with its consumers and pending entries: O(1) for many of them."""
+    group.remove_all(tx)
+    parts(key).groups -= 1
     key.changed = True
+
+
+def _remove(tx: Transaction, records: StreamRecords, prefix: bytes, count: int) -> None:
+    """Delete the records that begin with a prefix, about so many: one by one, or many by one range."""
+    end = prefix_end(prefix)
+    if count > POINTS_MAX:
+        records.remove_range(tx.batch, prefix, end)
+    else:
+        for subkey in [subkey for subkey, _ in records.scan(prefix, end)]:
+            records.remove(subkey)

@@ -16,7 +16,6 @@ from engine.batch.stream_parts import StreamParts
 from engine.batch.transaction import Transaction
 from engine.layouts.layout import Form
 from engine.model import NO_ID, STREAM
-from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.types import stream_index
 from engine.values.encoding import pack_u64
 from engine.values.stream_records import ENTRIES_END, ID_BYTES, pack_entry
@@ -28,7 +27,7 @@ _SEQ_MAX: Final = (1 << 64) - 1
 _MS_BYTES: Final = 8
 
 POINTS_MAX: Final = 1024
-"""So many entries are deleted one by one; more of them by one range, which costs the same for any number."""
+"""So many records are deleted one by one; more of them by one range, which costs the same for any number."""
 
 
 class Trim(NamedTuple):
@@ -250,9 +249,4 @@ def _remove_below(tx: Transaction, key: Key, behind: bytes, count: int) -> None:
         for entry_id in [entry_id for entry_id, _ in islice(entries(key), count)]:
             records.remove(entry_id)
         return
-    delete_range(
-        tx.batch, DeletedRange(records.column_family, records.prefix + stream.first_id, records.prefix + behind)
-    )
-    for entry_id in [subkey for subkey in records.changed if subkey < behind]:
-        records.remove(entry_id)
-    records.cut = max(records.cut, behind)
+    records.remove_range(tx.batch, stream.first_id, behind)

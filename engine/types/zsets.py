@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, dropwhile, islice, takewhile
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Final
 
@@ -24,7 +24,7 @@ from engine.batch.rank_counts import after
 from engine.batch.transaction import Transaction
 from engine.errors import SCORE_NAN, CommandError, CorruptionError
 from engine.model import ZSET
-from engine.values.encoding import pack_score, parse_score, prefix_end
+from engine.values.encoding import pack_score, parse_score
 from engine.values.replies import bounded
 
 SCORE_BYTES: Final = 8
@@ -212,6 +212,22 @@ def scan(
     return map(_subkey, key.scores.scan(start, end, reverse=reverse))
 
 
+def walk(tx: Transaction, key: Key, start: bytes, end: bytes, *, count: int = 0) -> Iterable[bytes]:
+    """As `scan`; `count`: all are wanted, and there should be so many. Quicker where the batch has changed none.
+
+    Raises:
+        CorruptionError: the scan ends at damage.
+    """
+    scores = key.scores
+    if count and key.ranks is not None and not scores.changed and not scores.fresh:
+        start, end = max(start, tx.floors.get(key.version, start)), min(end, tx.ceilings.get(key.version, end))
+        prefix = scores.prefix
+        found = key.ranks.holders.keys(prefix + start, prefix + end, count + 1)
+        if len(found) == count:
+            return map(itemgetter(slice(len(prefix), None)), found)
+    return scan(tx, key, start, end)
+
+
 def scan_from(
     tx: Transaction, key: Key, start: bytes, end: bytes | None, *, offset: int, reverse: bool = False
 ) -> Iterator[bytes]:
@@ -242,45 +258,6 @@ def scan_ranks(tx: Transaction, key: Key, first: int, last: int, *, reverse: boo
     return islice(scan(tx, key, at(tx, key, first)), last + 1 - first)
 
 
-def scan_members(
-    tx: Transaction, key: Key, start: bytes, end: bytes | None, *, offset: int = 0, reverse: bool = False
-) -> Iterator[bytes]:
-    """The score keys whose members have `start <= member < end` (None: no end), less the first `offset` of them.
-
-    That order is the set's only where all scores are equal. With different scores Redis leaves the result open; here it
-    is then what Redis has for a small set (a listpack): a walk from one end that begins and stops at a bound.
-    """
-    lowest, highest = next(scan(tx, key)), next(scan(tx, key, reverse=True))
-    score = lowest[:SCORE_BYTES]
-    if score == highest[:SCORE_BYTES]:
-        stop = prefix_end(score) if end is None else score + end
-        return scan_from(tx, key, score + start, stop, offset=offset, reverse=reverse)
-
-    def is_late(score_key: bytes) -> bool:
-        return score_key[SCORE_BYTES:] >= start
-
-    def is_early(score_key: bytes) -> bool:
-        return end is None or score_key[SCORE_BYTES:] < end
-
-    if not is_late(highest) or not is_early(lowest):
-        return iter(())
-    begins, goes_on = (is_early, is_late) if reverse else (is_late, is_early)
-    walk = dropwhile(lambda score_key: not begins(score_key), scan(tx, key, reverse=reverse))
-    found = next(walk, None)
-    if found is None or not goes_on(found):
-        return iter(())
-    return takewhile(goes_on, islice(chain((found,), walk), offset, None))
-
-
-def count_members(tx: Transaction, key: Key, start: bytes, end: bytes | None) -> int:
-    """How many score keys `scan_members` would give."""
-    lowest, highest = next(scan(tx, key)), next(scan(tx, key, reverse=True))
-    score = lowest[:SCORE_BYTES]
-    if score != highest[:SCORE_BYTES]:
-        return sum(1 for _ in scan_members(tx, key, start, end))
-    return count(tx, key, score + start, prefix_end(score) if end is None else score + end)
-
-
 def count(tx: Transaction, key: Key, start: bytes, end: bytes) -> int:
     """How many score keys there are with `start <= score key < end`."""
     if key.ranks is None:
@@ -292,7 +269,7 @@ def position(tx: Transaction, key: Key, score_key: bytes, *, is_there: bool = Fa
     """How many score keys are below `score_key`; `is_there`: it is one of them."""
     if key.ranks is None:
         return sum(1 for _ in scan(tx, key, end=score_key))
-    return rank_counts.place(key.ranks, score_key, partial(scan, tx, key), is_there=is_there)
+    return rank_counts.place(key.ranks, score_key, partial(walk, tx, key), is_there=is_there)
 
 
 def at(tx: Transaction, key: Key, number: int) -> bytes:
@@ -302,7 +279,7 @@ def at(tx: Transaction, key: Key, number: int) -> bytes:
         CorruptionError: there are fewer than the counts say.
     """
     assert key.ranks is not None
-    start, skipped = rank_counts.find(key.ranks, number, partial(scan, tx, key))
+    start, skipped = rank_counts.find(key.ranks, number, partial(walk, tx, key))
     for score_key in islice(scan(tx, key, start), skipped, None):
         return score_key
     raise CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
@@ -380,7 +357,7 @@ def _note(counted: dict[bytes, int], member: bytes, old: bytes | None, score: by
 def _count(tx: Transaction, key: Key, counted: dict[bytes, int]) -> None:
     """Bring the counts up to date."""
     assert key.ranks is not None
-    rank_counts.update(key.ranks, counted, key.size, partial(scan, tx, key))
+    rank_counts.update(key.ranks, counted, key.size, partial(walk, tx, key))
 
 
 def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

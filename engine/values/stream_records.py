@@ -232,9 +232,14 @@ def parse_block(subkey: bytes, value: bytes) -> tuple[bytes, int]:
     return subkey[len(BLOCKS) :], parse_u64(value)
 
 
+def group_prefix(group: bytes) -> bytes:
+    """What the subkeys of a group's pending entries begin with in the index."""
+    return _BY_CONSUMER + pack_u64(len(group)) + group
+
+
 def by_consumer_prefix(group: bytes, consumer: bytes) -> bytes:
     """What the subkeys of a consumer's pending entries begin with in the index; the id follows."""
-    return _BY_CONSUMER + pack_u64(len(group)) + group + pack_u64(len(consumer)) + consumer
+    return group_prefix(group) + pack_u64(len(consumer)) + consumer
 
 
 def by_consumer_subkey(group: bytes, consumer: bytes, entry_id: bytes) -> bytes:

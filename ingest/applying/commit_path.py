@@ -57,6 +57,7 @@ class CommitPath:
         tracing: makes spans of what is applied from the log; None: no spans.
 
     Attributes:
+        dead_letters: as above; it may change between two batches.
         headers_of: gives the headers of a record by offset, for dead letters and spans.
     """
 
@@ -77,7 +78,7 @@ class CommitPath:
         self._store = store
         self._gate = gate
         self._log = log
-        self._dead_letters = dead_letters
+        self.dead_letters = dead_letters
         self._observer = observer
         self._tell_swept = tell_swept
         self._tracing = tracing
@@ -170,9 +171,9 @@ class CommitPath:
 
     async def _finish(self, batch: Sequence[LogRecord], applied: Applied, value_bytes: int, seconds: float) -> None:
         """Store the dead letters of what was applied, commit it, and tell of it."""
-        if applied.dead_letters and self._dead_letters is not None:
+        if applied.dead_letters and self.dead_letters is not None:
             try:
-                await self._store_dead_letters(self._dead_letters, batch, applied)
+                await self._store_dead_letters(self.dead_letters, batch, applied)
             except BaseException:
                 self._gate.rollback()
                 raise

@@ -81,6 +81,16 @@ class Conditions:
         self.stopped_outside.add(partition)
         self.set_aside(partition, Condition.STOPPED, reason)
 
+    def let_go(self, partition: int, reader: Reader) -> None:
+        """Close a partition that this process gives up, as if it had never had it, or follows from now on."""
+        owned = self._partitions[partition]
+        owned.leave()
+        self.close(partition)
+        reader.pause(partition)
+        self.stopped_outside.discard(partition)
+        owned.begin_anew()
+        self._observer.condition(partition, Condition.OPENING, "")
+
     def close(self, partition: int) -> None:
         """Close a store. An error, such as after a failed write, does not affect other partitions."""
         try:

@@ -19,8 +19,10 @@ from engine.errors import CorruptionError, IndexUnavailableError, PartitionStopp
 from ingest.applying.conditions import Conditions, Guard
 from ingest.applying.local_appends import apply_fetched
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
-from ingest.applying.watch import Watch
+from ingest.applying.roles import Roles, to_be_applied
+from ingest.applying.watch import COMMIT_SECONDS, Watch
 from ingest.applying.worker import Worker
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError
 from slotlog.log import Log, LogRecord, Reader
@@ -36,13 +38,18 @@ class Consumer:
     """Applies the owned partitions of one log, in one task.
 
     Args:
-        workers: one for each owned partition, closed.
+        workers: one for each partition that it may apply, closed.
         observer: told of every batch and every change.
         guard: asked once a second whether writing is wise.
         identity_seconds: how often the log is held against the state, to notice another one in its place.
         has_room: asked, where the guard objects, whether a store may be open all the same.
+        role: of each partition at the start.
+        commit_seconds: how often lag tools are told how far the owned partitions are.
 
     Attributes:
+        roles: lets partitions be taken and given up while it runs.
+        partitions: those that it applies now, as owner or follower.
+        owned: those of them that it owns.
         alive_at: when its loop last got on, on the monotonic clock; 0 before it began. Waiting for the log is no halt.
     """
 
@@ -55,13 +62,18 @@ class Consumer:
         *,
         identity_seconds: float = 60.0,
         has_room: HasRoom = no_room,
+        role: Role = Role.OWNER,
+        commit_seconds: float = COMMIT_SECONDS,
     ) -> None:
-        self.partitions = {partition: OwnedPartition(worker) for partition, worker in workers.items()}
+        self.every = {partition: OwnedPartition(worker, role) for partition, worker in workers.items()}
+        self.roles = Roles(self.every)
+        self.partitions = self.roles.applied
+        self.owned = self.roles.owned
         self._log = log
         self.conditions = Conditions(self.partitions, observer, guard, has_room)
         self.alive_at = 0.0
-        self._watch = Watch(log, self.partitions, observer, identity_seconds)
-        for partition, owned in self.partitions.items():
+        self._watch = Watch(log, self.partitions, self.roles.owned, observer, identity_seconds, commit_seconds)
+        for partition, owned in self.every.items():
             owned.stop = partial(self.conditions.stop_outside, partition)
 
     @property
@@ -107,7 +119,7 @@ class Consumer:
                 await owned.worker.check()
             except LogDamagedError as error:
                 self.conditions.set_aside(partition, Condition.STOPPED, str(error))
-        if len(unusable) == len(self.partitions):
+        if unusable and len(unusable) == len(self.partitions):
             raise unusable[0]
 
     def close(self) -> None:
@@ -156,9 +168,9 @@ class Consumer:
 
     def _reader(self) -> Reader:
         """A reader of all owned partitions; those that could not be opened are paused until they can."""
-        positions = {partition: owned.committed for partition, owned in self.partitions.items()}
+        positions = {partition: owned.committed for partition, owned in self.every.items()}
         reader = self._log.reader({partition: at.next_offset if at else 0 for partition, at in positions.items()})
-        for partition, owned in self.partitions.items():
+        for partition, owned in self.every.items():
             owned.pass_by = reader.pass_by
             if owned.condition is not Condition.RUNNING:
                 reader.pause(partition)
@@ -168,6 +180,7 @@ class Consumer:
 
     async def _turn(self, reader: Reader, ends: Mapping[int, int] | None = None) -> None:
         self.alive_at = monotonic()
+        self.roles.take_effect(self.conditions, reader)
         while self.conditions.stopped_outside:
             reader.pause(self.conditions.stopped_outside.pop())
         self.conditions.ask_guard(reader)
@@ -176,6 +189,7 @@ class Consumer:
             self.alive_at = monotonic()
             if not await self.conditions.try_again(partition, reader):
                 break
+        self.roles.hold_back(reader)
         running = [p for p, owned in self.partitions.items() if owned.condition is Condition.RUNNING or owned.on_trial]
         for partition in running:
             reader.pass_by(partition, self.partitions[partition].worker.machine.next_offset)
@@ -204,12 +218,11 @@ class Consumer:
             self.alive_at = monotonic()
             if partition in self.conditions.stopped_outside:
                 continue
-            records = fetched.get(partition, [])
-            to_offset = reader.position(partition)
+            owned = self.partitions[partition]
+            records, to_offset = to_be_applied(partition, owned, reader, fetched.get(partition, []))
             if ends is not None and to_offset > ends.get(partition, 0):
                 to_offset = ends.get(partition, 0)
                 records = [record for record in records if record[0] < to_offset]
-            owned = self.partitions[partition]
             local, applied_to = owned.local_appends, owned.worker.machine.next_offset
             if records or to_offset > applied_to or (local is not None and local.in_trouble):
                 await self._apply(reader, partition, records, to_offset)

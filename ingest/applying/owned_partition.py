@@ -15,6 +15,7 @@ from engine.store.store import is_damage
 from engine.tables.system import Position
 from engine.values.replies import Reply
 from ingest.applying.worker import Worker
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition
 from slotlog.shared.errors import EventError
 
@@ -71,6 +72,10 @@ def _nobody_reads(_partition: int, _offset: int) -> None:
     """There is no reader yet."""
 
 
+def _nobody_leaves() -> None:
+    """Nobody serves it."""
+
+
 def _nobody_applies(_reason: str) -> None:
     """There is no consumer yet."""
 
@@ -85,6 +90,9 @@ class OwnedPartition:
     """A partition that this process applies, with its condition.
 
     Attributes:
+        role: what this process is to it; of one that it owns it alone sends dead letters and ticks.
+        owner_offset: a follower applies no further: so far the owner has committed.
+        waits_for_owner: it is there.
         worker: its store and machine; closed while the partition is stopped.
         condition, reason: how it is, and why it is not running.
         stopped_by_record: why it is not running is a record, not its store or its log.
@@ -102,11 +110,15 @@ class OwnedPartition:
         local_appends: who applies own appends from memory; None when nobody does.
         tick: appends a TICK through those, unless one is under way or nothing can be written now; None without them.
         pass_by: tells the log's reader that a partition is applied up to an offset by others than the consumer.
+        leave: ends what serves it, because this process gives it up.
         stop: lets the consumer set the partition aside, for a reason that has to do with its store.
         is_still_damaged: whether the store in which damage was met is still the one to be opened.
     """
 
     worker: Worker
+    role: Role = Role.OWNER
+    owner_offset: int = 0
+    waits_for_owner: bool = False
     condition: Condition = Condition.OPENING
     reason: str = ""
     stopped_by_record: bool = False
@@ -124,8 +136,24 @@ class OwnedPartition:
     local_appends: LocalAppends | None = None
     tick: Callable[[], None] | None = None
     pass_by: Callable[[int, int], None] = _nobody_reads
+    leave: Callable[[], None] = _nobody_leaves
     stop: Callable[[str], None] = _nobody_applies
     is_still_damaged: Callable[[], bool] = _is_another
+
+    def begin_anew(self) -> None:
+        """Forget how it was: it is given up, and may be taken again later."""
+        self.condition, self.reason = Condition.OPENING, ""
+        self.stopped_by_record = self.holds_record = self.on_trial = self.waits_for_room = False
+        self.unreadable_offset = self.position = self.begin_offset = None
+        self.caught_up_ms, self.held_up_since, self.owner_offset = 0, 0.0, 0
+        self.retry_at, self.retry_seconds = 0.0, RETRY_SECONDS_MIN
+        self.is_still_damaged = _is_another
+        self.begin_serving_nobody()
+
+    def begin_serving_nobody(self) -> None:
+        """Forget who has served it."""
+        self.local_appends = self.tick = None
+        self.leave = _nobody_leaves
 
     @property
     def is_cut_off(self) -> bool:

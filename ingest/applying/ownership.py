@@ -9,7 +9,7 @@ reads from the other may read an old value. Or no worker owns it. Workers write 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from time import monotonic
 from typing import Final
 
@@ -25,19 +25,27 @@ _LOOK_SECONDS: Final = 2.0
 logger = structlog.get_logger(__name__)
 
 
+def _is_not(_owner: str) -> bool:
+    return False
+
+
 class Ownership:
     """A worker's knowledge of the owners of all partitions.
 
     Args:
         log: started.
         owner: names this worker among all of them, now and at other times; operators read it.
-        own: its partitions.
+        own: its partitions; they may change.
+
+    Attributes:
+        is_arranged: whether nobody is to be warned of another owner, such as a member of the same group.
     """
 
-    def __init__(self, log: Log, owner: str, own: Sequence[int]) -> None:
+    def __init__(self, log: Log, owner: str, own: Collection[int]) -> None:
         self.owner = owner
         self._log = log
-        self._own = frozenset(own)
+        self._own = own
+        self.is_arranged: Callable[[str], bool] = _is_not
         self._seen: dict[int, dict[str, None]] = {}
         self._alive: dict[int, dict[str, float]] = {}
         self._known_since = 0.0
@@ -72,7 +80,8 @@ class Ownership:
         """The other owners of a partition."""
         now = monotonic()
         alive = self._alive.get(partition, {})
-        return [owner for owner, heard_at in alive.items() if now - heard_at <= ALIVE_SECONDS]
+        heard = [owner for owner, heard_at in alive.items() if now - heard_at <= ALIVE_SECONDS]
+        return [owner for owner in heard if partition not in self._own or not self.is_arranged(owner)]
 
     def owners(self, partition: int) -> int:
         """How many workers own a partition, as far as is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -12,6 +13,7 @@ from engine.errors import CommandError
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
 from ingest.applying.owned_partition import OwnedPartition
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition
 from slotlog.clock import now_ms
 from slotlog.errors import LogUnavailableError
@@ -41,7 +43,7 @@ class Ticker:
     def __init__(self, log: Log, partitions: Mapping[int, OwnedPartition]) -> None:
         self._log = log
         self._partitions = partitions
-        self._outlooks: dict[int, _Outlook] = {partition: _Outlook() for partition in partitions}
+        self._outlooks: defaultdict[int, _Outlook] = defaultdict(_Outlook)
 
     async def run(self, may_expire: Callable[[], bool]) -> None:
         """Append ticks until cancelled, while keys may expire by themselves."""
@@ -54,7 +56,8 @@ class Ticker:
         """Append a tick where something is due at `wall_ms`, while keys may expire by themselves."""
         for partition, owned in self._partitions.items():
             try:
-                if owned.condition is Condition.RUNNING and self._outlooks[partition].is_due(owned, wall_ms):
+                is_mine = owned.role is Role.OWNER and owned.condition is Condition.RUNNING
+                if is_mine and self._outlooks[partition].is_due(owned, wall_ms):
                     await self._tick(partition, owned, may_expire)
             except (LogUnavailableError, CommandError):
                 pass  # the consumer finds out as well, or stops the partition, and says so

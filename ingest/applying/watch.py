@@ -17,7 +17,7 @@ from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log import Log
 
 _LAG_SECONDS: Final = 2.0
-_COMMIT_SECONDS: Final = 5.0
+COMMIT_SECONDS: Final = 5.0
 _MEASURE_SECONDS: Final = 60.0
 
 logger = structlog.get_logger(__name__)
@@ -28,9 +28,11 @@ class Watch:
 
     Args:
         log: started.
-        partitions: the owned partitions.
+        partitions: those that are applied.
+        owned: those of them that are owned: for them alone appends are tried and offsets committed.
         observer: told of the lag.
         identity_seconds: how often the log is held against the state, to notice another one in its place.
+        commit_seconds: how often lag tools are told how far the owned partitions are.
 
     Attributes:
         mismatches: partition -> why the log is another one, for the loop to take away.
@@ -38,18 +40,26 @@ class Watch:
     """
 
     def __init__(
-        self, log: Log, partitions: Mapping[int, OwnedPartition], observer: Observer, identity_seconds: float
+        self,
+        log: Log,
+        partitions: Mapping[int, OwnedPartition],
+        owned: Mapping[int, OwnedPartition],
+        observer: Observer,
+        identity_seconds: float,
+        commit_seconds: float,
     ) -> None:
         self.mismatches: dict[int, str] = {}
         self.heard_at = 0.0
         self._ends: dict[int, int] = {}
         self._log = log
         self._partitions = partitions
+        self._owned = owned
         self._observer = observer
         self._identity_seconds = identity_seconds
-        self._probe = AppendProbe(log, partitions)
+        self._probe = AppendProbe(log, owned)
         self._identity_at = monotonic() + identity_seconds
-        self._commit_at = monotonic() + _COMMIT_SECONDS
+        self._commit_seconds = commit_seconds
+        self._commit_at = monotonic() + commit_seconds
         self._begin_at = 0.0
         self._measure_at = 0.0
 
@@ -80,14 +90,12 @@ class Watch:
             self._measure_at = monotonic() + _MEASURE_SECONDS
             await self._log.measure()
         if monotonic() >= self._commit_at:
-            self._commit_at = monotonic() + _COMMIT_SECONDS
+            self._commit_at = monotonic() + self._commit_seconds
             await self.commit()
 
     async def commit(self) -> None:
         """Tell lag tools how far the partitions are."""
-        positions = {
-            partition: owned.committed for partition, owned in self._partitions.items() if owned.worker.is_open
-        }
+        positions = {partition: owned.committed for partition, owned in self._owned.items() if owned.worker.is_open}
         await self._log.commit(
             {partition: position.next_offset for partition, position in positions.items() if position is not None}
         )

@@ -16,6 +16,7 @@ from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.cleaning.sweep import Swept
 from engine.store.store import MaintainedStore
 from engine.tables.system import Home, Retimes, retime_changes
+from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
 from ingest.applying.commit_path import CommitPath, no_headers
 from ingest.applying.decoding import decode_batch
 from ingest.applying.gate import Gate
@@ -29,11 +30,6 @@ from slotlog.shared.limits import TIME_MS_MAX
 
 if TYPE_CHECKING:
     from slotlog.log.tracing import Tracing
-
-BATCH_RECORDS_MAX: Final = 1000
-BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
-_BATCH_RECORDS_MIN: Final = 16
-_LOOP_SECONDS_MAX: Final = 0.005
 
 _TIME_OF: Final = itemgetter(1)
 
@@ -63,6 +59,7 @@ class Worker:
         latest_ms: the latest time that a record may have now to be applied; None: any, as in a replay.
         decided: what an operator has decided on the times of a partition's records, as `Position.retimes` has it.
         records_max: the largest batch; smaller ones change nothing but the time it takes.
+        loop_seconds_max: as `BatchSize`.
         tracing: makes spans of what is applied from the log; None: no spans.
         slices: of the process, so that a long command does not hold the event loop; None: it does, as in a replay.
     """
@@ -78,6 +75,7 @@ class Worker:
         latest_ms: Callable[[], int] | None = None,
         decided: Callable[[int], Retimes] = _nothing_decided,
         records_max: int = BATCH_RECORDS_MAX,
+        loop_seconds_max: float = LOOP_SECONDS_MAX,
         cached_keys_max: int = CACHED_KEYS_MAX,
         tracing: Tracing | None = None,
         slices: Slices | None = None,
@@ -88,10 +86,11 @@ class Worker:
         self._log = log
         self._open_store = open_store
         self._dead_letters = dead_letters
+        self._speaks = True
         self._observer = observer
         self._latest_ms = latest_ms
         self._decided = decided
-        self._records_max = self._records = records_max
+        self._batch_size = BatchSize(records_max, loop_seconds_max)
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
@@ -145,7 +144,7 @@ class Worker:
                 self._store,
                 self.gate,
                 self._log,
-                self._dead_letters,
+                self._dead_letters if self._speaks else None,
                 self._observer,
                 self._swept,
                 self._tracing,
@@ -163,6 +162,12 @@ class Worker:
         finally:  # whatever work says that is ended in its midst
             if store is not None:
                 store.close()
+
+    def speak(self, *, aloud: bool) -> None:
+        """Send dead letters from now on, or none: a follower leaves them to the owner."""
+        self._speaks = aloud
+        if self._path is not None:
+            self._path.dead_letters = self._dead_letters if aloud else None
 
     def _swept(self, swept: Swept) -> None:
         self.tell_swept(self.partition, swept)
@@ -199,14 +204,14 @@ class Worker:
         at = 0
         while at < len(records):
             began = perf_counter()
-            batch, value_bytes = self._batch(records, at)
+            batch, value_bytes = self._batch_size.cut(records, at)
             if self._latest_ms is not None:
                 batch = self._up_to_held(batch, self._latest_ms)
             end = to_offset if at + len(batch) == len(records) else 0
             decoded = decode_batch(batch)
             applied = await path.run(batch, decoded, value_bytes, began, to_offset=end)
             at += applied.records
-            self._adapt(perf_counter() - began)
+            self._batch_size.adapt(perf_counter() - began)
             await asyncio.sleep(0)
         if not records and to_offset > from_offset:
             path.pass_by(to_offset)
@@ -261,20 +266,3 @@ class Worker:
                     raise RecordHeldError(self.partition, offset, time_ms)
                 return batch[:place]
         return batch
-
-    def _batch(self, records: Sequence[LogRecord], at: int) -> tuple[Sequence[LogRecord], int]:
-        count = self._records
-        while True:
-            batch = records[at : at + count]
-            value_bytes = sum([len(record[3]) for record in batch if record[3] is not None])
-            if value_bytes <= BATCH_BYTES_MAX or count == 1:
-                return batch, value_bytes
-            count = max(1, count // 2)
-
-    def _adapt(self, seconds: float) -> None:
-        """Size the next batch so that it holds the event loop for about 5 ms at most."""
-        if seconds > _LOOP_SECONDS_MAX:
-            fitting = int(self._records * _LOOP_SECONDS_MAX / seconds)
-            self._records = min(self._records_max, max(_BATCH_RECORDS_MIN, fitting))
-        elif self._records < self._records_max:
-            self._records = min(self._records_max, self._records * 2)

@@ -125,7 +125,8 @@ class Cleaner:
         self._may_expire: MayExpire = _always
         self._has_room = has_room
         self._jobs: dict[int, CleaningJob] = {}
-        self._turns = deque(partitions)
+        self._present: set[int] = set()
+        self._turns: deque[int] = deque()
         self._elements = Allowance(self._settings.elements_per_s, monotonic())
         self._ticker = Ticker(log, partitions)
         bytes_per_s = self._settings.compaction_bytes_per_s
@@ -189,6 +190,8 @@ class Cleaner:
     def clean_some(self, seconds: float) -> bool:
         """One slice, of about so long, in the next partition where there is something to do; False: nowhere."""
         now = monotonic()
+        if self._partitions.keys() != self._present:  # some were taken or given up
+            self._present, self._turns = set(self._partitions), deque(self._partitions)
         for _ in range(len(self._turns)):
             partition = self._turns[0]
             self._turns.rotate(-1)

@@ -15,7 +15,7 @@ from slotlog.clock import now_ms
 from slotlog.errors import LogDamagedError
 from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import REDRIVEN, REDRIVEN_TRIGGER
+from slotlog.log.embedded.tables import REDRIVEN, REDRIVEN_TRIGGER
 from slotlog.log.embedded.writer import append_rows
 from slotlog.log.log import check_entries
 

@@ -15,11 +15,12 @@ from ops.cli.options import print_error
 RUN: Final = "Run"
 EVENTS: Final = "Send and read"
 REBUILD: Final = "Rebuild and compare"
+PAST: Final = "Look into the past"
 KEEP: Final = "Back up and restore"
 REPAIR: Final = "Check and repair"
 OTHER: Final = "Other"
 
-GROUPS: Final = (RUN, EVENTS, REBUILD, KEEP, REPAIR, OTHER)
+GROUPS: Final = (RUN, EVENTS, PAST, REBUILD, KEEP, REPAIR, OTHER)
 """The groups of verbs, in the order of the help. A verb names its own as `rich_help_panel`."""
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from engine.errors import CommandError
 from engine.values.replies import NIL_ARRAY, Map, Named, Pairs, Reply, Status
 from slotlog.shared.doubles import format_double
+
+_DATE_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999
 
 
 def flat(reply: Reply) -> Reply:
@@ -79,3 +82,11 @@ def quoted(value: bytes) -> str:
     """`value` in double quotes, with redis-cli's escapes."""
     shown = [_ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in value]
     return '"' + "".join(shown) + '"'
+
+
+def moment_text(time_ms: int) -> str:
+    """A time in ms since 1970 as ISO 8601, or its number where no calendar has it."""
+    if not 0 <= time_ms <= _DATE_MS_MAX:
+        return f"{time_ms} ms"
+    seconds, ms = divmod(time_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"

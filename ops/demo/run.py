@@ -20,8 +20,8 @@ from ops.demo.flights import Expected, Flight, FlightEvent, events, expected
 from ops.progress import progress
 from ops.snapshots.starting import start_from_snapshot
 from ops.state.directories import home_of, prepare_data, reading, store_opener
-from ops.state.replay import Replayed, replay
-from ops.state.replay_plan import Until
+from ops.state.rebuilding.replay import Replayed, replay
+from ops.state.rebuilding.replay_plan import Until
 from slotlog.log import open_log
 from slotlog.producer import Producer
 

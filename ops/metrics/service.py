@@ -13,7 +13,7 @@ import structlog
 
 from engine.apply.records import Applied
 from engine.errors import CommandError
-from engine.store.rocks import SharedMemory
+from engine.store.options import SharedMemory
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
@@ -106,7 +106,8 @@ class Metrics:
     async def exposition(self) -> bytes:
         """What `/metrics` answers; in slices, so that a scrape holds nobody up."""
         readings, slices = Readings(), ScrapeSlices()
-        for partition, counts in list(self.counts.items()):
+        there = self.counts if self._watched is None else self._watched.partitions
+        for partition, counts in [each for each in self.counts.items() if each[0] in there]:
             read_counts(readings, partition, counts)
             await slices.pause()
         read_commands(readings, self.counts.values())
@@ -161,7 +162,9 @@ class Metrics:
         counts.condition = condition
         if condition is Condition.STOPPED and self._watched is not None:  # the store is closed next, and forgets
             counts.store_errors += store_errors(self._watched.partitions[partition].worker)
-        log = logger.info if condition is Condition.RUNNING else logger.error
+        if condition is Condition.OPENING:  # it is given up, and may be taken again later
+            counts.lag_events = None
+        log = logger.info if condition in {Condition.OPENING, Condition.RUNNING} else logger.error
         log("partition", partition=partition, condition=str(condition), reason=reason)
 
     def lag(self, partition: int, events: int, seconds: float) -> None:

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from engine.commands.registry import SPECS
 from engine.model import TYPE_NAMES
-from engine.store.rocks import SharedMemory
+from engine.store.options import SharedMemory
 from engine.store.store import GRAVEYARD_CF, MaintainedStore
 from engine.tables.expiry_index import due_entries
 from engine.tables.system import RULES

@@ -236,6 +236,7 @@ function tile(name, now, value, shown, unit, note, fromZero = true, least = 1) {
 function tiles(status, now, perSecond) {
   const most = status.partitions.reduce((worst, each) => (worst === null || each.lag_events > worst.lag_events ? each : worst), null);
   const clients = status.clients;
+  const cut = status.partitions.some((each) => each.snapshots?.log_begin_offset > 0);
   const peak = (shown, word) => (values) => (values.length ? `${word} ${shown(Math.max(...values))}` : "");
   tile("rate", now, total([...perSecond.values()]), rate, "events/s", peak((n) => `${rate(n)}/s`, "highest"));
   tile("lag", now, total(status.partitions.map((each) => each.lag_events)), count, "events", (values) =>
@@ -243,7 +244,7 @@ function tiles(status, now, perSecond) {
       ? `most: partition ${most.partition}, ${count(most.lag_events)}` : peak(count, "highest")(values));
   tile("disk", now, total(status.partitions.map((each) => each.disk_bytes)), bytes, "", () =>
     `${bytes(status.disk.free_bytes)} free of ${bytes(status.disk.total_bytes)}`, false);
-  tile("log", now, status.log_bytes, bytes, "", () => (status.log_bytes === null ? "not known" : "it keeps every event"), false);
+  tile("log", now, status.log_bytes, bytes, "", () => (status.log_bytes === null ? "not known" : cut ? "cut behind snapshots" : "it keeps every event"), false);
   const [reads, writes, perS] = clients === null ? [null, null, null]
     : [clients.read_p99_seconds, clients.write_p99_seconds, clients.commands_per_second];
   tile("commands", now, perS, rate, clients === null ? "" : "commands/s", peak((n) => `${rate(n)}/s`, "highest"));
@@ -298,6 +299,51 @@ function partitions(status, now, perSecond) {
   }
 }
 
+const KEPT = ["Stands at", "Age", "Log begins at", "A trim frees"];
+const UNDER_WAY = {
+  read: "being read", upload: "being uploaded", verify: "being verified", restore: "being restored",
+  look: "one is looked for, to restore it", wait: "waits for their store, to restore one",
+};
+
+function newSnapshotRow(partition) {
+  const row = make("tr", { role: "row", "data-partition": partition });
+  row.append(make("th", { role: "rowheader", scope: "row", "data-label": "Partition" }, String(partition)));
+  row.append(make("td", { role: "cell" }, mark(), make("span")));
+  for (const label of KEPT) row.append(make("td", { role: "cell", class: "number", "data-label": label }));
+  row.append(make("td", { role: "cell", class: "running" }, make("progress", { "aria-hidden": "true" }), make("span")));
+  return row;
+}
+
+function underWay(running) {
+  if (running === null) return "";
+  const what = UNDER_WAY[running.what] ?? running.what;
+  if (!running.total_bytes) return what;
+  const left = running.eta_seconds === null ? "" : `, ${span(running.eta_seconds)} left`;
+  return `${what}: ${bytes(running.done_bytes)} of ${bytes(running.total_bytes)}${left}`;
+}
+
+function snapshots(status) {
+  const body = find("snapshots").tBodies[0];
+  const rows = new Map([...body.rows].map((row) => [Number(row.dataset.partition), row]));
+  const known = status.partitions.filter((each) => (each.snapshots ?? null) !== null);
+  find("kept").hidden = known.length === 0;
+  for (const { partition, snapshots: each } of known) {
+    const row = rows.get(partition) ?? body.appendChild(newSnapshotRow(partition));
+    const [, newest, offset, age, begin, frees, running] = row.cells;
+    const none = each.newest_offset === null;
+    setMark(newest.firstElementChild, each.failing ? STATES.stopped : none || !each.newest_verified ? STATES.waiting : STATES.running);
+    say(newest.lastElementChild, `${none ? "none" : each.newest_verified ? "verified" : "not verified"}${each.failing ? ", failing" : ""}`);
+    say(offset, count(each.newest_offset));
+    say(age, none ? "–" : span(Math.max(0, (status.now_ms - each.newest_ms) / 1000)));
+    say(begin, count(each.log_begin_offset));
+    say(frees, each.trimmable_offsets === null ? "–" : plural(each.trimmable_offsets, "record"));
+    const [bar, text] = running.children;
+    bar.hidden = each.running === null || !each.running.total_bytes;
+    if (!bar.hidden) [bar.max, bar.value] = [each.running.total_bytes, each.running.done_bytes];
+    say(text, underWay(each.running));
+  }
+}
+
 function letters(status) {
   const { latest, error, since_start } = status.dead_letters;
   const table = find("letters");
@@ -329,6 +375,7 @@ function show(status) {
   peers(status);
   tiles(status, now, perSecond);
   partitions(status, now, perSecond);
+  snapshots(status);
   letters(status);
   find("silence").hidden = true;
   last = status;

@@ -28,7 +28,7 @@ async def cleaning(
     )
     if resp is not None:
         cleaner.serve(resp.swept, lambda: resp.may_expire)
-        for owned in consumer.partitions.values():
+        for owned in consumer.every.values():
             owned.worker.tell_swept = resp.swept
     tasks = [asyncio.create_task(cleaner.run())]
     if isinstance(log, EmbeddedLog) and (settings.dead_letters_max or settings.dead_letters_days):

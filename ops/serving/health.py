@@ -106,7 +106,7 @@ class Health:
 
     def partitions(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
-        return [self._partition(partition, owned) for partition, owned in self._consumer.partitions.items()]
+        return [self._partition(partition, owned) for partition, owned in self._consumer.owned.items()]
 
     def catching_up(self) -> list[PartitionHealth]:
         """The partitions that are being opened or are behind: with time they will be ready, and nothing else helps."""

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from ops.config import Settings, parse_address
 from ops.serving.running import Running
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.replay import replay
-from ops.state.replay_plan import Until
+from ops.state.rebuilding.replay import replay
+from ops.state.rebuilding.replay_plan import Until
 from ops.version import VERSION
 from resp.settings.startup import RespSettings
 
@@ -28,7 +28,8 @@ def resp_settings(settings: Settings) -> RespSettings:
         tls_ca=redis.tls_ca,
         tls_auth_clients=redis.tls_auth_clients,
         partitions=settings.partitions,
-        own=tuple(settings.owned),
+        own=() if settings.group.name else tuple(settings.owned),
+        grouped=bool(settings.group.name),
         peers=redis.peers,
         announce=parse_address(redis.announce) if redis.announce else None,
         password=redis.password.get_secret_value(),

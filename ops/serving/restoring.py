@@ -61,8 +61,8 @@ class Restorer:
         self._partitions = partitions
         self._log = log
         self._ends = Event()
-        self._retry_at = dict.fromkeys(partitions, 0.0)
-        self._retry_seconds = dict.fromkeys(partitions, _RETRY_SECONDS_MIN)
+        self._retry_at = dict.fromkeys(reports, 0.0)
+        self._retry_seconds = dict.fromkeys(reports, _RETRY_SECONDS_MIN)
 
     @property
     def is_on(self) -> bool:
@@ -79,7 +79,12 @@ class Restorer:
         self._ends.set()
 
     async def restore_missing(self) -> None:
-        """Before the states are opened: restore those that are not there, damaged, or behind the log's begin.
+        """Before the states are opened: restore those that need it, as `restore_if_missing`."""
+        for partition in self._partitions:
+            await self.restore_if_missing(partition)
+
+    async def restore_if_missing(self, partition: int) -> None:
+        """Before a state is opened: restore it if it is not there, damaged, or behind the log's begin.
 
         Where no snapshot can be used, the state is left as it is. A store that is away is waited for.
 
@@ -89,21 +94,20 @@ class Restorer:
         """
         if not self.is_on:
             return
-        for partition in self._partitions:
-            begin_offset = await self._log.begin_offset(partition)
-            trouble = await asyncio.to_thread(trouble_of, self._settings, partition, begin_offset)
-            while trouble and not self._ends.is_set():
-                try:
-                    await self._restore(partition, trouble, begin_offset)
-                    break
-                except (SnapshotStoreError, OSError) as error:
-                    await self._wait(partition, error)
-                except _BrokenOffError:
-                    break
-                finally:
-                    self._reports[partition].restoring = None
-            if self._ends.is_set():  # what was not restored must not be opened, as if there never was a state
-                raise asyncio.CancelledError
+        begin_offset = await self._log.begin_offset(partition)
+        trouble = await asyncio.to_thread(trouble_of, self._settings, partition, begin_offset)
+        while trouble and not self._ends.is_set():
+            try:
+                await self._restore(partition, trouble, begin_offset)
+                break
+            except (SnapshotStoreError, OSError) as error:
+                await self._wait(partition, error)
+            except _BrokenOffError:
+                break
+            finally:
+                self._reports[partition].restoring = None
+        if self._ends.is_set():  # what was not restored must not be opened, as if there never was a state
+            raise asyncio.CancelledError
 
     async def run(self) -> None:
         """Restore partitions that stop for such a reason, until cancelled."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from ingest.applying.consumer import Consumer
 from ops.config import Settings
 from ops.metrics import Metrics
+from ops.snapshots.report import SnapshotReport
 from resp.server import Server
 from slotlog.log import Log
 
@@ -32,6 +34,11 @@ class Running(Protocol):
     @property
     def metrics(self) -> Metrics:
         """Its metrics."""
+        ...
+
+    @property
+    def reports(self) -> Mapping[int, SnapshotReport]:
+        """What is known of each partition's snapshots."""
         ...
 
     @property

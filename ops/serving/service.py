@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from stamina import retry_context
 
+from engine import native
 from ingest.applying.consumer import Consumer
 from ingest.applying.ownership import Ownership
 from ingest.applying.slices import Slices
+from ingest.applying.watch import COMMIT_SECONDS
 from ingest.applying.worker import Worker
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.stores import open_dead_letters
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Observer, Observers
 from ops.config import ConfigError, Settings, unknown_variables
 from ops.metrics import Metrics, Watched
 from ops.serving.background import cleaning
+from ops.serving.group import GroupRoles
+from ops.serving.group_life import hold_data, live_in_group
 from ops.serving.health import Health, PartitionHealth
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
@@ -46,7 +51,7 @@ from ops.state.directories import (
     shared_memory,
     store_opener,
 )
-from ops.state.swap import finish_swap
+from ops.state.rebuilding.swap import finish_swap
 from ops.tracing import Spans
 from ops.version import VERSION
 from resp.server import Server
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
 _INSIST_SECONDS: Final = 1.0
+_COMMIT_SECONDS_IN_GROUP: Final = 1.0  # followers apply no further than what is committed
 
 logger = structlog.get_logger(__name__)
 
@@ -103,20 +109,28 @@ class Service:
             guard,
             identity_seconds=settings.identity_check_seconds,
             has_room=self._has_room,
+            role=Role.NONE if settings.group.name else Role.OWNER,
+            commit_seconds=_COMMIT_SECONDS_IN_GROUP if settings.group.name else COMMIT_SECONDS,
         )
+        owned = self.consumer.roles.owned
         self._health = Health(self.consumer, self.metrics.lag_of, settings, self._log)
         self._clock.watch(self.consumer.partitions)
-        self.ownership = Ownership(self._log, process_name(settings.data), settings.owned)
+        name = settings.group.instance or process_name(settings.data)
+        self.ownership = Ownership(self._log, name, owned)
         self._health.ownership = self.ownership
         self._health.dead_letters = self._dead_letters
-        self._reports = {partition: SnapshotReport() for partition in settings.owned}
-        self.restorer = Restorer(settings, self.consumer.partitions, self._log, self._reports)
+        self.reports = {partition: SnapshotReport() for partition in settings.owned}
+        self.restorer = Restorer(settings, self.consumer.partitions, self._log, self.reports)
         self._health.restoring = self.restorer.text
-        self.snapshots = Snapshots(settings, self.consumer.partitions, self.metrics.applied_bytes, self._reports)
-        self._retention = RetentionGuard(settings, self.consumer.partitions, self._log, self._reports)
-        self._trimmer = LogTrimmer(settings, self.consumer.partitions, self._log, self._reports)
+        self.snapshots = Snapshots(settings, owned, self.metrics.applied_bytes, self.reports)
+        self._retention = RetentionGuard(settings, self.consumer.partitions, self._log, self.reports)
+        self._trimmer = LogTrimmer(settings, owned, self._log, self.reports)
         if self.resp is not None:
-            self.resp.attach(self.consumer.partitions)
+            self.resp.run_in(self._slices)
+            self.resp.attach(owned)
+        self._roles = GroupRoles(settings, name, self.consumer, self.resp, self.restorer, self.metrics.lag_of)
+        if settings.group.name:
+            self.ownership.is_arranged = lambda owner: owner in self._roles.plan.members
 
     @property
     def _observer(self) -> Observer:
@@ -145,6 +159,7 @@ class Service:
             logger.warning("unknown_variable", hint=hint)
         prepare_data(self.settings)
         finish_swap(self.settings.data)
+        held = hold_data(self.settings)
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self.stop)
@@ -157,6 +172,8 @@ class Service:
             while not serving.done():  # it waits for something that is away; each cancel ends one such wait
                 serving.cancel()
                 await asyncio.wait((serving,), timeout=_INSIST_SECONDS)
+        if held is not None:
+            held.close()
         if not (serving.cancelled() and self._stop.is_set()):
             serving.result()
 
@@ -178,7 +195,7 @@ class Service:
                     self._health.readiness,
                     self.ownership,
                     self._dead_letters,
-                    self._reports,
+                    self.reports,
                 )
             )
             if (
@@ -193,6 +210,8 @@ class Service:
             await self._once_log_answers(self.consumer.open)
             if self.resp is not None:
                 await self._once_log_answers(self.resp.open)
+            if native.IS_BUILT and not native.FITS:
+                logger.warning("hot_path_unused", reason="it was built for another version", hint="run make install")
             logger.info(
                 "started",
                 version=VERSION,
@@ -240,6 +259,7 @@ class Service:
         owning = asyncio.create_task(self.ownership.run())
         keeping = [asyncio.create_task(each.run()) for each in self._keepers]
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
+        grouping = asyncio.create_task(live_in_group(self.settings, self._roles)) if self.settings.group.name else None
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
                 await self.consumer.run(self._stopping)
@@ -249,9 +269,18 @@ class Service:
         finally:
             owning.cancel()
             watching.cancel()
+            if grouping is not None:
+                await self._leave_group(grouping)
             for task in keeping:
                 task.cancel()
             await asyncio.wait(keeping)  # their files are removed
+
+    async def _leave_group(self, grouping: asyncio.Task[None]) -> None:
+        """Serve nobody any more, then leave: whoever takes over may take the next write at once."""
+        if self.resp is not None:
+            await self.resp.close()
+        grouping.cancel()
+        await asyncio.wait((grouping,))
 
     async def _drain(self) -> None:
         """After `stop`: answer what Redis clients have written, then let the consumer end."""

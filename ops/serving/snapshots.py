@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -14,15 +15,16 @@ from engine.store.store import MaintainedStore
 from ingest.applying.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
 from ops.logging import configure_logging
-from ops.snapshots.child import in_child
+from ops.snapshots.child import in_child, tell
 from ops.snapshots.errors import SnapshotRefusedError, SnapshotStoreError
 from ops.snapshots.keeping import collect_all
 from ops.snapshots.objects import open_objects
-from ops.snapshots.report import SnapshotReport
+from ops.snapshots.report import Newest, SnapshotReport, Taking
 from ops.snapshots.requests import Request, answer, requests
 from ops.snapshots.scratch import Scratch, remove_abandoned
-from ops.snapshots.store import SnapshotStore
+from ops.snapshots.store import Listed, SnapshotStore
 from ops.snapshots.taking import Taken, facts_of, link, refuse_indexed, take
+from ops.snapshots.trimming import kept_from
 from slotlog.clock import now_ms
 from slotlog.shared.shown_errors import shown_error
 
@@ -31,6 +33,7 @@ _RETRY_SECONDS_MIN: Final = 10.0
 _RETRY_SECONDS_MAX: Final = 600.0
 _COLLECT_SECONDS: Final = 3600.0
 _LEARN_SECONDS: Final = 300.0
+_TELL_SECONDS: Final = 0.2
 
 logger = structlog.get_logger(__name__)
 
@@ -56,11 +59,11 @@ class Snapshots:
         self._settings = settings
         self._partitions = partitions
         self._applied_bytes = applied_bytes
-        self._bytes_at = dict.fromkeys(partitions, 0)
+        self._bytes_at = dict.fromkeys(reports, 0)
         self._learnt = False
         self._learn_at = 0.0
-        self._retry_at = dict.fromkeys(partitions, 0.0)
-        self._retry_seconds = dict.fromkeys(partitions, _RETRY_SECONDS_MIN)
+        self._retry_at = dict.fromkeys(reports, 0.0)
+        self._retry_seconds = dict.fromkeys(reports, _RETRY_SECONDS_MIN)
         self._collect_at = 0.0
         if settings.snapshots.url:
             for owned in partitions.values():
@@ -94,7 +97,7 @@ class Snapshots:
     async def _learn(self) -> None:
         """Read from the store which snapshots are the newest: others take and delete some as well."""
         try:
-            newest = await asyncio.to_thread(newest_of, self._settings)
+            there = await asyncio.to_thread(listed_of, self._settings)
         except (ConfigError, SnapshotStoreError) as error:
             for partition, owned in self._partitions.items():
                 owned.snapshot_offset = owned.snapshot_offset or 0
@@ -102,13 +105,25 @@ class Snapshots:
             self._learn_at = max(self._retry_at.values())
             return
         self._learnt, self._learn_at = True, monotonic() + _LEARN_SECONDS
+        newest = _newest(there)
         for partition in self._partitions:
             self._note_newest(partition, *newest.get(partition, (0, None)))
+            self._note_listed(partition, there[partition])
 
     def _note_newest(self, partition: int, next_offset: int, taken_ms: int | None) -> None:
         report = self._reports[partition]
         report.next_offset, report.taken_ms = next_offset, taken_ms
         self._partitions[partition].snapshot_offset = next_offset
+
+    def _note_listed(self, partition: int, there: list[Listed]) -> None:
+        """What the page shows of them."""
+        report = self._reports[partition]
+        last = max(there, key=lambda each: each.order, default=None)
+        report.newest = None if last is None else Newest(last.next_offset, last.modified_ms, last.is_verified)
+        oldest = next((each for each in there if each.is_verified), None)
+        report.kept_from = None
+        with contextlib.suppress(SnapshotRefusedError):  # of another number of partitions: the log is not cut by it
+            report.kept_from = None if oldest is None else kept_from(oldest.usable(), self._settings.partitions)
 
     def _is_due(self, partition: int) -> bool:
         """Whether enough has come since the newest snapshot: of events, bytes or time."""
@@ -154,10 +169,16 @@ class Snapshots:
         began = monotonic()
         report, applied_bytes = self._reports[partition], self._applied_bytes(partition)
         scratch = await asyncio.to_thread(Scratch, self._settings.data)
+        report.taking = Taking("read")
+
+        def heard(taking: Taking) -> None:
+            report.taking = taking
+
         try:
             pause_seconds = await self._link(partition, scratch.directory)
-            taken = await in_child(take_in_child, self._settings, url, scratch.directory, partition)
+            taken = await in_child(take_in_child, self._settings, url, scratch.directory, partition, heard=heard)
         finally:
+            report.taking = None
             await asyncio.to_thread(scratch.remove)
         report.taken += 1
         report.new_bytes += taken.new_bytes
@@ -165,6 +186,9 @@ class Snapshots:
         report.pause_seconds, report.seconds, report.error = pause_seconds, monotonic() - began, ""
         if url == self._settings.snapshots.url:
             self._note_newest(partition, taken.manifest.next_offset, taken.manifest.taken_ms)
+            report.newest = Newest(taken.manifest.next_offset, taken.manifest.taken_ms, is_verified=True)
+            if report.kept_from is None:
+                report.kept_from = kept_from(taken.manifest, self._settings.partitions)
             self._bytes_at[partition] = applied_bytes
         self._retry_seconds[partition] = _RETRY_SECONDS_MIN
         logger.info(
@@ -194,11 +218,20 @@ class Snapshots:
         return worker.is_open and worker.store is store
 
 
+def listed_of(settings: Settings) -> dict[int, list[Listed]]:
+    """The snapshots of each owned partition, verified or not, the oldest first."""
+    store = SnapshotStore(open_objects(settings.snapshots.url))
+    return {partition: store.listed(settings.topic, partition) for partition in settings.owned}
+
+
 def newest_of(settings: Settings) -> dict[int, tuple[int, int]]:
     """Position and time of the newest verified snapshot of each owned partition that has one."""
-    store = SnapshotStore(open_objects(settings.snapshots.url))
-    newest = ((partition, store.offered(settings.topic, partition)) for partition in settings.owned)
-    return {partition: (there[-1].next_offset, there[-1].modified_ms) for partition, there in newest if there}
+    return _newest(listed_of(settings))
+
+
+def _newest(listed: Mapping[int, list[Listed]]) -> dict[int, tuple[int, int]]:
+    offered = ((partition, [each for each in there if each.is_verified]) for partition, there in listed.items())
+    return {partition: (there[-1].next_offset, there[-1].modified_ms) for partition, there in offered if there}
 
 
 # ---------------------------------------------------------------------- in a process of its own
@@ -207,7 +240,20 @@ def newest_of(settings: Settings) -> dict[int, tuple[int, int]]:
 def take_in_child(settings: Settings, url: str, directory: Path, partition: int) -> Taken:
     """Upload and verify a checkpoint."""
     configure_logging(settings.log_level)
-    return take(SnapshotStore(open_objects(url)), settings, directory, partition)
+    return take(SnapshotStore(open_objects(url)), settings, directory, partition, _told_at_times())
+
+
+def _told_at_times() -> Callable[[Taking], None]:
+    """Tells the service how far it is, a few times a second at most."""
+    told, told_at = "", 0.0
+
+    def at_times(taking: Taking) -> None:
+        nonlocal told, told_at
+        if taking.what != told or monotonic() - told_at >= _TELL_SECONDS:
+            told, told_at = taking.what, monotonic()
+            tell(taking)
+
+    return at_times
 
 
 def collect_in_child(settings: Settings) -> None:

@@ -23,6 +23,7 @@ from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
 from ops.serving.recent import RecentQuantile
 from ops.serving.running import Running
+from ops.serving.snapshot_status import snapshot_status
 from ops.version import VERSION
 from resp.resources.memory import memory_use
 from resp.server import Server
@@ -107,6 +108,7 @@ class StatusDocument:
                     **health,
                     "reason": shown_reason(health["reason"]),
                     **self._counts(health["partition"], service.consumer.partitions[health["partition"]]),
+                    "snapshots": self._snapshots(health["partition"]),
                 }
                 for health in readiness["partitions"]
             ],
@@ -138,6 +140,13 @@ class StatusDocument:
             "dead_letters": counts.dead,
             "disk_bytes": self._bytes.get(partition),
         }
+
+    def _snapshots(self, partition: int) -> dict[str, Any] | None:
+        """Of one partition; None where no store of snapshots is named."""
+        service = self._service
+        if not service.settings.snapshots.url:
+            return None
+        return snapshot_status(service.reports[partition], service.consumer.partitions[partition])
 
     def _worker(self) -> dict[str, Any]:
         """Which process this is, among those of its topic."""

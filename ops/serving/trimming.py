@@ -15,7 +15,7 @@ from ops.snapshots.child import in_child
 from ops.snapshots.objects import open_objects
 from ops.snapshots.report import SnapshotReport
 from ops.snapshots.store import SnapshotStore
-from ops.snapshots.trimming import trim
+from ops.snapshots.trimming import give_back, trim
 from slotlog.shared.shown_errors import shown_error
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class LogTrimmer:
         for partition, owned in self._partitions.items():
             if owned.worker.is_open:  # else it is not known what it has applied
                 await self._trim(partition, owned.worker.machine.position.next_offset)
+        if given := await give_back(self._log):
+            logger.info("log_gave_back", bytes=given)
 
     async def _trim(self, partition: int, applied_to: int) -> None:
         report = self._reports[partition]

@@ -16,13 +16,27 @@ R = TypeVar("R")
 
 _NICENESS: Final = 10
 
+_parent: Connection | None = None
+"""Of a process that `in_child` began: where its result goes."""
 
-async def in_child(work: Callable[..., R], *args: Any) -> R:
+
+def tell(said: Any) -> None:
+    """Let who runs this process hear of its progress. It may be any other process as well: then nobody hears."""
+    if _parent is not None:
+        _parent.send((said, None, False))
+
+
+def nobody(_said: Any) -> None:
+    """Hears nothing."""
+
+
+async def in_child(work: Callable[..., R], *args: Any, heard: Callable[[Any], None] = nobody) -> R:
     """The result of `work`, from a process that gives way to others, and ends with this one, or when cancelled.
 
     Args:
         work: a function of a module.
         args: pickled on their way, as the result is.
+        heard: called with what `work` tells (`tell`).
 
     Raises:
         ChildEndedError: the process was ended from outside.
@@ -35,11 +49,9 @@ async def in_child(work: Callable[..., R], *args: Any) -> R:
         with theirs:
             await asyncio.to_thread(process.start)
         try:
-            await _readable(results)
-            try:
-                value, error = results.recv()
-            except EOFError:
-                raise ChildEndedError("its process was ended from outside, for its memory perhaps") from None
+            value, error = await _result(results, heard)
+        except EOFError:
+            raise ChildEndedError("its process was ended from outside, for its memory perhaps") from None
         finally:
             process.kill()
             await asyncio.to_thread(process.join)
@@ -47,6 +59,20 @@ async def in_child(work: Callable[..., R], *args: Any) -> R:
         raise error
     result: R = value
     return result
+
+
+async def _result(results: Connection, heard: Callable[[Any], None]) -> tuple[Any, Exception | None]:
+    """The last of what comes.
+
+    Raises:
+        EOFError: it did not come.
+    """
+    while True:
+        await _readable(results)
+        value, error, is_last = results.recv()
+        if is_last:
+            return value, error
+        heard(value)
 
 
 async def _readable(results: Connection) -> None:
@@ -61,14 +87,16 @@ async def _readable(results: Connection) -> None:
 
 
 def _run(results: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    global _parent  # noqa: PLW0603 - this process has one
+    _parent = results
     Thread(target=_end_with_parent, daemon=True).start()
     os.nice(_NICENESS)
     try:
         value = work(*args)
     except Exception as error:  # noqa: BLE001 - it is raised again where the result is wanted
-        results.send((None, error))
+        results.send((None, error, True))
     else:
-        results.send((value, None))
+        results.send((value, None, True))
 
 
 def _end_with_parent() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import monotonic
+from typing import NamedTuple
 
 from slotlog.wording import sized
 
@@ -41,6 +42,33 @@ class Restoring:
         return f"snapshot {self.id} is being restored: {sized(self.done)} of {sized(self.total)}{eta}"
 
 
+class Taking(NamedTuple):
+    """The snapshot that is being taken, and how far it has come.
+
+    Attributes:
+        what: `read` for its digest, `upload`, or `verify`.
+        done, total: bytes of the upload or the verification; 0: not counted.
+    """
+
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+class Newest(NamedTuple):
+    """The newest snapshot that the store has, or had when it was asked last.
+
+    Attributes:
+        next_offset: its position.
+        taken_ms: when it was published.
+        is_verified: whether it is offered.
+    """
+
+    next_offset: int
+    taken_ms: int
+    is_verified: bool
+
+
 @dataclass(slots=True)
 class SnapshotReport:
     """The snapshots of one partition, as far as this process knows.
@@ -52,6 +80,9 @@ class SnapshotReport:
         pause_seconds: for which the last one held up the event loop.
         seconds: that the last one took, upload and verification included.
         next_offset, taken_ms: of the newest verified one; 0 and None: none is known.
+        newest: of all, verified or not; None: none is known.
+        kept_from: the first offset of the log that the oldest verified one needs; None: none is known.
+        taking: the one that is being taken; None: there is none.
         error: why the last attempt failed; empty if it did not.
         aging: offsets past half of the log's retention that no verified snapshot has.
         trimmed: offsets that were deleted from the log behind snapshots, since the start.
@@ -68,6 +99,9 @@ class SnapshotReport:
     seconds: float = 0.0
     next_offset: int = 0
     taken_ms: int | None = None
+    newest: Newest | None = None
+    kept_from: int | None = None
+    taking: Taking | None = None
     error: str = ""
     aging: int = 0
     trimmed: int = 0

@@ -9,7 +9,7 @@ from ops.snapshots.objects import open_objects
 from ops.snapshots.restoring import restore_partition
 from ops.snapshots.store import SnapshotStore
 from ops.state.directories import home_of
-from ops.state.replay_plan import Gap
+from ops.state.rebuilding.replay_plan import Gap
 
 
 def start_from_snapshot(target: Settings, gap: Gap) -> int:

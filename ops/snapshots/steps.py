@@ -26,6 +26,7 @@ class Step(StrEnum):
     CONDEMNED = "condemned"  # a file that no manifest names has its mark
     COLLECTED = "collected"  # such a file is gone
     TRIMMED = "trimmed"  # records are gone from the log
+    GAVE_BACK = "gave back"  # a part of the room that they had is gone from its file
 
 
 def reached(step: Step) -> None:

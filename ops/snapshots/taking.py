@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -10,8 +11,10 @@ from engine.store.store import MaintainedStore
 from engine.tables.system import FORMAT
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from ops.snapshots.child import nobody
 from ops.snapshots.files import files_of, upload
 from ops.snapshots.manifest import Manifest
+from ops.snapshots.report import Taking
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore, facts
 from ops.snapshots.verifying import verify
@@ -92,7 +95,13 @@ def link_closed(settings: Settings, directory: Path, partition: int) -> float:
         store.close()
 
 
-def take(store: SnapshotStore, settings: Settings, directory: Path, partition: int) -> Taken:
+def take(
+    store: SnapshotStore,
+    settings: Settings,
+    directory: Path,
+    partition: int,
+    tell: Callable[[Taking], None] = nobody,
+) -> Taken:
     """Describe a checkpoint, upload and publish it, and verify what was published. The checkpoint stays.
 
     Args:
@@ -100,18 +109,25 @@ def take(store: SnapshotStore, settings: Settings, directory: Path, partition: i
         settings: of the state; and how long an upload may take.
         directory: with the checkpoint, and room for another one.
         partition: its number.
+        tell: told how far it is.
 
     Raises:
         SnapshotRefusedError: what was published cannot be restored.
         SnapshotStoreError: the store cannot be used.
         CorruptionError, StateMismatchError, OSError: the checkpoint cannot be read.
     """
+    tell(Taking("read"))
     of_checkpoint = settings.model_copy(update={"data": directory})
     digest, position = digest_partition(of_checkpoint, partition)
     reached(Step.DESCRIBED)
     path = partition_path(directory, partition)
     size = sum(file.stat().st_size for file in files_of(path))
-    with progress(f"upload partition {partition}", size, "bytes") as advance:
+    with progress(f"upload partition {partition}", size, "bytes") as shown:
+
+        def advance(done: int) -> None:
+            shown(done)
+            tell(Taking("upload", done, size))
+
         uploaded = upload(store, path, settings.snapshots.grace_hours * _HOUR_SECONDS / 2, advance)
     home = home_of(settings, partition)
     manifest = Manifest(
@@ -131,5 +147,5 @@ def take(store: SnapshotStore, settings: Settings, directory: Path, partition: i
         files=uploaded.files,
     )
     snapshot = store.publish(manifest)
-    verify(store, snapshot, settings, directory)
+    verify(store, snapshot, settings, directory, lambda done: tell(Taking("verify", done, manifest.size)))
     return Taken(snapshot, manifest, uploaded.new_bytes)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _RECORDS_MAX: Final = 1_000_000
 """So many are deleted at most until the store is asked again."""
+_GIVE_BACK_PAUSE_SECONDS: Final = 0.005  # appends are many, and each of these steps takes as long
 
 AppliedTo = Callable[[int], int | None]
 """The offset before which a state that is here has applied everything of a partition; None: there is none."""
@@ -86,6 +87,23 @@ async def trim(
         at = await log.trim(partition, min(to, at + _RECORDS_MAX))
         reached(Step.TRIMMED)
     return Trimmed(partition, snapshot.id, begin, to if dry_run else at)
+
+
+async def give_back(log: EmbeddedLog | KafkaLog) -> int:
+    """Make the log's file smaller by the room that was freed in it, a little at a time.
+
+    Returns:
+        By how many bytes the file has become smaller; Kafka's brokers do this by themselves.
+
+    Raises:
+        LogUnavailableError, LogMismatchError: it cannot be written. What was given back by then is.
+    """
+    given = 0
+    while some := await log.give_back_some():
+        given += some
+        reached(Step.GAVE_BACK)
+        await asyncio.sleep(_GIVE_BACK_PAUSE_SECONDS)
+    return given
 
 
 def kept_from(manifest: Manifest, partitions: int) -> int:

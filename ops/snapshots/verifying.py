@@ -12,8 +12,9 @@ from typing import Final
 from engine.errors import CorruptionError, StateMismatchError
 from ops.config import ConfigError, Settings
 from ops.progress import progress
+from ops.snapshots.child import nobody
 from ops.snapshots.errors import SnapshotRefusedError
-from ops.snapshots.files import fetch
+from ops.snapshots.files import Advance, fetch
 from ops.snapshots.manifest import Manifest, refusal
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore
@@ -24,7 +25,9 @@ from slotlog.wording import sized
 _PREFIX: Final = "verifying-"
 
 
-def verify(store: SnapshotStore, snapshot: Listed, settings: Settings, scratch: Path) -> None:
+def verify(
+    store: SnapshotStore, snapshot: Listed, settings: Settings, scratch: Path, advance: Advance = nobody
+) -> None:
     """Restore a snapshot into a scratch directory with progress, and offer it if it is what its manifest says.
 
     One that is offered and does not stand the test is offered no more.
@@ -34,6 +37,7 @@ def verify(store: SnapshotStore, snapshot: Listed, settings: Settings, scratch: 
         snapshot: of it.
         settings: of memory, and of the free space to leave.
         scratch: an existing directory with room for it.
+        advance: told how many bytes are fetched.
 
     Raises:
         SnapshotRefusedError: it is not what its manifest says, or cannot be read by this slotlog.
@@ -46,8 +50,13 @@ def verify(store: SnapshotStore, snapshot: Listed, settings: Settings, scratch: 
     refuse_full(scratch, manifest.size, settings.free_bytes_min)
     try:
         with _directory(scratch) as directory:
-            with progress(f"verify partition {manifest.partition}", manifest.size, "bytes") as advance:
-                fetch(store.objects, manifest, partition_path(directory, manifest.partition), advance)
+            with progress(f"verify partition {manifest.partition}", manifest.size, "bytes") as shown:
+
+                def both(done: int) -> None:
+                    shown(done)
+                    advance(done)
+
+                fetch(store.objects, manifest, partition_path(directory, manifest.partition), both)
             check(manifest, directory, settings)
     except SnapshotRefusedError as error:
         if snapshot.is_verified:

@@ -12,7 +12,8 @@ from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families
 from engine.proof.digest import Digest, running_digest
-from engine.store.rocks import RocksStore, SharedMemory
+from engine.store.options import SharedMemory
+from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
@@ -22,10 +23,10 @@ from ops.state.indexed_state import StateStore, with_index
 from slotlog.wording import sized
 
 BUILDING = "BUILDING"
-"""The file that marks a directory as long as a replay or a conversion writes into it (`ops.state.building_mark`)."""
+"""The file that marks a directory as long as a replay or a conversion writes into it: `building_mark.py`."""
 
 SWAPPING = "SWAPPING"
-"""The file that marks a directory as long as a rebuilt state is put in its place (`ops.state.swap`)."""
+"""The file that marks a directory as long as a rebuilt state is put in its place: `swap.py`."""
 
 _PROGRESS_KEYS = 1000
 
@@ -70,7 +71,7 @@ def store_opener(
         settings: layout and memory.
         data: where the partitions' directories are.
         memory: what they share; None: as the settings say, for them alone.
-        replaying: open without a write-ahead log, also what is marked as an unfinished replay; else the function raises
+        replaying: open in bulk, see `RocksStore`, also what is marked as an unfinished replay; else the function raises
             ConfigError for that. It raises StateMismatchError for a state of something else.
     """
     families = column_families(LAYOUTS[settings.layout])
@@ -80,7 +81,7 @@ def store_opener(
         path = partition_path(data, partition)
         _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
-        store = RocksStore(path, families, memory, wal=not replaying)
+        store = RocksStore(path, families, memory, bulk=replaying)
         if not replaying:
             _refuse_unfinished(store)
         return with_index(store, settings, partition)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.layouts.layout import Kind, Layout
-from engine.model import ZSET
+from engine.model import STREAM, ZSET
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.adoption import open_layout
 from engine.tables.expiry_index import due_entries
@@ -154,24 +154,26 @@ def _graveyard(
     store: Store, layout: Layout, families: dict[str, Family], clock_ms: int, advance: Advance
 ) -> tuple[Graveyard, int]:
     """All graves, and an estimate of the bytes on disk of what is stored under them: as many records at the mean."""
-    collections = elements = scored = 0
+    collections = elements = scored = streamed = 0
     oldest_ms = clock_ms
     for record, content in store.scan(GRAVEYARD_CF, b"", None):
         grave = parse_grave(record, content)
         oldest_ms = min(oldest_ms, grave.died_ms)
         elements += grave.elements
         scored += grave.elements if grave.type == ZSET else 0
+        streamed += grave.elements if grave.type == STREAM else 0
         collections += 1
         if collections % _PROGRESS_RECORDS == 0:
             advance(collections)
-    data, scores = (_mean(families[layout.families[kind]]) for kind in (Kind.DATA, Kind.SCORES))
-    orphans = data * elements + scores * scored
+    data, scores, stream = (_mean(families, layout, kind) for kind in (Kind.DATA, Kind.SCORES, Kind.STREAM))
+    orphans = data * (elements - streamed) + scores * scored + stream * streamed
     return Graveyard(collections, elements, clock_ms - oldest_ms), int(orphans)
 
 
-def _mean(family: Family) -> float:
-    """Live bytes on disk of a record."""
-    return family.live_bytes / family.records if family.records else 0.0
+def _mean(families: dict[str, Family], layout: Layout, kind: Kind) -> float:
+    """Live bytes on disk of a record of this kind; 0 where the layout has none."""
+    family = families.get(layout.families.get(kind, ""))
+    return family.live_bytes / family.records if family is not None and family.records else 0.0
 
 
 def _backlog(store: Store, clock_ms: int) -> Backlog:

@@ -110,6 +110,12 @@ class Blocked:
         for waiter in self.waiters:
             waiter.end()
 
+    def leave(self, pipeline: WritePipeline, error: CommandError) -> None:
+        """Another worker has the partition now: end those who wait there, unless a pop is under way for them."""
+        for waiter in list(self.waiters):
+            if waiter.pipeline is pipeline and waiter.popping is None and not waiter.done.done():
+                waiter.done.set_result(error)
+
     def forget(self, session: BlockingClient) -> None:
         """The client is gone: nothing is popped for it any more."""
         if session.blocked is not None:

@@ -27,6 +27,7 @@ from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import LENGTH, Elements, Partitions
 from resp.blocking.fills import fills_of
+from resp.blocking.places import Places
 from resp.blocking.waiters import Place, Pop, Waiter
 from resp.writes.items import NOTHING_WRITTEN, Item
 
@@ -34,34 +35,15 @@ if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline
 
 
-class Serving:
-    """Finds out which waiting clients can be served, and pops for them.
-
-    Args:
-        partitions: the worker's.
-        elements: of their keys.
-    """
+class Serving(Places):
+    """Finds out which waiting clients can be served, and pops for them."""
 
     def __init__(self, partitions: Partitions, elements: Elements) -> None:
-        self._partitions, self._elements = partitions, elements
-        self._by_place: dict[Place, dict[Waiter, None]] = {}
+        super().__init__(partitions, elements)
         self._popping: dict[Place, int] = {}
         self._filled: deque[tuple[Place, int]] = deque()
         self._left: dict[Place, int] = {}
         self._serving = False
-
-    def add(self, waiter: Waiter) -> None:
-        """Serve it from now on, behind those that are there already. To be followed by `begin`."""
-        for place in waiter.places:
-            self._by_place.setdefault(place, {})[waiter] = None
-
-    def remove(self, waiter: Waiter) -> None:
-        """Serve it no more."""
-        for place in waiter.places:
-            at_place = self._by_place[place]
-            del at_place[waiter]
-            if not at_place:
-                del self._by_place[place]
 
     def on_modified(self, pipeline: WritePipeline, modified: Iterable[Modified]) -> None:
         """Note that keys were modified: clients that wait for them may be served."""
@@ -86,11 +68,6 @@ class Serving:
             if self._filled and not self._serving:  # else `send` has come by here, with a move
                 self._serve_noted()
 
-    def look_again(self) -> None:
-        """Check all keys: databases were swapped, or a partition runs again, so any key may have elements now."""
-        for place in list(self._by_place):
-            self.serve(place)
-
     def popped(self, pop: Pop, reply: Reply) -> None:
         """The outcome of a pop, or why there is none."""
         waiter = pop.waiter
@@ -109,24 +86,13 @@ class Serving:
 
     # ------------------------------------------------------------------ whom and with what
 
-    def serve(self, place: Place) -> None:
-        """Send pops for as many of the clients that wait at `place` as it has elements now.
-
-        Where a command is suspended in the partition, as soon as that is done.
-        """
-        pipeline, slices = self._partitions.pipelines[place[0]], self._partitions.slices
-        if pipeline.is_held:
-            if slices.fiber is None:
-                slices.run(self.serve, place)
-                return
-            pipeline.owned.worker.gate.enter()
-        with slices.whole():  # what is counted here must not change on the way
-            waiters = self._by_place.get(place, {})
-            first = next((waiter for waiter in waiters if waiter.is_free), None)
-            if first is not None:
-                length = self._elements.length(first.pipeline, place[1], place[2], first.wish.type)
-                self._note(place, first.wish.type, length - self._popping.get(place, 0))
-                self._serve_noted(early=False)
+    def _serve_all(self, place: Place) -> None:
+        """Send pops for as many of the clients that wait at `place` as it has elements now."""
+        first = next((waiter for waiter in self._by_place.get(place, {}) if waiter.is_free), None)
+        if first is not None:
+            length = self._elements.length(first.pipeline, place[1], place[2], first.wish.type)
+            self._note(place, first.wish.type, length - self._popping.get(place, 0))
+            self._serve_noted(early=False)
 
     def _note(self, place: Place, type_code: int, elements: int) -> None:
         """So many elements may be at `place`."""

@@ -24,6 +24,7 @@ from engine.model import STREAM
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import LENGTH, Elements, Partitions
 from resp.blocking.fills import fills_of
+from resp.blocking.places import Places
 from resp.blocking.waiters import Place, Pop, Waiter
 from resp.writes.items import NOTHING_WRITTEN, Item
 
@@ -34,31 +35,12 @@ _IS_READY: Final = replace(SPECS[b"XREADGROUP"], handler=is_ready, write=False)
 _DELIVERS: Final = replace(SPECS[b"XREADGROUP"], handler=delivers, write=False)
 
 
-class StreamServing:
-    """Finds out which clients may get an entry, and runs their commands.
-
-    Args:
-        partitions: the worker's.
-        elements: of their keys.
-    """
+class StreamServing(Places):
+    """Finds out which clients may get an entry, and runs their commands."""
 
     def __init__(self, partitions: Partitions, elements: Elements) -> None:
-        self._partitions, self._elements = partitions, elements
-        self._by_place: dict[Place, dict[Waiter, None]] = {}
+        super().__init__(partitions, elements)
         self._taking: dict[tuple[Place, bytes], int] = {}
-
-    def add(self, waiter: Waiter) -> None:
-        """Serve it from now on, behind those that are there already. To be followed by `begin`."""
-        for place in waiter.places:
-            self._by_place.setdefault(place, {})[waiter] = None
-
-    def remove(self, waiter: Waiter) -> None:
-        """Serve it no more."""
-        for place in waiter.places:
-            at_place = self._by_place[place]
-            del at_place[waiter]
-            if not at_place:
-                del self._by_place[place]
 
     def check(self, waiter: Waiter) -> None:
         """Whether a client may wait.
@@ -87,11 +69,6 @@ class StreamServing:
             for _, db, _, _, _, key, _, _, _ in modified:
                 self.serve((pipeline.partition, db, key))
 
-    def look_again(self) -> None:
-        """Check all keys."""
-        for place in list(self._by_place):
-            self.serve(place)
-
     def on_submitted(self, pipeline: WritePipeline, item: Item) -> None:
         """Note that a write was sent: run commands right behind it for the keys to which it may add entries."""
         if pipeline.is_held or not self._by_place:
@@ -104,23 +81,6 @@ class StreamServing:
                     counted = self._elements.counted(pipeline, fill) if alone else (fill.type, fill.elements)
                     if counted[0] in {STREAM, EITHER}:
                         self._serve_early(place, counted[1])
-
-    def serve(self, place: Place) -> None:
-        """Run the commands of those who wait at `place`, where they find something now.
-
-        Where a command is suspended in the partition, as soon as that is done.
-        """
-        if place not in self._by_place:
-            return
-        pipeline, slices = self._partitions.pipelines[place[0]], self._partitions.slices
-        if pipeline.is_held:
-            if slices.fiber is None:
-                slices.run(self.serve, place)
-                return
-            pipeline.owned.worker.gate.enter()
-        with slices.whole():
-            for waiter in list(self._by_place.get(place, ())):
-                self._serve(waiter, place)
 
     def popped(self, pop: Pop, reply: Reply) -> None:
         """The outcome of a command, or why there is none."""
@@ -140,6 +100,11 @@ class StreamServing:
                 self._serve(waiter, place)
 
     # ------------------------------------------------------------------ whom
+
+    def _serve_all(self, place: Place) -> None:
+        """Run the commands of those who wait at `place`, where they find something now."""
+        for waiter in list(self._by_place.get(place, ())):
+            self._serve(waiter, place)
 
     def _serve(self, waiter: Waiter, place: Place) -> None:
         if not waiter.is_free:

@@ -73,6 +73,8 @@ class Connection(asyncio.Protocol):
         stats.reads_processed += 1
         parser.authenticated = session.authenticated
         server.wall_ms = server.read_clock.now_ms()
+        if session.last_active > server.owns_until:
+            server.lapse()
         session.query_bytes += size
         may_be_too_large = session.query_bytes > _STRANGER_QUERY_BYTES_MAX or session.transaction is not None
         if may_be_too_large and self._is_too_large(session):

@@ -15,7 +15,7 @@ from greenlet import GreenletExit
 from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
 from resp.clients.pending_reply import PendingReply
-from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
+from resp.writes.items import SLOT_KEYS, Item, make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from slotlog.shared.slots import slot
 
@@ -34,7 +34,7 @@ def take(session: Session, command: list[bytes]) -> bool:
         return False
     if plan.kind is _READ:
         return not session.output.pending_replies and read(session, plan, command)
-    return plan.first_key >= 0 and write(session, plan, command)
+    return plan.first_key >= 0 and write(session, plan, [command], 0) > 0
 
 
 def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
@@ -66,26 +66,41 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     return True
 
 
-def write(session: Session, plan: Plan, command: list[bytes]) -> bool:
-    """The short way of a write that names one key; False: it takes the general way."""
-    args, output = command[1:], session.output
-    pending_replies = output.pending_replies
-    pipeline = session.server.pipelines[0]
-    if (
-        session.db
-        or pipeline.answers.crowded
-        or output.is_full
-        or not plan.arguments_min <= len(args) <= plan.arguments_max
-    ):
-        return False
-    if plan.returns_data and len(pending_replies) >= output.window.commands:
-        return False
-    value = plan.event_head + pack_arguments(args)
-    if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
-        return False
-    entry = make_entry((0, SLOT_KEYS[slot(args[plan.first_key])], value, None, ()))
-    pending = PendingReply(session, plan, plan.name, args, command, entry)
-    pending_replies.append(pending)
-    pipeline.submit(pending)
-    session.last_command = plan.name
-    return True
+def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
+    """The short way of the write at `at`, and of those behind it by the same name; each has one key.
+
+    What holds for all of them is asked once. Measured with `check_entries` for all records of an append: 2,900 less of
+    79,800 instructions of a SET by 16, those of the log and the engine included.
+
+    Returns:
+        The place of the first command that it does not take; that one takes the general way.
+    """
+    output, pipeline = session.output, session.server.pipelines[0]
+    pending_replies, answers = output.pending_replies, pipeline.answers
+    if session.db or answers.crowded or output.is_full:
+        return at
+    end = min(len(commands), at + answers.free_events, at + output.free_places)
+    if plan.returns_data:
+        end = min(end, at + output.window.commands - len(pending_replies))
+    name, head, first = commands[at][0], plan.event_head, plan.first_key
+    least, most = plan.arguments_min, plan.arguments_max
+    items: list[Item] = []
+    free_bytes = answers.free_bytes
+    while at < end and free_bytes >= 0:
+        command = commands[at]
+        args = command[1:]
+        if command[0] != name or not least <= len(args) <= most:
+            break
+        value = head + pack_arguments(args)
+        if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
+            break
+        entry = make_entry((0, SLOT_KEYS[slot(args[first])], value, None, ()))
+        pending = PendingReply(session, plan, plan.name, args, command, entry)
+        pending_replies.append(pending)
+        items.append(pending)
+        free_bytes -= pending.size
+        at += 1
+    if items:
+        pipeline.submit_all(items, answers.free_bytes - free_bytes)
+        session.last_command = plan.name
+    return at

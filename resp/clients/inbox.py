@@ -101,19 +101,24 @@ class Inbox:
             session.turns.ends = _NEVER  # what takes the short way alone has no next command
         else:
             session.turns.begin()
-        for at, command in enumerate(commands):
+        at, count = 0, len(commands)
+        while at < count:
+            command = commands[at]
             plan = plans.get(command[0])
             if plan is not None and session.plain:
                 if plan.kind is _READ:
                     is_short = fiber is not None or len(command) <= plan.short_words
                     if is_short and not pending_replies and fast_path.read(session, plan, command):
+                        at += 1
                         continue
-                elif plan.first_key >= 0 and fast_path.write(session, plan, command):
+                elif plan.first_key >= 0 and (taken := fast_path.write(session, plan, commands, at)) > at:
+                    at = taken
                     continue
             runs_here = fiber is not None or (plan is not None and not plan.takes_time)
             if not runs_here or session.turns.is_over() or session.is_held or not dispatch(session, command):
-                return at
-        return len(commands)
+                break
+            at += 1
+        return at
 
     def _run_in_fiber(self, commands: list[list[bytes]]) -> None:
         fiber = self.fiber = self._session.server.slices.fiber

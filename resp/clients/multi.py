@@ -98,7 +98,12 @@ def _pipeline_of(session: Session, keys: list[bytes]) -> WritePipeline:
     server, watched = session.server, session.watched_partition
     if keys and watched is not None and server.clustered and slot(keys[0]) != session.watched_slot:
         raise CommandError(CROSS_SLOT)
-    return server.pipelines[watched] if watched is not None and not keys else server.pipeline_of(keys)
+    if watched is None or keys:
+        return server.pipeline_of(keys)
+    pipeline = server.pipelines.get(watched)
+    if pipeline is None:
+        raise CommandError("EXECABORT Transaction discarded because of: another worker owns the watched keys now")
+    return pipeline
 
 
 def _check(session: Session, pipeline: WritePipeline, *, write: bool) -> None:

@@ -127,6 +127,11 @@ class Output:
         return len(self.pending_replies) > PENDING_REPLIES_MAX or self.pending_reply_bytes > AHEAD_BYTES
 
     @property
+    def free_places(self) -> int:
+        """How many more replies may wait before it is full, and the one that makes it so."""
+        return PENDING_REPLIES_MAX + 1 - len(self.pending_replies)
+
+    @property
     def limit(self) -> BufferLimit:
         """The limits that hold for the client."""
         limits: BufferLimits = self._config["client-output-buffer-limit"]

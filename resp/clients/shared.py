@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -32,7 +33,7 @@ from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
-from resp.writes.write_pipeline import WritePipeline
+from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
 from slotlog.shared.errors import CROSS_SLOT
@@ -70,6 +71,9 @@ class Shared(Generic[S]):
         sessions: connected clients by id, in the order in which they came.
         last_id: of the newest of them.
         pipelines: the write pipelines of the owned partitions.
+        owns_until: until when, on the monotonic clock, a group lets this worker own anything.
+        has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
+        leaving: those of partitions that were given up, until their last writes are answered.
         ready: sessions that have something to be sent, in the order in which it came up.
         slices: in which commands run; those of the partitions.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
@@ -89,6 +93,9 @@ class Shared(Generic[S]):
         self.sessions: dict[int, S] = {}
         self.last_id = 0
         self.pipelines: dict[int, WritePipeline] = {}
+        self.leaving: dict[int, WritePipeline] = {}
+        self.owns_until = math.inf
+        self.has_lapsed = False
         self.ready: dict[S, None] = {}
         self.slices = Slices()
         self.plans, self.stats = Plans(), Stats()
@@ -148,7 +155,19 @@ class Shared(Generic[S]):
         self.ready.pop(session, None)
         self._crowd.pop(session, None)
 
+    def lapse(self) -> None:
+        """Serve nobody: this process stood still, or Kafka was away, and another worker may own everything by now."""
+        self.has_lapsed = True
+        for pipeline in self.pipelines.values():
+            pipeline.ready_offset = NOT_READY
+        self.refresh()
+
     # ------------------------------------------------------------------ keys
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The partitions that are served here, or whose last writes are not answered yet."""
+        return tuple(sorted({*self.pipelines, *self.leaving}))
 
     def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
         """The partition of these keys.
@@ -159,6 +178,8 @@ class Shared(Generic[S]):
         if not self.clustered:
             return self.pipelines[0]
         if not keys:
+            if not self.pipelines:
+                raise CommandError("CLUSTERDOWN this worker owns no partition now")
             return next(iter(self.pipelines.values()))
         number = slot(keys[0])
         if any(slot(key) != number for key in keys):
@@ -167,7 +188,7 @@ class Shared(Generic[S]):
         if pipeline is not None:
             return pipeline
         owner = self.cluster.owner_of(number)
-        if owner is None:
+        if owner is None or owner == self.cluster.me.address:  # a group has given it to this worker a moment ago
             raise CommandError("CLUSTERDOWN Hash slot not served")
         raise CommandError(f"MOVED {number} {owner[0]}:{owner[1]}")
 

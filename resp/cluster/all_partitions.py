@@ -78,11 +78,14 @@ class AllPartitions:
         Raises:
             CommandError: one of them takes nothing now; nothing was written.
         """
-        for pipeline in self._pipelines.values():
+        pipelines = list(self._pipelines.values())
+        for pipeline in pipelines:
             refusal = pipeline.refusal(write=True)
             if refusal is not None:
                 raise refusal
-        replies = [await pipeline.write(name, args) for pipeline in self._pipelines.values()]
+        if not pipelines:
+            raise CommandError("CLUSTERDOWN this worker owns no partition now")
+        replies = [await pipeline.write(name, args) for pipeline in pipelines]
         return next((reply for reply in replies if isinstance(reply, CommandError)), replies[0])
 
     def _scan(self, spec: Spec, args: list[bytes], wall_ms: int) -> Reply:

@@ -1,8 +1,10 @@
 """The owners of all slots, for cluster clients and MOVED.
 
 Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=HOST:PORT`: partitions, and the address
-at which clients reach their owner. How the others are is learnt from them (`resp.cluster.bus`); there is no failover
-and no migration. A node's id is the SHA-1 of its address, so that all workers name each other alike. Slots are cut into
+at which clients reach their owner; or it hears it from its group, again and again, and has a new map each time. How the
+others are is learnt from them (`resp.cluster.bus`).
+
+A node's id is the SHA-1 of its address, so that all workers name each other alike. Slots are cut into
 partitions as `slotlog.shared.slots` says.
 """
 
@@ -117,9 +119,31 @@ class ClusterMap:
         _check_own(addresses, own, announce)
         addresses.update(dict.fromkeys(own, announce))
         self.partitions = partitions
+        self._lay_out(addresses, announce, ())
+
+    @classmethod
+    def of_group(
+        cls, partitions: int, me: Address, owners: Mapping[int, Address], others: Sequence[Address]
+    ) -> ClusterMap:
+        """The map that a group of workers has agreed on.
+
+        Args:
+            partitions: of the topic.
+            me: where clients reach this worker.
+            owners: where they reach the owner of each partition.
+            others: all other workers; one may own nothing.
+        """
+        made = cls(partitions, (), "", me)
+        made._lay_out(owners, me, others)
+        return made
+
+    def _lay_out(self, addresses: Mapping[int, Address], announce: Address, others: Sequence[Address]) -> None:
         owned: dict[Address, list[int]] = {announce: []}
         for partition in sorted(addresses):
             owned.setdefault(addresses[partition], []).append(partition)
+        for address in others:
+            owned.setdefault(address, [])
+        partitions = self.partitions
         self.nodes = [_node(address, members, partitions) for address, members in owned.items()]
         self._owners = {partition: node for node in self.nodes for partition in node.partitions}
 

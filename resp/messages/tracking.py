@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from engine.commands.registry import SPECS
+from engine.model import NONE
 from engine.values.replies import Reply
 from resp.messages.broadcast import Broadcast
 from resp.messages.tracker import Options, Tracker
@@ -191,9 +193,10 @@ class Tracking:
     def on_applied(self, partition: int, applied: Applied) -> None:
         """Tell what a committed batch has modified."""
         own_writes = self._own_writes.get(partition, {})
-        for offset, _, _, _, _, key, *_ in applied.modified:
+        for offset, _, command, _, _, key, before, *_ in applied.modified:
             self._take_reads(partition, offset)
-            self._on_modified(key, own_writes.get(offset))
+            if before == NONE or not SPECS[command].keeps_watches:  # as in Redis, where both ask the same
+                self._on_modified(key, own_writes.get(offset))
         self._take_reads(partition, applied.next_offset)
         self._observed[partition] = applied.next_offset
         if not _INVALIDATE_ALL.isdisjoint(applied.commands):

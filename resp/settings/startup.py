@@ -22,6 +22,7 @@ class RespSettings:
         partitions: of the log; 1 is a standalone Redis.
         own: the partitions of this worker.
         peers: which worker has which partitions, `0-1=host:port,2-3=host:port`; empty: nobody else.
+        grouped: a group of workers says again and again which partitions are whose; `own` and `peers` are empty.
         announce: the address that other workers' clients are told; None: what `peers` says of `own`, or `address`;
             of an address that stands for all, the port alone.
         password: of the default user; empty for none.
@@ -44,6 +45,7 @@ class RespSettings:
     partitions: int = 1
     own: tuple[int, ...] = (0,)
     peers: str = ""
+    grouped: bool = False
     announce: Address | None = None
     password: str = field(default="", repr=False)
     peer_user: str = "default"

@@ -47,6 +47,16 @@ class Answers:
         """Whether so much waits that clients should be held."""
         return self.pending_events > PENDING_EVENTS_MAX or self.pending_bytes > PENDING_BYTES_MAX
 
+    @property
+    def free_events(self) -> int:
+        """How many more may wait before it is crowded, and the one that makes it so."""
+        return PENDING_EVENTS_MAX + 1 - self.pending_events
+
+    @property
+    def free_bytes(self) -> int:
+        """Likewise of bytes: below 0 it is crowded."""
+        return PENDING_BYTES_MAX - self.pending_bytes
+
     def hand_out(self, replies: Replies, seconds: float) -> int:
         """Give each item its reply, and its share of `seconds`; `delivered` must follow.
 

@@ -16,6 +16,7 @@ from typing import Final
 from engine.errors import CommandError
 
 CLOSED: Final = CommandError("ERR the partition was closed")
+MOVED_AWAY: Final = "UNBLOCKED another worker owns the partition now"
 _AT_WORK_SECONDS: Final = 4.0
 _LOADING: Final = "LOADING "
 

@@ -8,8 +8,9 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from greenlet import GreenletExit
 
@@ -27,6 +28,9 @@ from resp.writes.stopping import CLOSED, stopping
 from resp.writes.wakeup import Wakeup
 from slotlog.clock import ReadClock
 from slotlog.log import Log
+
+NOT_READY: Final = 1 << 62
+"""An offset that no log reaches."""
 
 
 class WritePipeline:
@@ -55,7 +59,7 @@ class WritePipeline:
         self.owned = owned
         self.answers = Answers(owned, delivered, read_clock)
         self.local_writes = LocalWrites(owned, log, self.answers, partial(self.refusal, write=False))
-        self.ready_offset = 1 << 62  # not known yet
+        self.ready_offset = NOT_READY
         self.ticking = self.closing = False
         self.on_submitted: Callable[[WritePipeline, Item], None] | None = None
         self._outbox = self.local_writes.outbox
@@ -109,6 +113,18 @@ class WritePipeline:
             outbox.schedule()
         if self.on_submitted is not None and item.entry is not None:
             self.on_submitted(self, item)
+
+    def submit_all(self, items: Sequence[Item], size: int) -> None:
+        """Queue writes, which have so many bytes together."""
+        outbox, answers = self._outbox, self.answers
+        outbox.items.extend(items)
+        answers.pending_events += len(items)
+        answers.pending_bytes += size
+        if not outbox.scheduled:
+            outbox.schedule()
+        if self.on_submitted is not None:
+            for item in items:
+                self.on_submitted(self, item)
 
     def submit_after_tick(self, item: Item) -> None:
         """Queue a read behind a TICK, which moves the partition's clock to now. One TICK is under way at a time."""

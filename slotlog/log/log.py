@@ -7,8 +7,9 @@ not go back; those of Kafka may, by the difference of two brokers' clocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from slotlog.errors import RecordTooLargeError
@@ -26,6 +27,10 @@ HeadersOf: TypeAlias = Callable[[int], Headers]
 
 # Topics are created with max.message.bytes of 9 MiB; framing and a producer's headers take less than 64 KiB of it.
 ENTRY_BYTES_MAX: Final = 9 * 1024 * 1024 - 64 * 1024
+
+_PARTITION: Final = itemgetter(0)  # of an entry
+_KEY: Final = itemgetter(1)
+_VALUE: Final = itemgetter(2)
 
 
 class Entry(NamedTuple):
@@ -272,16 +277,27 @@ class Log(Protocol):
         ...
 
 
-def check_entries(entries: Iterable[Entry], partitions: int) -> None:
+def check_entries(entries: Sequence[Entry], partitions: int) -> None:
     """Refuse what no log takes, before anything is sent.
 
     Raises:
         RecordTooLargeError: key and value exceed `ENTRY_BYTES_MAX`.
         ValueError: a partition that is not there.
     """
+    if _are_small(entries, partitions):
+        return
     for entry in entries:
         if not 0 <= entry.partition < partitions:
             raise ValueError(f"partition {entry.partition} is not one of 0 … {partitions - 1}")
         size = len(entry.key or b"") + len(entry.value)
         if size > ENTRY_BYTES_MAX:
             raise RecordTooLargeError(f"a record of {sized(size)}; a log takes at most {sized(ENTRY_BYTES_MAX)}")
+
+
+def _are_small(entries: Sequence[Entry], partitions: int) -> bool:
+    """Whether nothing can be wrong with any, as usual: without a loop in Python, a third of its instructions."""
+    named = {*map(_PARTITION, entries)}
+    if min(named, default=0) < 0 or max(named, default=0) >= partitions:
+        return False
+    keys = max(map(len, filter(None, map(_KEY, entries))), default=0)
+    return keys + max(map(len, map(_VALUE, entries)), default=0) <= ENTRY_BYTES_MAX

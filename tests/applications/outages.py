@@ -24,6 +24,8 @@ from tests.wire.servers import RespServer
 
 TIMEOUT_S: Final = 100
 POLL_S: Final = 0.01
+LARGE_DOSE: Final = 500
+LARGE_TIMEOUT_S: Final = 400
 
 TOOLS: Final = ROOT / ".cache" / "outages"
 HERE: Final = Path(__file__).parent
@@ -41,6 +43,26 @@ class Done(NamedTuple):
     report: Any
     work: list[str]
     outages: int
+
+
+class Dose(NamedTuple):
+    """How much work a program of a stream gets, and how often its server is killed meanwhile.
+
+    `make nightly` sets OUTAGE_ENTRIES.
+    """
+
+    entries: int = int(os.environ.get("OUTAGE_ENTRIES", "60"))
+
+    @property
+    def kill_at(self) -> list[int]:
+        """So many pieces of work are done at each kill: one in a small dose, else five."""
+        kills = 1 if self.entries < LARGE_DOSE else 5
+        return [self.entries * kill // (kills + 1) for kill in range(1, kills + 1)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the program is told."""
+        return {"ENTRIES": str(self.entries), "KILLS": str(len(self.kill_at))}
 
 
 class Outages:
@@ -147,10 +169,10 @@ def ruby(source: str) -> list[str]:
     return ["ruby", str(HERE / "ruby" / source)]
 
 
-def java(source: str) -> list[str]:
-    """The command that runs java/SOURCE; the launcher compiles it in memory."""
-    options = ["-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", f"{present(TOOLS / 'java')}/*"]
-    return ["java", *options, str(HERE / "java" / source)]
+def java(program: str) -> list[str]:
+    """The command that runs the class PROGRAM of java/."""
+    jars = present(TOOLS / "java")
+    return ["java", "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/programs:{jars}/*", program]
 
 
 def again(count: int, done: Done) -> list[int]:

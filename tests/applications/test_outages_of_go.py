@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.applications.outages import Outages, again, go
+from tests.applications.outages import LARGE_TIMEOUT_S, Dose, Outages, again, go
 
 PATIENCE: Final = os.environ.get("OUTAGE_PATIENCE", "5s")
 """How long asynq may take to find the tasks that it has lost: 3m is enough."""
@@ -54,3 +54,13 @@ def test_rueidis(outages: Outages, tmp_path: Path) -> None:
     assert [*map(str, range(40))] == done.work
     assert 120 == done.report["hits"] + done.report["misses"]
     assert 60 <= done.report["hits"]
+
+
+@pytest.mark.timeout(LARGE_TIMEOUT_S)
+def test_stream_group(outages: Outages, tmp_path: Path) -> None:
+    """go-redis' group of consumers: each entry is worked on and acknowledged; without a kill just once."""
+    dose = Dose()
+    done = outages.run(go("stream_group"), outages.prepare(tmp_path) | dose.environment, dose.kill_at)
+
+    assert {"length": dose.entries, "pending": 0, "read": dose.entries, "lag": 0} == done.report
+    assert again(dose.entries, done) == sorted(map(int, done.work))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.applications.outages import Outages, again, node
+from tests.applications.outages import LARGE_TIMEOUT_S, Dose, Outages, again, node
 from tests.clients.programs import ProgramError
 
 
@@ -58,3 +58,13 @@ def test_node_redis(outages: Outages, tmp_path: Path) -> None:
     assert [*map(str, range(40))] == done.work
     assert [] == done.report["stale"]
     assert 60 <= done.report["hits"]
+
+
+@pytest.mark.timeout(LARGE_TIMEOUT_S)
+def test_socket_io(outages: Outages, tmp_path: Path) -> None:
+    """Each packet of one server reaches the client of another one, who gets what was sent while it was away, too."""
+    dose = Dose()
+    done = outages.run(node("socket_io.js"), outages.prepare(tmp_path) | dose.environment, dose.kill_at)
+
+    assert {"recovered": True} == done.report
+    assert again(dose.entries + 6, done) == sorted(map(int, done.work))

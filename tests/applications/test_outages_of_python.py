@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.applications.outages import Outages, again, python
+from tests.applications.outages import LARGE_TIMEOUT_S, Dose, Outages, again, python
 from tests.wire.servers import valkey
 
 
@@ -101,9 +101,37 @@ def test_rq(outages: Outages, tmp_path: Path) -> None:
     assert again(30, done) == sorted(map(int, done.work))
 
 
+@pytest.mark.timeout(LARGE_TIMEOUT_S)
 def test_stream_consumers(outages: Outages, tmp_path: Path) -> None:
     """redis-py's groups of consumers: each entry is worked on and acknowledged; without a kill just once."""
-    done = outages.run(python("stream_consumers"), outages.prepare(tmp_path), kill_at=[30, 80])
+    dose = Dose()
+    done = outages.run(python("stream_consumers"), outages.prepare(tmp_path) | dose.environment, dose.kill_at)
 
-    assert {"length": 120, "pending": 0, "read": 120, "lag": 0} == done.report
-    assert again(120, done) == sorted(map(int, done.work))
+    assert {"length": dose.entries, "pending": 0, "read": dose.entries, "lag": 0} == done.report
+    assert again(dose.entries, done) == sorted(map(int, done.work))
+
+
+@pytest.mark.timeout(LARGE_TIMEOUT_S)
+def test_taskiq(outages: Outages, tmp_path: Path) -> None:
+    """Its stream broker: each task is worked on and acknowledged, without a kill just once, and has its result.
+
+    A result that a worker cannot save in the outage is lost: it works on four tasks at once.
+    """
+    dose = Dose()
+    done = outages.run(python("taskiq_tasks"), outages.prepare(tmp_path) | dose.environment, dose.kill_at)
+
+    results = [number for number in done.report["results"] if number is not None]
+    assert 0 == done.report["pending"]
+    assert sorted(set(results)) == results
+    assert dose.entries - 4 * done.outages <= len(results)
+    assert again(dose.entries, done) == sorted(map(int, done.work))
+
+
+@pytest.mark.timeout(LARGE_TIMEOUT_S)
+def test_faststream(outages: Outages, tmp_path: Path) -> None:
+    """Its subscribers of a stream: each message is worked on and acknowledged; without a kill just once."""
+    dose = Dose()
+    done = outages.run(python("faststream_subscribers"), outages.prepare(tmp_path) | dose.environment, dose.kill_at)
+
+    assert {"pending": 0, "lag": 0} == done.report
+    assert again(dose.entries, done) == sorted(map(int, done.work))

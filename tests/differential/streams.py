@@ -34,7 +34,9 @@ _PENDING_OF_CONSUMER: Final = 3
 def untimed(name: bytes, reply: Any) -> Any:
     """The reply of XINFO or XPENDING without what may differ; any other one as it is."""
     if name == b"XPENDING" and isinstance(reply, list):
-        return [[*each[:2], each[2] >= 0, each[3]] if _is_pending(each) else each for each in reply]
+        return [
+            [*each[:2], "idle" if each[2] >= 0 else "never", each[3]] if _is_pending(each) else each for each in reply
+        ]
     return _described(reply) if name.startswith(b"XINFO|") else reply
 
 

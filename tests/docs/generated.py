@@ -22,6 +22,7 @@ from benchmarks.results.figures import results_of
 from benchmarks.results.page import part
 from engine.commands.registry import SPECS, Spec
 from ops.config import KafkaTable, RedisSettings, Settings
+from ops.group_settings import GroupSettings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
 from ops.snapshot_settings import SnapshotSettings
@@ -30,7 +31,12 @@ from resp.settings.config import all_parameters
 from tests.docs.missing import MISSING
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-GROUPS: Final[dict[str, type]] = {"redis": RedisSettings, "snapshots": SnapshotSettings, "kafka": KafkaTable}
+GROUPS: Final[dict[str, type]] = {
+    "redis": RedisSettings,
+    "group": GroupSettings,
+    "snapshots": SnapshotSettings,
+    "kafka": KafkaTable,
+}
 """The settings that stand in tables of their own."""
 
 RUN: Final = DOCS / "performance.jsonl"

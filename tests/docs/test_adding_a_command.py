@@ -28,7 +28,7 @@ META_TESTS: Final = (
     "tests/engine/commands/test_registry.py",
     "tests/engine/commands/test_transcripts.py",
     "tests/differential/test_harness.py",
-    "tests/ops/state/test_replay_everything.py",
+    "tests/ops/state/rebuilding/test_replay_everything.py",
     "tests/resp/acl/test_categories.py",
     "tests/resp/commands/server/test_introspection.py",
     "tests/resp/messages/test_notifications.py",

@@ -55,7 +55,7 @@ def test_the_walk_without_docker(checkout: tuple[Path, dict[str, str]]) -> None:
     """Whoever types the page's commands in their order sees what it shows, and nothing is left running."""
     directory, ports = checkout
     (install, _), *walk = steps(WALK)
-    commands = [elsewhere(command, ports).replace("--seconds 30", "--seconds 12") for command, _ in walk]
+    commands = [elsewhere(command, ports).replace("--seconds 30", "--seconds 20") for command, _ in walk]
     environment = environment_of_a_reader() | {
         **QUICK_JAVA,
         "SLOTLOG_HTTP": f"127.0.0.1:{ports['8640']}",

@@ -162,7 +162,7 @@ def test_verbs_are_all_in_the_table() -> None:
     from ops.cli import app
 
     table = PAGE.partition("| verb | |\n|---|---|\n")[2].partition("\n\n")[0]
-    named = {name for line in table.splitlines() for name in re.findall(r"`([a-z]+)", line.split(" | ")[0])}
+    named = {name for line in table.splitlines() for name in re.findall(r"`([a-z-]+)", line.split(" | ")[0])}
 
     verbs = {info.name or info.callback.__name__ for info in app.registered_commands if info.callback is not None}
     assert named == verbs | {info.name for info in app.registered_groups}

@@ -6,12 +6,13 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
+
+from tests.real import forks
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -32,13 +33,10 @@ class ServiceProcess:
         environment: dict[str, str] | None = None,
         program: Sequence[str] = ("ops.cli",),
     ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *program, "serve", *options],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, **(environment or {})},
-            text=True,
-        )
+        self._said, says = map(os.fdopen, os.pipe(), ("r", "w"))
+        with says:
+            command = [sys.executable, "-m", *program, "serve", *options]
+            self._process = forks.start(command, {**os.environ, **(environment or {})}, stderr=says.fileno())
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.seen: list[dict[str, Any]] = []
         self._reading = threading.Thread(target=self._read)
@@ -54,8 +52,7 @@ class ServiceProcess:
             self._process.kill()
         self._process.wait()
         self._reading.join()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._said.close()
 
     def wait_for(self, event: str, seconds: float = _START_SECONDS) -> dict[str, Any]:
         """The next log line called `event`. Fails with everything that was said when the process ends without it."""
@@ -86,6 +83,14 @@ class ServiceProcess:
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout=seconds)
 
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
         return self._process.poll() is None
@@ -95,8 +100,7 @@ class ServiceProcess:
         return self._process.wait(timeout=seconds)
 
     def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
+        for line in self._said:
             try:
                 self._lines.put(json.loads(line))
             except ValueError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.faults.killed import CHILD
 from tests.faults.service import ServiceProcess
 from tests.ops.snapshots.stores import apply, state_of
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
+from tests.real import forks
 
 EVENTS = [{"cmd": "HSET", "args": [f"h{number % 7}", f"f{number}", "v" * 100]} for number in range(100)]
 MORE = [{"cmd": "INCR", "args": ["n"]} for _ in range(10)]
@@ -35,7 +37,7 @@ DELETING = (Step.UNMARKED,)
 COLLECTING = (Step.CONDEMNED, Step.COLLECTED)
 RESTORING = (Step.FETCHED, Step.IN_PLACE)
 SERVING = (Step.FETCHED, Step.PUT_ASIDE, Step.IN_PLACE)
-TRIMMING = (Step.TRIMMED,)
+TRIMMING = (Step.TRIMMED, Step.GAVE_BACK)
 IN_CHILD = TAKING[1:]
 """The steps of a service's snapshot that its child does."""
 
@@ -43,8 +45,10 @@ IN_CHILD = TAKING[1:]
 def killed(step: Step, *words: object) -> None:
     """Run a verb that must meet the step, and is killed there."""
     command = [sys.executable, "-m", "tests.faults.killed", step, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert -signal.SIGKILL == done.returncode, done.stderr
+    with TemporaryFile() as said:
+        code = forks.start(command, os.environ, stderr=said.fileno()).wait(60)
+        said.seek(0)
+        assert -signal.SIGKILL == code, said.read().decode()
 
 
 def facts(*words: object) -> Any:

@@ -37,7 +37,8 @@ from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
 from tests.golden.function_events import function_events
 from tests.golden.script_events import script_events
-from tests.ops.state.test_replay_everything import story
+from tests.golden.stream_events import stream_events
+from tests.ops.state.rebuilding.test_replay_everything import story
 from tests.simulation.events import Events, Stopper
 
 _TOPIC: Final = "slotlog"
@@ -350,21 +351,12 @@ def _stopped() -> Log:
     return author.log()
 
 
-def _scripts() -> Log:
-    """Scripts of many kinds."""
-    author = _Author("scripts")
-    for passed_ms, name, args in script_events(author.random):
+def _played(name: str, events: Callable[[Random], Iterator[tuple[int, bytes, list[Any]]]]) -> Log:
+    """Events that are each given as (ms that have passed, command, arguments)."""
+    author = _Author(name)
+    for passed_ms, command, args in events(author.random):
         author.now_ms += passed_ms
-        author.event(name, args)
-    return author.log()
-
-
-def _functions() -> Log:
-    """Libraries and calls of their functions."""
-    author = _Author("functions")
-    for passed_ms, name, args in function_events(author.random):
-        author.now_ms += passed_ms
-        author.event(name, args)
+        author.event(command, args)
     return author.log()
 
 
@@ -380,8 +372,9 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "clocks": _clocks,
     "hostile": _hostile,
     "stopped": _stopped,
-    "scripts": _scripts,
-    "functions": _functions,
+    "scripts": lambda: _played("scripts", script_events),
+    "functions": lambda: _played("functions", function_events),
+    "streams": lambda: _played("streams", stream_events),
 }
 """Name -> what makes the log."""
 

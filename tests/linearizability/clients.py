@@ -1,6 +1,7 @@
 """Concurrent clients that write and read a few keys and record the replies, while their server is killed.
 
-Keys, all after the prefix of the history: registers `r…` (strings of digits), lists `l…`, sets `s…`.
+Keys, all after the prefix of the history: registers `r…` (strings of digits), lists `l…`, sets `s…`, streams `x…`, each
+with one group of as many consumers as there are clients.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.wire.servers import RespServer
 
 CLIENTS: Final = 8
 _DEPTH_MAX: Final = 4
-_KEYS: Final = ("r0", "r1", "r2", "l0", "l1", "s0")
+_KEYS: Final = ("r0", "r1", "r2", "l0", "l1", "s0", "x0")
 _MEMBERS: Final = 4
 _RECONNECT_S: Final = 0.02
 _SECONDS_MAX: Final = 60
@@ -27,12 +28,18 @@ _SECONDS_MAX: Final = 60
 _SWAP: Final = "if (redis.call('GET', KEYS[1]) or '') == ARGV[1] then return redis.call('SET', KEYS[1], ARGV[2]) end"
 _LIBRARY: Final = f"#!lua name=swap\nredis.register_function('swap', function(KEYS, ARGV) {_SWAP} end)"
 
-_READS: Final = frozenset({"GET", "LLEN", "LRANGE", "SISMEMBER", "SCARD"})
+_READS: Final = frozenset({"GET", "LLEN", "LRANGE", "SISMEMBER", "SCARD", "XLEN", "XRANGE", "XPENDING"})
 _COMMANDS: Final = {
     "r": ("GET", "GET", "GET", "SET", "SET", "GETSET", "INCR", "INCR", "APPEND", "DEL", *("CAS",) * 4, *("SWAP",) * 2),
     "l": ("RPUSH", "RPUSH", "LPUSH", "LPOP", "RPOP", "BLPOP", "LLEN", "LRANGE"),
     "s": ("SADD", "SADD", "SREM", "SISMEMBER", "SISMEMBER", "SCARD"),
+    "x": ("XADD", "XADD", "XREADGROUP", "XREADGROUP", "XACK", "XACK", "XPENDING", "XPENDING", "XLEN", "XRANGE"),
 }
+
+
+_OF_STREAMS: Final = frozenset(_COMMANDS["x"])
+_ACKNOWLEDGED_OF: Final = 20
+"""XACK is sent for one of so many entries that were given last."""
 
 
 class Request(NamedTuple):
@@ -63,6 +70,7 @@ class Recorder:
         self._values = iter(range(10, 10**9))
         self._grown = asyncio.Event()
         self._seen: dict[str, str] = {}
+        self._given: dict[str, list[tuple[str, bytes]]] = {}  # value and id of what groups have given
 
     async def run(self) -> None:
         """Run all clients until the history is long enough.
@@ -113,12 +121,29 @@ class Recorder:
             args = (str(choose.randint(1, 9)),)  # no leading 0, which INCR would refuse
         elif command in {"SADD", "SREM", "SISMEMBER"}:
             args = (str(choose.randrange(_MEMBERS)),)
+        if command in _OF_STREAMS:
+            return self._on_stream(name, command, choose)
         if command == "SWAP":  # a script or a function, for what somebody has just seen
             args = (self._seen.get(name, ""), *args)
             return Request(name, "CAS", args, (*choose.choice((("EVAL", _SWAP), ("FCALL", "swap"))), 1, name, *args))
         if command == "BLPOP":  # at its end a list was empty when it began, as it is for an LPOP that finds nothing
             return Request(name, "LPOP", (), ("BLPOP", name, 0.01))
         return Request(name, command, args, (command, name, *((0, -1) if command == "LRANGE" else args)))
+
+    def _on_stream(self, name: str, command: str, choose: random.Random) -> Request:
+        given = self._given.get(name, [])
+        if command == "XACK" and given:  # perhaps once more
+            value, entry_id = choose.choice(given[-_ACKNOWLEDGED_OF:])
+            return Request(name, command, (value,), (command, name, "crew", entry_id))
+        if command == "XREADGROUP":
+            how = choose.choice(((), ("BLOCK", 10)))
+            words = (command, "GROUP", "crew", f"c{choose.randrange(CLIENTS)}", "COUNT", 1, *how, "STREAMS", name, ">")
+            return Request(name, command, (), words)
+        if command in _READS:
+            rest = {"XLEN": (), "XRANGE": ("-", "+"), "XPENDING": ("crew",)}[command]
+            return Request(name, command, (), (command, name, *rest))
+        value = str(next(self._values))
+        return Request(name, "XADD", (value,), ("XADD", name, "*", "value", value))
 
     async def _send(self, client: Client, requests: Sequence[Request]) -> list[Any]:
         """Send all in one write, and record each."""
@@ -164,10 +189,28 @@ class Recorder:
         if request.wire[:1] == ("BLPOP",) and isinstance(reply, list):
             reply = reply[1]
         key, command, args, _ = request
+        if command in _OF_STREAMS:
+            reply = self._of_stream(request, reply)
         if command == "GET":
             self._seen[key] = _text(reply) or ""
         self.history.append(Operation(key, command, args, _text(reply), called, monotonic_ns()))
         self._grown.set()
+
+    def _of_stream(self, request: Request, reply: Any) -> Any:
+        """A reply as the checker has it: without ids."""
+        if isinstance(reply, ErrorReply | NullArray) or reply is None:
+            return reply
+        if request.command == "XADD":
+            return b"OK"
+        if request.command == "XPENDING":
+            return reply[0]
+        if request.command == "XRANGE":
+            return [fields[1] for _, fields in reply]
+        if request.command == "XREADGROUP":
+            (((_, ((entry_id, (_, value)),)),)) = reply
+            self._given.setdefault(request.key, []).append((value.decode(), entry_id))
+            return value
+        return reply
 
     def _record_unknown(self, request: Request, called: int) -> None:
         if request.command not in _READS:  # one without a reply says nothing
@@ -194,6 +237,9 @@ async def recorded(server: RespServer, prefix: str, operations: int, seed: int, 
     """The history of clients whose server is killed and started again `kills` times meanwhile."""
     with closing(server.connect()) as connection:
         assert connection.call("FUNCTION", "LOAD", "REPLACE", _LIBRARY) == b"swap"
+        for key in _KEYS:
+            if key.startswith("x"):
+                connection.call("XGROUP", "CREATE", f"{prefix}:{key}", "crew", "0", "MKSTREAM")
     recorder = Recorder(server.address, prefix, operations, seed)
     choose = random.Random(seed)
     moments = sorted(choose.randrange(operations) for _ in range(kills))

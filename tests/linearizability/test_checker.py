@@ -60,6 +60,31 @@ LOST_SET_6 = done("SET", "6", at=(3, None))
             id="two clients won one WATCH",
         ),
         pytest.param([SET_5, done("GET", at=(3, 4), reply="ERR no")], id="an error that no model gives"),
+        pytest.param(
+            [
+                done("XADD", "7", at=(1, 2), reply="OK"),
+                done("XREADGROUP", at=(3, 6), reply="7"),
+                done("XREADGROUP", at=(4, 7), reply="7"),
+            ],
+            id="one entry given twice",
+        ),
+        pytest.param(
+            [
+                done("XADD", "7", at=(1, 2), reply="OK"),
+                done("XREADGROUP", at=(3, 4), reply="7"),
+                done("XACK", "7", at=(5, 8), reply="1"),
+                done("XACK", "7", at=(6, 9), reply="1"),
+            ],
+            id="one entry acknowledged twice",
+        ),
+        pytest.param(
+            [
+                done("XADD", "7", at=(1, 2), reply="OK"),
+                done("XADD", "8", at=(3, 4), reply="OK"),
+                done("XREADGROUP", at=(5, 6), reply="8"),
+            ],
+            id="an entry passed by",
+        ),
     ],
 )
 def test_wrong_histories_are_found(history: list[Operation]) -> None:
@@ -112,6 +137,22 @@ def test_wrong_histories_are_found(history: list[Operation]) -> None:
                 done("CAS", "", "8", at=(13, 14), reply="OK"),
             ],
             id="a register",
+        ),
+        pytest.param(
+            [
+                done("XREADGROUP", at=(1, 2)),
+                done("XADD", "8", at=(3, 4), reply="OK"),
+                done("XADD", "7", at=(5, 6), reply="OK"),
+                done("XRANGE", at=(7, 8), reply="8,7"),
+                done("XREADGROUP", at=(9, 10), reply="8"),
+                done("XREADGROUP", at=(11, None)),
+                done("XPENDING", at=(12, 13), reply="2"),
+                done("XACK", "7", at=(14, 15), reply="1"),
+                done("XACK", "8", at=(15, 16), reply="1"),
+                done("XACK", "8", at=(17, 18), reply="0"),
+                done("XLEN", at=(19, 20), reply="2"),
+            ],
+            id="a stream",
         ),
     ],
 )

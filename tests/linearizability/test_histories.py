@@ -22,6 +22,7 @@ _OFTEN: Final = 10
 _COMMANDS: Final = (
     *("GET", "SET", "GETSET", "DEL", "INCR", "APPEND", "CAS"),
     *("RPUSH", "LPUSH", "LPOP", "RPOP", "LLEN", "LRANGE", "SADD", "SREM", "SISMEMBER", "SCARD"),
+    *("XADD", "XLEN", "XRANGE", "XREADGROUP", "XACK", "XPENDING"),
     "unknown",
 )
 

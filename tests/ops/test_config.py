@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.config import ConfigError, is_loopback, load_settings, parse_address, parse_own, unknown_variables
+from ops.config import ConfigError, is_loopback, load_settings, parse_address, unknown_variables
+from ops.partition_lists import parse_own
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ _PROPERTIES = MappingProxyType(
         "broker.session.timeout.ms": "2000",
         "broker.heartbeat.interval.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",  # a test need not wait longer for a dead member
         # The internal topics want three brokers and 50 partitions unless told otherwise.
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.real import forks
+
 LOG_TAIL_BYTES = 4096
 POLL_S = 0.05
 
@@ -60,7 +62,7 @@ class Server:
         self._answers = answers
         self._start_timeout_s = start_timeout_s
         self._environment = {**os.environ, **(environment or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forks.Process | None = None
 
     @property
     def running(self) -> bool:
@@ -77,18 +79,14 @@ class Server:
             raise ServerError(f"{self._name} is running already")
         with self._output.open("ab") as output:
             # A session of its own, so that Ctrl-C in the terminal reaches pytest alone, which then stops it in order.
-            self._process = process = subprocess.Popen(
-                self._command,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
+            written = output.fileno()
+            self._process = process = forks.start(
+                self._command, self._environment, stdout=written, stderr=written, new_session=True
             )
         deadline = time.monotonic() + self._start_timeout_s
         while not self._answered():
             if process.poll() is not None:
-                raise ServerError(f"{self._name} ended with {process.returncode} at start\n{self.tail()}")
+                raise ServerError(f"{self._name} ended with {process.poll()} at start\n{self.tail()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise ServerError(f"{self._name} gave no answer in {self._start_timeout_s} s\n{self.tail()}")
@@ -119,7 +117,8 @@ class Server:
         """SIGSTOP: its connections stay, and nobody answers on them, as when its machine or the network hangs."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
-            os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped: it may answer for a moment yet
+            while not forks.is_stopped(self._process.pid):  # it may answer for a moment yet
+                time.sleep(POLL_S / 50)
 
     def resume(self) -> None:
         """SIGCONT."""

@@ -34,13 +34,13 @@ class Secured:
         self.log = directory / "server.log"
         self.users = directory / "users.acl"
         self.password = settings.get("PASSWORD", "")
-        environment = [
-            f"SLOTLOG_REDIS__{name}={value.replace('{tls_port}', str(self.tls_port))}"
+        environment = {
+            f"SLOTLOG_REDIS__{name}": value.replace("{tls_port}", str(self.tls_port))
             for name, value in settings.items()
-        ]
+        }
         command = [sys.executable, "-m", "ops.cli", "serve", "--data", str(directory / "data"), "--http", ""]
-        whole = ["env", *environment, *command, "--resp", f"{host}:{self.port}", "--json"]
-        self.process = Server("slotlog", whole, self.log, self._answers, 60)
+        command += ["--resp", f"{host}:{self.port}", "--json"]
+        self.process = Server("slotlog", command, self.log, self._answers, 60, environment)
 
     def __enter__(self) -> Self:
         self.process.start()

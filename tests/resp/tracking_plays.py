@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.resp.tracking_of_streams import STREAMS
+
 _DEFAULT: Final = """
     a: CLIENT TRACKING ON
     b: SET k1 1
@@ -364,4 +366,5 @@ PLAYS: Final = {
     "redirect": _REDIRECT,
     "blocked": _BLOCKED,
     "scripts": _SCRIPTS,
+    "streams": STREAMS,
 }

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from msgpack import packb
 
-from engine.layouts.layout import Form
 from engine.tables.scripts import digest_of
 from slotlog.events import encode
 from slotlog.shared.limits import TIME_MS_MAX
 from slotlog.shared.slots import partition_of, slot
 from tests import scripted
-from tests.layouts import OF_FIELD_TIMES, holds
+from tests.layouts import refused_commands
+from tests.simulation.stream_events import STREAMS
 
 Args = list[Any]
 
@@ -74,6 +74,7 @@ _MAKERS: Final[dict[bytes, Callable[[Random], Args]]] = {
         b"g",
         *(b"FROMLONLAT", *_place(r), b"BYRADIUS", r.choice((b"0", b"90000", b"900000")), b"M"),
     ],
+    **STREAMS,
     b"DEL": lambda r: [_kind(r)],
     b"EXPIRE": lambda r: [_kind(r), b"%d" % r.choice((-1, 1, 10, 60, 600))],
     b"PERSIST": lambda r: [_kind(r)],
@@ -82,6 +83,7 @@ _KEYS_OF: Final = {
     **dict.fromkeys((b"SUNIONSTORE", b"SDIFFSTORE"), (0, 3)),
     **dict.fromkeys((b"RENAME", b"COPY", b"PFMERGE", b"GEOSEARCHSTORE"), (0, 2)),
     b"BITOP": (1, 4),
+    b"XREADGROUP": (6, 7),
 }
 """Which arguments are keys: from here on, before there. Of the others the first one is."""
 
@@ -89,9 +91,10 @@ _NAMES: Final = (
     *_MAKERS,
     *(b"INCR", b"APPEND", b"RPUSH", b"ZADD", b"HSET", b"SADD", b"PEXPIREAT"),
     *(b"HSETEX", b"HSETEX", b"HPEXPIREAT", b"SETBIT", b"PFADD", b"GEOADD"),
+    *(b"XADD", b"XADD", b"XADD", b"XREADGROUP", b"XREADGROUP"),
 )
-_HELD: Final = tuple(name if holds(Form.FIELD_TIMES) or name not in OF_FIELD_TIMES else b"PEXPIREAT" for name in _NAMES)
-"""What is drawn from: where no field can have a time to live, its key gets one, so that as much becomes due."""
+_HELD: Final = tuple(b"PEXPIREAT" if name in refused_commands() else name for name in _NAMES)
+"""What is drawn from: what the layout cannot hold is another key that gets a time to live."""
 
 
 class Command(NamedTuple):
@@ -268,7 +271,7 @@ def _score(random: Random) -> bytes:
 
 
 def _kind(random: Random) -> bytes:
-    return random.choice((b"s", b"n", b"l", b"h", b"e", b"u", b"z", b"b", b"p", b"g"))
+    return random.choice((b"s", b"n", b"l", b"h", b"e", b"u", b"z", b"b", b"p", b"g", b"x"))
 
 
 def _lifetime_ms(random: Random) -> bytes:

@@ -20,6 +20,7 @@ from engine.tables.dedup import Deduplicator
 from engine.tables.graveyard import Grave
 from engine.tables.libraries import Libraries
 from engine.tables.scripts import Scripts
+from engine.types import stream_index
 from ingest.applying.commit_path import CommitPath
 from ingest.applying.gate import Gate
 from ingest.applying.worker import Worker
@@ -87,8 +88,8 @@ def _late_letters() -> AbstractContextManager[Any]:
         letters, applied.dead_letters = applied.dead_letters, []
         await finish(path, batch, applied, value_bytes, seconds)
         applied.dead_letters = letters
-        if letters and path._dead_letters is not None:
-            await path._store_dead_letters(path._dead_letters, batch, applied)
+        if letters and path.dead_letters is not None:
+            await path._store_dead_letters(path.dead_letters, batch, applied)
 
     return patch.object(CommitPath, "_finish", late)
 
@@ -199,24 +200,21 @@ def _limit_keeps() -> AbstractContextManager[Any]:
 
 def _lost_scripts() -> AbstractContextManager[Any]:
     """A batch that is thrown away leaves the scripts that it has brought, which are not in the store."""
-    load = Scripts.load
-
-    def once(scripts: Scripts) -> None:
-        if not scripts.by_sha:
-            load(scripts)
-
-    return patch.object(Scripts, "load", once)
+    return patch.object(Scripts, "reset", _kept)
 
 
 def _lost_libraries() -> AbstractContextManager[Any]:
     """A batch that is thrown away leaves the libraries that it has brought, which are not in the store."""
-    load = Libraries.load
+    return patch.object(Libraries, "reset", _kept)
 
-    def once(libraries: Libraries) -> None:
-        if not libraries.by_name:
-            load(libraries)
 
-    return patch.object(Libraries, "load", once)
+def _kept(table: Scripts | Libraries, *, written: bool) -> None:
+    table._before = None
+
+
+def _uncounted_entries() -> AbstractContextManager[Any]:
+    """An entry that XDEL deletes stays in the count of its block."""
+    return patch.object(stream_index, "count_out", lambda *_: None)
 
 
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
@@ -237,4 +235,5 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "open-gate": _open_gate,
     "stale-cache": _stale_cache,
     "sweep-ahead": _sweep_ahead,
+    "uncounted-entries": _uncounted_entries,
 }

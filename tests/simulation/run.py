@@ -12,10 +12,12 @@ from unittest.mock import patch
 
 import stamina
 
+from engine import native
 from engine.batch import staging
 from engine.cleaning import reclaim
 from engine.scripts import runtime
 from tests.differential.forms import lowered
+from tests.engine.native.twins import running
 from tests.simulation.checks import check, check_between_lives, met_of, total
 from tests.simulation.plants import planted
 from tests.simulation.simulation import Simulation
@@ -75,6 +77,7 @@ def run_seed(seed: int, steps: int = STEPS, plant: str = "") -> Verdict:
         patch.object(reclaim, "POINTS_MAX", random.choice(POINTS_MAX)),
         patch.object(runtime, "INSTRUCTIONS_MAX", INSTRUCTIONS_MAX),
         patch.object(asyncio, "to_thread", _at_once),
+        running(natively=native.chosen() is not None and not plant),  # a bug is planted in Python
         planted(plant),
     ):
         simulation = Simulation(random, steps)

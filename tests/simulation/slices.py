@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -44,7 +45,7 @@ class RandomSlices(Slices):
 class Reader:
     """A client: it reads the same twice without a pause, which must give the same, and goes on."""
 
-    def __init__(self, world: World, partitions: dict[int, OwnedPartition]) -> None:
+    def __init__(self, world: World, partitions: Mapping[int, OwnedPartition]) -> None:
         self._world = world
         self._partitions = partitions
 

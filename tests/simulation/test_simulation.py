@@ -16,7 +16,7 @@ from tests.simulation.plants import PLANTS
 from tests.simulation.run import run_seed
 from tests.tidy.source import ROOT
 
-SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "400"))
+SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "200"))
 """How many seeds must hold; the variable asks for more of them for a night."""
 
 SEEDS_TO_FIND_A_BUG = 60

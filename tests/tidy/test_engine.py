@@ -11,15 +11,18 @@ import pytest
 from tests.tidy.determinism import SHARED, violations
 from tests.tidy.source import EVERYTHING, ROOT, imported_names, modules
 
-# The files that open RocksDB, and the one that looks at its directory: I/O by their nature, and they decide nothing.
+# The files that open RocksDB, that with its options, and the one that looks at its directory: I/O by their nature, and
+# they decide nothing.
 # The Lua state is made in one file, whose program lies beside it.
 # The registry of layouts finds modules, once, in an order that does not depend on the disk; a state names its layout.
 STORES = {"engine.store.rocks", "engine.store.plain"}
+OPTIONS = "engine.store.options"
 LUA = {"engine.scripts.runtime"}
 LUA_FILES = {"engine.scripts.sources", "engine.scripts.libraries"}
 ALLOWED = {
     **dict.fromkeys(STORES, ("imports rocksdict", "imports pathlib")),
     "engine.store.directory": ("imports pathlib",),
+    OPTIONS: ("imports rocksdict",),
     **dict.fromkeys(LUA, ("imports lupa",)),
     **dict.fromkeys(LUA_FILES, ("imports pkgutil",)),
     "engine.layouts": ("imports importlib", "imports pkgutil"),
@@ -54,14 +57,17 @@ def test_engine_loads_no_client() -> None:
 
 
 def test_two_files_open_rocksdb() -> None:
-    """Only two files of engine/store, which know the traps of rocksdict, import it; benchmarks of the bare one may."""
+    """Only two files of engine/store, which know the traps of rocksdict, import it, and that with the options of one.
+
+    Benchmarks of the bare one may.
+    """
     importers = {
         module.name
         for module in modules(*EVERYTHING)
         if "rocksdict" in imported_names(module.tree) and not module.name.startswith(("benchmarks.", "tests."))
     }
 
-    assert STORES == importers
+    assert {*STORES, OPTIONS} == importers
 
 
 def test_one_file_makes_a_lua_state() -> None:

@@ -51,3 +51,18 @@ def test_what_expires_is_told(lapse: str, slotlog_address: tuple[str, int], orac
             told.append(client.reply())
 
     assert [[b"invalidate", [b"e"]]] * 2 == told
+
+
+def test_a_read_that_waited_is_told_behind_its_reply(slotlog_address: tuple[str, int]) -> None:
+    """XREAD with BLOCK: what it was woken by is told as a change, as its client may keep the reply for the answer."""
+    with closing(Connection(slotlog_address)) as client, closing(Connection(slotlog_address)) as other:
+        other.call("FLUSHALL")
+        client.call("HELLO", 3)
+        client.call("CLIENT", "TRACKING", "ON")
+        client.send("XREAD", "BLOCK", "0", "STREAMS", "waited", "$")
+        while b"blocked_clients:1" not in other.call("INFO", "clients"):
+            pass
+        other.call("XADD", "waited", "1-1", "f", "v")
+
+        assert [(b"waited", [[b"1-1", [b"f", b"v"]]])] == client.reply().pairs
+        assert [b"invalidate", [b"waited"]] == client.reply()

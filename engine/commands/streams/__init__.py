@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.commands.streams import claims, entries, group_reading, groups, info, pending, ranges, reading
+from engine.commands.streams import claims, deleting, entries, group_reading, groups, info, pending, ranges, reading
 
-__all__ = ["claims", "entries", "group_reading", "groups", "info", "pending", "ranges", "reading"]
+__all__ = ["claims", "deleting", "entries", "group_reading", "groups", "info", "pending", "ranges", "reading"]

@@ -40,7 +40,8 @@ def xadd(tx: Transaction, args: list[bytes]) -> Reply:
 
     The id has to be above all that the stream ever had. `*` stands for the time of the log in milliseconds and a
     number that starts at 0 in each of them; `1000-*` for the next number of that millisecond. MAXLEN keeps so many of
-    the newest entries, MINID those from this id on. With `~` some more may stay.
+    the newest entries, MINID those from this id on. With `~` some more may stay. In front of the id KEEPREF, DELREF
+    or ACKED (Redis 8.2) say as in XDELEX what becomes of entries that are pending.
 
     > XADD s 1000-1 name ann
     "1000-1"
@@ -66,7 +67,7 @@ def xadd(tx: Transaction, args: list[bytes]) -> Reply:
         key = streams.create(tx, args[0])
     streams.add(tx, key, entry_id, texts)
     if options.trims:
-        streams.trim(tx, key, options.how(key))
+        options.trim(tx, key)
     return show_id(entry_id)
 
 
@@ -130,7 +131,8 @@ def xdel(tx: Transaction, args: list[bytes]) -> Reply:
 def xtrim(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete the oldest entries of a stream: all but so many, or all below an id. Returns how many.
 
-    With `~` some may stay, and at most LIMIT go, 10,000 if it is not given.
+    With `~` some may stay, and at most LIMIT go, 10,000 if it is not given. KEEPREF, DELREF or ACKED (Redis 8.2) say as
+    in XDELEX what becomes of entries that are pending.
 
     > XADD s 1000-1 name ann
     "1000-1"
@@ -143,7 +145,7 @@ def xtrim(tx: Transaction, args: list[bytes]) -> Reply:
     """
     options = read_of_xtrim(args)
     key = tx.find_typed(args[0], STREAM)
-    return 0 if key is None else streams.trim(tx, key, options.how(key))
+    return 0 if key is None else options.trim(tx, key)
 
 
 @command(

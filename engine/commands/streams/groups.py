@@ -99,7 +99,7 @@ def xgroup_setid(tx: Transaction, args: list[bytes]) -> Reply:
     "XGROUP DESTROY key group",
     group="stream",
     since="5.0.0",
-    complexity="O(p) with p pending entries and consumers of the group",
+    complexity="O(p) with p pending entries and consumers of the group; any number costs little more than 1000",
     write=True,
     keeps_watches=True,
     container=True,
@@ -120,7 +120,7 @@ def xgroup_destroy(tx: Transaction, args: list[bytes]) -> Reply:
     group = stream_groups.find(key, args[1])
     if group is None:
         return 0
-    stream_groups.destroy(key, group)
+    stream_groups.destroy(tx, key, group)
     return 1
 
 
@@ -158,7 +158,7 @@ def xgroup_createconsumer(tx: Transaction, args: list[bytes]) -> Reply:
     "XGROUP DELCONSUMER key group consumer",
     group="stream",
     since="5.0.0",
-    complexity="O(p) with p pending entries of the consumer",
+    complexity="O(p) with p pending entries of the consumer; any number costs little more than 1000 if others have few",
     write=True,
     keeps_watches=True,
     container=True,
@@ -179,7 +179,7 @@ def xgroup_delconsumer(tx: Transaction, args: list[bytes]) -> Reply:
     consumer = group.consumer(args[2])
     if consumer is None:
         return 0
-    pending = group.remove_consumer(consumer)
+    pending = group.remove_consumer(tx, consumer)
     group.save()
     return pending
 

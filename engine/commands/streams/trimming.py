@@ -3,6 +3,9 @@
 `~` lets Redis keep what would cost it more to delete: it deletes whole nodes of its tree, of 100 entries with the
 default settings. Here it deletes hundreds of entries with MAXLEN, so that a stream of steady length is trimmed once in
 100 XADDs, and with MINID all that are too old. As in Redis it deletes at most as many as LIMIT says, 10,000 without it.
+
+KEEPREF, DELREF and ACKED are those of Redis 8.2: see `engine.types.stream_references`. With the latter two LIMIT says
+how many entries are looked at.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.batch.key import Key
+from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.streams.ids import PartialId, parse_id, parse_partial_id
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.types import stream_references
+from engine.types.stream_references import References, references_of
 from engine.types.streams import Trim
 from engine.values.numbers import parse_int
 
@@ -29,6 +35,7 @@ class Options(NamedTuple):
         makes: XADD makes a stream where there is none.
         length, min_id: of MAXLEN and MINID; None: it was not given.
         limit: at most so many are deleted, 0 for any number; None without `~`.
+        references: what becomes of those to entries that are deleted.
     """
 
     behind: int
@@ -37,13 +44,18 @@ class Options(NamedTuple):
     length: int | None = None
     min_id: bytes | None = None
     limit: int | None = None
+    references: References = References.KEEP
 
     @property
     def trims(self) -> bool:
         """Whether it says how to trim."""
         return self.length is not None or self.min_id is not None
 
-    def how(self, key: Key) -> Trim:
+    def trim(self, tx: Transaction, key: Key) -> int:
+        """Trim a stream. Returns how many entries are gone."""
+        return stream_references.trim(tx, key, self._how(key), self.references)
+
+    def _how(self, key: Key) -> Trim:
         """How to trim this stream."""
         most = self.limit or None
         if self.min_id is not None:
@@ -55,7 +67,7 @@ class Options(NamedTuple):
         surplus -= surplus % _NODE_ENTRIES
         if most is not None:
             surplus = min(surplus, most - most % _NODE_ENTRIES)
-        return Trim(key.size - surplus)
+        return Trim(key.size - surplus, most=most)
 
 
 class _Words:
@@ -69,11 +81,15 @@ class _Words:
         self.length: int | None = None
         self.min_id: bytes | None = None
         self.limit: int | None = None
+        self.references: References | None = None
 
     def read(self, option: bytes) -> bool:
         """Take an option of both commands and what belongs to it; False: it is none."""
         more = len(self._args) - 1 - self.at
-        if option in {b"MAXLEN", b"MINID"} and more:
+        references = references_of(option)
+        if references is not None and self.references is None:
+            self.references = references
+        elif option in {b"MAXLEN", b"MINID"} and more:
             self._strategy(option, more)
         elif option == b"LIMIT" and more:
             limit = _integer(self._args[self.at + 1])
@@ -98,7 +114,8 @@ class _Words:
         if self.limit is not None and not self.approximate:
             raise CommandError("ERR syntax error, LIMIT cannot be used without the special ~ option")
         limit = (_LIMIT if self.limit is None else self.limit) if self.approximate else None
-        return Options(behind, entry_id, self.makes, self.length, self.min_id, limit)
+        references = self.references or References.KEEP
+        return Options(behind, entry_id, self.makes, self.length, self.min_id, limit, references)
 
     def _strategy(self, option: bytes, more: int) -> None:
         if self.length is not None or self.min_id is not None:

@@ -21,7 +21,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import ZSET
-from engine.types import zsets
+from engine.types import zset_members, zsets
 from engine.values.encoding import pack_score, prefix_end
 from engine.values.numbers import parse_int, parse_score_bound
 from engine.values.replies import Pairs, Reply, bounded
@@ -222,7 +222,7 @@ def zlexcount(tx: Transaction, args: list[bytes]) -> Reply:
     """
     start, end = member_range(args[1], args[2])
     key = tx.find_typed(args[0], ZSET)
-    return 0 if key is None else zsets.count_members(tx, key, start, end)
+    return 0 if key is None else zset_members.count(tx, key, start, end)
 
 
 # ---------------------------------------------------------------------------------------------------- ZRANGE in full
@@ -295,7 +295,7 @@ def _scan_range(tx: Transaction, key: Key, start: bytes, end: bytes | None, opti
         # As Redis has it for a small set. A large one (a skiplist) takes such an offset from the other end.
         return iter(())
     if options.by == _LEX:
-        found = zsets.scan_members(tx, key, start, end, offset=offset, reverse=options.reverse)
+        found = zset_members.scan(tx, key, start, end, offset=offset, reverse=options.reverse)
     else:
         found = zsets.scan_from(tx, key, start, end, offset=offset, reverse=options.reverse)
     return found if limit < 0 else islice(found, limit)

@@ -9,7 +9,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.commands.zsets.ranges import member_range, parse_ranks, rank_range, score_range
 from engine.model import ZSET
-from engine.types import zsets
+from engine.types import zset_members, zsets
 from engine.values.replies import Reply
 
 
@@ -83,4 +83,4 @@ def zremrangebylex(tx: Transaction, args: list[bytes]) -> Reply:
     """
     start, end = member_range(args[1], args[2])
     key = tx.find_typed(args[0], ZSET)
-    return 0 if key is None else zsets.remove_found(tx, key, list(zsets.scan_members(tx, key, start, end)))
+    return 0 if key is None else zsets.remove_found(tx, key, list(zset_members.scan(tx, key, start, end)))

@@ -80,9 +80,8 @@ def import_keys(
 
     Example: slotlog import redis://127.0.0.1:6380 --log kafka://127.0.0.1:9092 --topic board
     """
-    from ops.importing.kinds import open_source
     from ops.importing.report import Imported
-    from ops.importing.source import Options, SourceError
+    from ops.importing.source import Options
     from ops.logging import configure_logging
 
     settings = load_settings(data=data, log=log, topic=topic, partitions=partitions)
@@ -90,6 +89,20 @@ def import_keys(
     directory = None if dry_run else progress or _directory(settings, source)
     options = Options(directory, frozenset(db or ()), settings.partitions, once, layout, tuple(namespace or ()))
     imported = Imported()
+    label = _import(settings, source, options, report, imported)
+    if json:
+        print_json(_facts(label, imported, dry_run=dry_run))
+    else:
+        _print(label, imported, report, dry_run=dry_run)
+    if imported.failure or imported.left_out:
+        raise typer.Exit(1)
+
+
+def _import(settings: Settings, source: str, options: Options, report: Path | None, imported: Imported) -> str:
+    """Import until the end or a failure, which `imported` takes; returns what the source is called."""
+    from ops.importing.kinds import open_source
+    from ops.importing.source import SourceError
+
     with ExitStack() as stack:
         imported.listing = stack.enter_context(_listing(report))
         opened = stack.enter_context(closing(open_source(source, options)))
@@ -99,12 +112,7 @@ def import_keys(
             imported.failure = _INTERRUPTED
         except (SourceError, CorruptionError) as error:
             imported.failure = str(error)
-    if json:
-        print_json(_facts(opened.label, imported, dry_run=dry_run))
-    else:
-        _print(opened.label, imported, report, dry_run=dry_run)
-    if imported.failure or imported.left_out:
-        raise typer.Exit(1)
+    return opened.label
 
 
 def _run(settings: Settings, source: Source, options: Options, imported: Imported) -> None:

@@ -82,7 +82,7 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
     if spec.keyless and settings.partitions > 1 and spec.name != b"DBSIZE":
         raise CommandError(f"ERR {spec.name.decode()} over several partitions: ask the server with a Redis client")
     replies = []
-    partitions = _partitions_of(settings, spec.keys(args))
+    partitions = partitions_of(settings, spec.keys(args))
     ends = log_ends(settings, partitions)
     for partition in partitions:
         with reading(settings, partition) as (_, machine):
@@ -94,7 +94,7 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
     return replies[0] if len(replies) == 1 else sum(replies)
 
 
-def _partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
+def partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
     """The partition of the keys; every partition for a command without any (DBSIZE, which adds up)."""
     from ops.state.recorded import presence
 

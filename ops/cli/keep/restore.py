@@ -10,13 +10,14 @@ import typer
 from ops.cli.keep.options import From, opened
 from ops.cli.options import Json, StateTopic, print_json, print_note, reports_errors
 from ops.cli.rebuild.replay import parse_until
-from ops.config import ConfigError, Settings, load_settings, parse_own
+from ops.config import ConfigError, Settings, load_settings
+from ops.partition_lists import parse_own
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.snapshots.choosing import Refused
     from ops.snapshots.store import Listed, SnapshotStore
-    from ops.state.replay_plan import Until
+    from ops.state.rebuilding.replay_plan import Until
 
 
 @reports_errors

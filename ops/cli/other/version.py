@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from contextlib import suppress
 from importlib.metadata import version as version_of
+from pathlib import Path
 
 import typer
 
@@ -47,6 +48,19 @@ def version(*, json: Json = False) -> None:
 
 def _hot_path() -> str:
     """What applies usual events."""
-    if native.chosen() is not None:
-        return "compiled"
+    hot = native.chosen()
+    if hot is not None:
+        return (
+            "compiled, older than its source: make install"
+            if is_older_than_source(Path(str(hot.__file__)))
+            else "compiled"
+        )
+    if native.IS_BUILT and not native.FITS:
+        return "Python, as what is compiled is of another version: make install"
     return "Python, as native is false" if native.IS_BUILT else "Python, as it was installed without a C compiler"
+
+
+def is_older_than_source(library: Path) -> bool:
+    """Whether C beside a compiled library was changed since: in a checkout, as an installed one has none beside it."""
+    sources = [*library.parent.glob("*.c"), *library.parent.glob("*.h")]
+    return any(source.stat().st_mtime_ns > library.stat().st_mtime_ns for source in sources)

@@ -23,7 +23,7 @@ from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.config import Settings
-    from ops.state.convert import Converted
+    from ops.state.rebuilding.convert import Converted
 
 
 _NewLayout = Annotated[
@@ -53,7 +53,7 @@ def convert(
     """
     from engine.proof.digest import combine
     from ops.logging import configure_logging
-    from ops.state.convert import convert as run
+    from ops.state.rebuilding.convert import convert as run
     from ops.state.recorded import load_state_settings, presence
 
     settings = load_state_settings(data=data, own=own)

@@ -96,7 +96,7 @@ def _field_times(field_times: Iterable[tuple[bytes, int]]) -> dict[str, Any]:
 
 
 def _content(type_code: int, pieces: list[bytes]) -> Any:
-    from engine.model import HASH, STRING, ZSET
+    from engine.model import HASH, STREAM, STRING, ZSET
     from engine.values.encoding import parse_score
     from ops.cli.reply_text import as_json, bytes_as_json
 
@@ -107,4 +107,45 @@ def _content(type_code: int, pieces: list[bytes]) -> Any:
             [bytes_as_json(name), as_json(parse_score(value)) if type_code == ZSET else bytes_as_json(value)]
             for name, value in zip(pieces[::2], pieces[1::2], strict=True)
         ]
+    if type_code == STREAM:
+        return _stream(pieces)
     return [bytes_as_json(piece) for piece in pieces]
+
+
+def _stream(pieces: list[bytes]) -> dict[str, Any]:
+    """A stream with its groups, its ids as Redis shows them."""
+    from engine.types.streams import show_id
+    from engine.values.stream_walk import parts_of
+    from engine.values.streams import joined
+    from ops.cli.reply_text import bytes_as_json
+
+    entries, state = joined(parts_of(iter(pieces)))
+    assert state is not None, "a whole stream has it"
+    groups = [
+        {
+            "name": bytes_as_json(group.name),
+            "last_id": show_id(group.last_id).decode(),
+            "entries_read": group.entries_read,
+            "consumers": [
+                {"name": bytes_as_json(each.name), "seen_ms": each.seen_ms, "active_ms": each.active_ms}
+                for each in group.consumers
+            ],
+            "pending": [
+                {
+                    "id": show_id(each.id).decode(),
+                    "consumer": bytes_as_json(each.consumer),
+                    "delivered_ms": each.delivered_ms,
+                    "deliveries": each.deliveries,
+                }
+                for each in group.pending
+            ],
+        }
+        for group in state.groups
+    ]
+    return {
+        "last_id": show_id(state.last_id).decode(),
+        "max_deleted_id": show_id(state.max_deleted_id).decode(),
+        "entries_added": state.entries_added,
+        "entries": [[show_id(each.id).decode(), list(map(bytes_as_json, each.texts))] for each in entries],
+        "groups": groups,
+    }

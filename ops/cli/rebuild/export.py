@@ -19,7 +19,7 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
-from ops.config import ConfigError
+from ops.config import ConfigError, Settings
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
@@ -85,9 +85,6 @@ def export(
 
     Example: slotlog export --data .data --layout kvrocks --to kvrocks-dir
     """
-    from ops.cli.rebuild.replay import parse_until
-    from ops.exporting.run import export as run
-    from ops.exporting.run import state_at
     from ops.logging import configure_logging
     from ops.state.recorded import load_state_settings
 
@@ -99,18 +96,27 @@ def export(
         writer = _directory_writer(to, layout, field_times, of_file=force or rdb_version is not None)
     else:
         writer = _file_writer(to, rdb_version, force=force, of_directory=field_times is not None)
-    if until is None:
-        exported = run(settings, to, writer, _tell)
-        print_standings(exported.standings, exported.ends)
-    else:
-        with state_at(settings, parse_until(until), to.parent) as past:
-            exported = run(past, to, writer, _tell)
+    exported = _write(settings, to, writer, until)
     if json:
         print_json(_facts(to, exported))
     else:
         _print(to, exported)
     if exported.left_out:
         raise typer.Exit(1)
+
+
+def _write(settings: Settings, to: Path, writer: Export, until: str | None) -> Exported:
+    """Write the state as it is, or a replay of it up to `until`."""
+    from ops.cli.rebuild.replay import parse_until
+    from ops.exporting.run import export as run
+    from ops.exporting.run import state_at
+
+    if until is None:
+        exported = run(settings, to, writer, _tell)
+        print_standings(exported.standings, exported.ends)
+        return exported
+    with state_at(settings, parse_until(until), to.parent) as past:
+        return run(past, to, writer, _tell)
 
 
 def _file_writer(to: Path, version: int | None, *, force: bool, of_directory: bool) -> Export:

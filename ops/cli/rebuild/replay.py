@@ -31,14 +31,14 @@ from ops.cli.options import (
     reports_errors,
 )
 from ops.config import ConfigError, load_settings
-from ops.state.replay_plan import Until
-from ops.state.swap import rebuilt_in, replaced_in
-from ops.state.unapplied import NotApplied
+from ops.state.rebuilding.replay_plan import Until
+from ops.state.rebuilding.swap import rebuilt_in, replaced_in
+from ops.state.rebuilding.unapplied import NotApplied
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
     from ops.config import Settings
-    from ops.state.replay import Replayed
+    from ops.state.rebuilding.replay import Replayed
 
 
 _Swap = Annotated[
@@ -106,10 +106,10 @@ def replay(
     from ops.logging import configure_logging
     from ops.metrics.textfile import ReplayFile
     from ops.snapshots.starting import start_from_snapshot
+    from ops.state.rebuilding.replay import replay_at_once, tell_nobody
+    from ops.state.rebuilding.swap import finish_swap, out_of_use
+    from ops.state.rebuilding.swap import swap as put_in_place
     from ops.state.recorded import load_state_settings
-    from ops.state.replay import replay_at_once, tell_nobody
-    from ops.state.swap import finish_swap, out_of_use
-    from ops.state.swap import swap as put_in_place
 
     _refuse_usage(to, until, layout, swap=swap, other=even_if_different or keep_old)
     if swap:

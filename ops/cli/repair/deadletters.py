@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ops.cli.options import Data, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
+from ops.cli.reply_text import moment_text
 from ops.config import ConfigError, Settings
 from slotlog.wording import counted
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ingest.dead_letters.found import Found, Summary, Wanted, Went
     from ops.dead_letters.resend import Outcome
 
-_DATE_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999
 _ARGUMENTS_MAX: Final = 32
 _ARGUMENT_BYTES_MAX: Final = 200
 _HEX_LINE_BYTES: Final = 32
@@ -68,7 +67,7 @@ def list_letters(
         where = f"partition {dead_letter.partition}, offset {dead_letter.offset}"
         sent = f"; {_sent(dead_letter.redriven)}" if dead_letter.redriven else ""
         size = counted(dead_letter.size, "byte")
-        print(f"{_time(dead_letter.time_ms)}  {where}  {size}  {printable(dead_letter.reason)}{sent}")
+        print(f"{moment_text(dead_letter.time_ms)}  {where}  {size}  {printable(dead_letter.reason)}{sent}")
 
 
 @app.command()
@@ -102,7 +101,7 @@ def show(
     dead_letter = found.dead_letter
     lines = {
         "record": f"partition {dead_letter.partition}, offset {dead_letter.offset} of {dead_letter.topic}",
-        "time": _time(dead_letter.time_ms),
+        "time": moment_text(dead_letter.time_ms),
         "reason": printable(dead_letter.reason),
         "redrive": _sent(found.redriven) if found.redriven else _can_go(refused, target),
         "event": _event_text(dead_letter),
@@ -223,13 +222,6 @@ async def _one(settings: Settings, partition: int, offset: int) -> Found:
 def printable(text: str) -> str:
     """`text` on one line, and without what a terminal would obey."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def _time(time_ms: int) -> str:
-    if not 0 <= time_ms <= _DATE_MS_MAX:
-        return f"{time_ms} ms"
-    seconds, ms = divmod(time_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
 
 
 def _sent(went: Went) -> str:

@@ -26,8 +26,9 @@ from slotlog.wording import sized
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ops.config import Settings
     from ops.state.space import Space
-    from ops.state.space_keys import KeySizes, LargeKey, Share
+    from ops.state.space_keys import KeySizes, LargeKey, Share, SpaceOptions
 
 _NAME_WIDTH = 30
 _WIDTHS = (15, 15, 17)
@@ -63,19 +64,25 @@ def space(
     Example: slotlog space --data .data --top 20
     """
     from ops.logging import configure_logging
-    from ops.state.damaged import read_each
-    from ops.state.recorded import load_state_settings, presence
-    from ops.state.space import space_of, sum_of
+    from ops.state.recorded import load_state_settings
     from ops.state.space_keys import SpaceOptions
-    from ops.state.standing import log_ends, standing_of
 
     if not delimiter:
         raise typer.BadParameter("an empty one ends no prefix", param_hint="--delimiter")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
+    _report(settings, SpaceOptions(sample, top, delimiter.encode()), json=json)
+
+
+def _report(settings: Settings, options: SpaceOptions, *, json: bool) -> None:
+    """Read the partitions that are there, and print what was found."""
+    from ops.state.damaged import read_each
+    from ops.state.recorded import presence
+    from ops.state.space import space_of, sum_of
+    from ops.state.standing import log_ends, standing_of
+
     here, missing = presence(settings)
-    options = SpaceOptions(sample, top, delimiter.encode())
-    ends = log_ends(settings, here)
+    top, ends = options.top, log_ends(settings, here)
 
     def read(partition: int) -> Space:
         among = f" ({here.index(partition) + 1} of {len(here)})" if len(here) > 1 else ""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ops.cli.options import Data, Index, Json, Layout, LogUrl, Partitions, Topic, reports_errors
-from ops.config import load_settings
+from ops.config import Settings, load_settings
 
 
 @reports_errors
@@ -22,6 +22,10 @@ def serve(
     own: Annotated[str | None, typer.Option(help="Partitions to apply, such as 0-3.", show_default="all")] = None,
     own_of: Annotated[
         str | None, typer.Option(metavar="I/N", help="Instead of --own: the share of process I (from 0) of N.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Instead of --own: the Kafka group that shares the partitions out."),
     ] = None,
     processes: Annotated[
         int | None,
@@ -43,13 +47,6 @@ def serve(
 
     Example: slotlog serve --data /var/lib/slotlog --log kafka://127.0.0.1:9092 --topic orders --partitions 8 --own 0-3
     """
-    import uvloop
-
-    from ops.logging import configure_logging
-    from ops.serving.process import tune_collector
-    from ops.serving.service import Service
-
-    tune_collector()  # the modules of a service have only now been imported
     if own_of is not None and own is not None:
         raise typer.BadParameter("--own names partitions, --own-of computes them: give only one of the two")
     if own_of is not None:
@@ -69,13 +66,28 @@ def serve(
     )
     if peers is not None:
         settings.redis.peers = peers
-    configure_logging(settings.log_level, json=True if json else None)
+    if group is not None:
+        settings.group.name = group
+    settings.refuse_group()
+    _run(settings, json=True if json else None)
+
+
+def _run(settings: Settings, *, json: bool | None) -> None:
+    """Run a service, or what supervises several, until its end."""
+    import uvloop
+
+    from ops.logging import configure_logging
+    from ops.serving.process import tune_collector
+    from ops.serving.service import Service
+
+    tune_collector()  # the modules of a service have only now been imported
+    configure_logging(settings.log_level, json=json)
 
     async def run() -> None:
         if settings.processes > 1:
             from ops.serving.processes.supervisor import Supervisor
 
-            await Supervisor(settings, json=True if json else None).run()
+            await Supervisor(settings, json=json).run()
         else:
             await Service(settings).run()
 

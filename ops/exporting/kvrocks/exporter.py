@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from engine.layouts.kvrocks.keys import Owner
+from engine.model import STREAM
 from engine.proof.walk import LiveKey
 from engine.store.plain import PlainWriter
+from engine.values.stream_records import ENTRIES_END
 from ops.config import ConfigError
 from ops.exporting.exporter import Export, NotExported, Tell
 from ops.exporting.kvrocks.key_records import put_key
@@ -33,6 +35,8 @@ _UNFINISHED: Final = "db.unfinished"
 _COUNTER_BITS: Final = 11
 _NO_LIBRARIES: Final = "how Kvrocks keeps one is not known here; FUNCTION LOAD brings it there"
 _NO_TIMES: Final = "Kvrocks 2.10 has none; --field-times drop writes the fields without, keep is for a later Kvrocks"
+
+_LAST_MS: Final = "its last id is of the last millisecond there is: Kvrocks would take such an entry for a group"
 
 
 class FieldTimesMode(Enum):
@@ -119,6 +123,12 @@ class _Target:
             if self._field_times is FieldTimesMode.DROP:
                 self._tell(NotExported(key.db, key.name, "times of fields", _NO_TIMES))
                 key = key._replace(field_times=())
+        if key.type == STREAM:
+            last_id = next(key.content)
+            if last_id.startswith(ENTRIES_END):
+                self._tell(NotExported(key.db, key.name, "all (ids of streams)", _LAST_MS, is_whole_key=True))
+                return
+            key = key._replace(content=chain([last_id], key.content))
         owner = Owner(OWN[key.db], slot(key.name) if self._has_slot else None, key.name)
         put_key(self._put, owner, self._version, key)
         self._version += 1

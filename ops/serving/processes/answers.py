@@ -19,7 +19,16 @@ from slotlog.clock import now_ms
 _LOOK_SECONDS: Final = 1.0
 _SUMMED: Final = ("commands_per_second", "connected", "blocked", "subscribed")
 _UNCOUNTED: Final = dict.fromkeys(
-    ("next_offset", "clock_ms", "keys", "applied_events", "rejected_commands", "dead_letters", "disk_bytes")
+    (
+        "next_offset",
+        "clock_ms",
+        "keys",
+        "applied_events",
+        "rejected_commands",
+        "dead_letters",
+        "disk_bytes",
+        "snapshots",
+    )
 )
 
 

@@ -22,7 +22,7 @@ from resp.wire.tls import client_context
 if TYPE_CHECKING:
     from resp.cluster.topology import ClusterMap
     from resp.settings.config import Config
-    from resp.settings.startup import RespSettings
+    from resp.settings.startup import Address, RespSettings
     from resp.writes.write_pipeline import WritePipeline
     from slotlog.log import Log
 
@@ -50,6 +50,11 @@ class OwnWorker(Protocol):
     pipelines: dict[int, WritePipeline]
     run_id: str
 
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The partitions that are served, or whose last writes are not answered yet."""
+        ...
+
 
 class Bus:
     """The links of one server to the other workers of its topic; none in standalone mode, or without peers.
@@ -69,7 +74,9 @@ class Bus:
         self._server = server
         self._password = server.settings.password
         self._health: dict[str, NodeHealth] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self._dial: Dial | None = None
 
     # ------------------------------------------------------------------ life
 
@@ -81,33 +88,54 @@ class Bus:
         """
         server, settings = self._server, self._server.settings
         cluster = server.cluster
-        for warning in cluster.warnings:
+        for warning in () if settings.grouped else cluster.warnings:
             logger.warning("peers", warning=warning)
-        others = [node for node in cluster.nodes if node is not cluster.me]
-        if not others:
+        if len(cluster.nodes) == 1 and not settings.grouped:
             return
         server.config.on_change("requirepass", self._use_password)
-        dial = Dial(
+        self._dial = Dial(
             wire.hello(server.log.topic, settings.partitions, cluster.me.node_id, server.run_id),
             settings.peer_user,
             lambda: settings.peer_password or self._password,
             client_context(settings) if settings.tls_cluster else None,
             settings.node_timeout_seconds,
         )
-        for node in others:
-            self.links[node.node_id] = link = Link(node, dial, self._heard)
-            self._tasks.append(asyncio.create_task(link.run()))
-        self._tasks.append(asyncio.create_task(self._watch(settings.node_timeout_seconds / BEATS_A_TIMEOUT)))
+        self._watching = asyncio.create_task(self._watch(settings.node_timeout_seconds / BEATS_A_TIMEOUT))
+        self.follow()
+
+    def follow(self) -> None:
+        """Call the workers that the server's map names now, and no others."""
+        cluster = self._server.cluster
+        others = {node.node_id: node for node in cluster.nodes if node is not cluster.me}
+        for node_id in self.links.keys() - others.keys():
+            self._tasks.pop(node_id).cancel()
+            self.links.pop(node_id).give_up()
+            self._health.pop(node_id, None)
+        for node_id, node in others.items():
+            if link := self.links.get(node_id):
+                link.node = node
+            elif self._dial is not None:
+                self.links[node_id] = link = Link(node, self._dial, self._heard)
+                self._tasks[node_id] = asyncio.create_task(link.run())
+
+    def has_let_go(self, address: Address, partition: int, since: float) -> bool:
+        """Whether the worker there has said that it does not hold a partition, at or after a monotonic time."""
+        for link in self.links.values():
+            if link.node.address == address:
+                link.hurries = True
+                return link.beat is not None and link.heard_at >= since and partition not in link.beat.own
+        return False
 
     async def close(self) -> None:
         """Send what can be sent at once, and close every link."""
         until = monotonic() + _CLOSE_SECONDS
         while any(link.is_up and link.waiting_bytes for link in self.links.values()) and monotonic() < until:  # noqa: ASYNC110 - a second at most, at the end
             await asyncio.sleep(0.005)
-        for task in self._tasks:
+        tasks = [*self._tasks.values(), *([] if self._watching is None else [self._watching])]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
         for link in self.links.values():
             link.give_up()
 
@@ -150,9 +178,7 @@ class Bus:
         """What this worker says of itself."""
         server = self._server
         failing = tuple(node_id for node_id, link in self.links.items() if link.is_silent)
-        return wire.Beat(
-            server.run_id, server.cluster.me.partitions, self.is_loading, applied_offsets(server.pipelines), failing
-        )
+        return wire.Beat(server.run_id, server.held, self.is_loading, applied_offsets(server.pipelines), failing)
 
     @property
     def is_loading(self) -> bool:
@@ -205,7 +231,7 @@ class Bus:
     async def _watch(self, seconds: float) -> None:
         """Say so when a worker fails, or is back."""
         while True:
-            for node_id, link in self.links.items():
+            for node_id, link in list(self.links.items()):
                 before, now = self._health.get(node_id, NodeHealth.ONLINE), self._health_of(link)
                 if now is not before:
                     self._health[node_id] = now
@@ -229,6 +255,8 @@ class Bus:
     def _heard(self, link: Link) -> None:
         """An answer has come: hold what the worker says of itself against the map."""
         assert link.beat is not None
+        if self._server.settings.grouped:
+            return  # the group says who owns what; a worker lets go a moment later
         if link.beat.own not in {link.node.partitions, link.own_told}:
             link.own_told = link.beat.own
             logger.warning(

@@ -35,6 +35,7 @@ _SILENT_TIMEOUTS: Final = 2
 """After so many time-outs without an answer the connection is made anew: packets may go nowhere, for ever."""
 
 _RETRY_SECONDS: Final = 0.2
+_HURRY_SECONDS: Final = 0.05
 _LINE_BYTES_MAX: Final = 1024 * 1024
 _BEAT: Final = -1
 _CLOSED: Final = "it closed the connection"
@@ -94,6 +95,7 @@ class Link:
         lost: messages that were not, by reason.
         beats: questions asked and answered.
         waiting_bytes: of messages that wait, or are not answered.
+        hurries: somebody waits for its next answer.
         own_told: which partitions it said to own when that did not fit; None before.
     """
 
@@ -109,6 +111,7 @@ class Link:
         self.lost: Counter[Loss] = Counter(dict.fromkeys(Loss, 0))
         self.beats = 0
         self.waiting_bytes = 0
+        self.hurries = False
         self.own_told: tuple[int, ...] | None = None
         self._dial = dial
         self._heard = heard
@@ -213,7 +216,8 @@ class Link:
                 self.reason = "it does not answer"
                 self._writer.transport.abort()
                 return
-            await asyncio.sleep(self._dial.timeout_seconds / BEATS_A_TIMEOUT)
+            seconds = self._dial.timeout_seconds / BEATS_A_TIMEOUT
+            await asyncio.sleep(min(seconds, _HURRY_SECONDS) if self.hurries else seconds)
 
     def _answered(self, line: bytes) -> None:
         """One answer has come: to the oldest of what was sent."""
@@ -235,6 +239,7 @@ class Link:
             raise LinkError(f"it answers {line[:200].decode(errors='backslashreplace')!r}")
         self.beat = wire.unpack_beat(line[1:])
         self.beats += 1
+        self.hurries = False
         self.asked_ms, self.answered_ms = 0, now_ms()
         self.heard_at = monotonic()
         self.given_up = False

@@ -99,7 +99,7 @@ async def waitfor(client: LogClient, args: list[bytes]) -> Reply:
 )
 async def status(client: LogClient, args: list[bytes]) -> Reply:
     """Return for each partition of this worker: condition, next offset, clock, and lag."""
-    return [await _status_of(client, pipeline) for pipeline in client.server.pipelines.values()]
+    return [await _status_of(client, pipeline) for pipeline in list(client.server.pipelines.values())]
 
 
 async def _status_of(client: LogClient, pipeline: WritePipeline) -> Reply:

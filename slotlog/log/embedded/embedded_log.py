@@ -1,4 +1,4 @@
-"""The embedded log: one SQLite file, for one machine and no broker. `slotlog.log.embedded.file` has its tables."""
+"""The embedded log: one SQLite file, for one machine and no broker. `slotlog.log.embedded.tables` has its tables."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from slotlog.log.embedded.file import (
     steadily,
     translated,
 )
+from slotlog.log.embedded.free_pages import copy_wal, give_back
 from slotlog.log.embedded.heads import head_of, trim
 from slotlog.log.embedded.mark import HeadMark
 from slotlog.log.embedded.mark_keeper import MarkKeeper
@@ -219,7 +220,7 @@ class EmbeddedLog:
     async def trim(self, partition: int, before_offset: int) -> int:
         """Delete the records of `partition` before `before_offset`. Not part of `Log`.
 
-        In slices, between which others append. The file keeps its size, and later appends use the room.
+        In slices, between which others append. Later appends use the room, or `give_back_some` makes the file smaller.
 
         Returns:
             The offset that the partition now begins at.
@@ -229,6 +230,23 @@ class EmbeddedLog:
             begin = trimmed
             await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         return begin
+
+    async def give_back_some(self) -> int:
+        """Make the file smaller by some of the room that trims left. Not part of `Log`.
+
+        Returns:
+            By how many bytes; 0: nothing more is given back.
+
+        Raises:
+            LogUnavailableError, LogMismatchError: the file cannot be written, or another lies there. It is whole.
+        """
+        given = await self.write(give_back)
+        if not given:
+            return 0
+        if self._files is not None:  # a new connection would make a new `-wal` beside one that was deleted
+            self._files.refuse_exchanged(self._connection)
+        await in_thread(copy_wal, self._path)
+        return given
 
     def reader(self, positions: Mapping[int, int]) -> EmbeddedReader:
         """A reader with a connection of its own."""
@@ -284,6 +302,7 @@ class EmbeddedLog:
 
         async def check() -> None:
             with contextlib.closing(local_file.connect(self._path)) as connection:
+                await local_file.until_made(connection)
                 identity = self._identity_at(connection)
                 check_state(connection, self._path, identity, partition, (next_offset, fingerprint))
 

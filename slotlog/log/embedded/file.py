@@ -1,18 +1,4 @@
-"""The SQLite file of the embedded log: tables, connections, and how its records are found.
-
-    log          one row: format 3, a random id of 16 bytes, topic, number of partitions
-    partitions   partition -> next_offset, last_time_ms, link of the last record, and begin_offset, begin_link of the
-                 record before that; apart from the records, as they outlive a full trim
-    records      partition << 48 | offset -> time_ms, key, value, seal (`slotlog.log.embedded.chain`)
-    dead_letters (topic, partition, offset) -> time_ms, key, value, headers, reason
-    redriven     (topic, partition, offset) -> time_ms, to_partition, to_offset; made by the first question about dead
-                 letters (`ingest.dead_letters.finding`)
-    set_backs    made when a partition's time is first set back (`slotlog.log.embedded.times`)
-    upgrade      partition -> the first offset without a seal, only while a log of an older format is made one of this
-
-Rows of `log`, `partitions`, `dead_letters`, `redriven` and `set_backs` have a checksum over their other columns
-(`sum`). The tables' definitions are held against those that are written here, word by word. Format 1 had neither seals,
-links nor sums; format 2 had these tables, with longer seals (`slotlog.log.embedded_format_2`).
+"""The SQLite file of the embedded log: connections, and which log it is.
 
 WAL mode with synchronous=FULL: a commit is on disk before it can be seen, so nobody ever reads a record that a power
 loss could take back. Several processes may append at once. SQLite lets one write at a time and its own waiting starves
@@ -32,51 +18,28 @@ from typing import Any, Final, NamedTuple, TypeVar
 from slotlog.errors import LogDamagedError, LogMismatchError, LogUnavailableError, Mismatch
 from slotlog.log.embedded.chain import root, sum_of
 from slotlog.log.embedded.heads import Head, insert_head
+from slotlog.log.embedded.tables import (
+    DEAD_LETTERS,
+    LOG,
+    PARTITIONS,
+    RECORDS,
+    REQUIRED,
+    TABLES,
+    is_format_1,
+    is_set_backs_of_2,
+    tables_of,
+)
 from slotlog.log_lines import LineLogger
 
 FORMAT: Final = 3
 _APPLICATION_ID: Final = 0x736C6F67  # "slog": what the file is, for `file` and for us
+_INCREMENTAL: Final = 2  # as `PRAGMA auto_vacuum` says it
 _RETRY_SECONDS: Final = 0.0002
 TRY_AGAIN_SECONDS: Final = (0.01, 0.1, 0.5)
 BUSY_SECONDS_MAX: Final = 5.0  # a service has to end within 10 s of SIGTERM
 IN_LOOP_SECONDS_MAX: Final = 1.0  # in the event loop, where nothing else happens meanwhile
 _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
 WORKS_MAX: Final = (1 << 31) - 1  # SQLite makes 0 of a larger `user_version`; at ten a second that is in seven years
-
-LOG: Final = "CREATE TABLE log (format INTEGER, id BLOB, topic TEXT, partitions INTEGER, sum BLOB)"
-PARTITIONS: Final = (
-    "CREATE TABLE partitions (partition INTEGER PRIMARY KEY, next_offset INTEGER, last_time_ms INTEGER, "
-    "begin_offset INTEGER, begin_link BLOB, link BLOB, sum BLOB)"
-)
-RECORDS: Final = (
-    "CREATE TABLE records (position INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, key BLOB, value BLOB NOT NULL, "
-    "seal BLOB)"
-)
-DEAD_LETTERS: Final = (
-    "CREATE TABLE dead_letters ( topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, "
-    "time_ms INTEGER NOT NULL, reason TEXT NOT NULL, key BLOB, value BLOB, headers BLOB NOT NULL, sum BLOB, "
-    "PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID"
-)
-UPGRADE: Final = "CREATE TABLE upgrade (partition INTEGER PRIMARY KEY, next_offset INTEGER)"
-SET_BACKS: Final = (
-    "CREATE TABLE IF NOT EXISTS set_backs ( partition INTEGER NOT NULL, offset INTEGER NOT NULL, sum BLOB, "
-    "PRIMARY KEY (partition, offset)) WITHOUT ROWID"
-)
-REDRIVEN: Final = """
-    CREATE TABLE IF NOT EXISTS redriven (
-        topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, time_ms INTEGER NOT NULL,
-        to_partition INTEGER NOT NULL, to_offset INTEGER NOT NULL, sum BLOB,
-        PRIMARY KEY (topic, partition, offset)) WITHOUT ROWID
-"""
-REDRIVEN_TRIGGER: Final = """
-    CREATE TRIGGER IF NOT EXISTS redriven_with_its_letter AFTER DELETE ON dead_letters BEGIN
-        DELETE FROM redriven WHERE topic = OLD.topic AND partition = OLD.partition AND offset = OLD.offset;
-    END
-"""
-
-_FORMAT_1_LOG: Final = (
-    "CREATE TABLE log (format INTEGER NOT NULL, id BLOB NOT NULL, topic TEXT NOT NULL, partitions INTEGER NOT NULL)"
-)
 
 _DAMAGED_CODES: Final = {
     0,
@@ -126,7 +89,9 @@ def _connected(path: Path) -> sqlite3.Connection:
         raise translated(error, path) from error
     connection.text_factory = as_text
     try:
-        _refuse_foreign(connection, path)
+        if not _refuse_foreign(connection, path):
+            # Only before the first page is there: later it would be a write by each connection that changes nothing.
+            patiently(lambda: connection.execute("PRAGMA auto_vacuum = INCREMENTAL"))
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -144,13 +109,20 @@ def as_text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogateescape")
 
 
-def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Before anything is changed: the file is empty, or a log."""
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> bool:
+    """Before anything is changed: whether the file is a log; else it is empty."""
     if is_empty(connection):  # first: another process may make a log of it now, and then the next answer is that one's
-        return
+        return False
     owner = patiently(lambda: connection.execute("PRAGMA application_id").fetchone())[0]
     if owner != _APPLICATION_ID:
         raise LogMismatchError(Mismatch.TOPIC, f"{path} is an SQLite file, but not a log of slotlog")
+    return True
+
+
+def can_shrink(connection: sqlite3.Connection) -> bool:
+    """Whether free pages can be cut off: since the file's first page is there, it is told where each page belongs."""
+    mode: int = connection.execute("PRAGMA auto_vacuum").fetchone()[0]
+    return mode == _INCREMENTAL
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -255,6 +227,14 @@ def _refuse_to_wait(error: Exception, path: Path, seconds: float) -> None:
     logger.warning("log_read_failed", log=str(path), error=said, again_in_seconds=seconds, hint=_NO_VERDICT)
 
 
+async def until_made(connection: sqlite3.Connection) -> None:
+    """Wait for a moment where the file is empty: who makes a log does so in a few steps."""
+    for seconds in TRY_AGAIN_SECONDS:
+        if not is_empty(connection):
+            break
+        await asyncio.sleep(seconds)
+
+
 def create_tables(connection: sqlite3.Connection, topic: str, partitions: int) -> bool:
     """Make an empty file a log; leave one that is a log as it is. Returns whether it was empty."""
     if not is_empty(connection):
@@ -309,38 +289,11 @@ def _identity(connection: sqlite3.Connection, path: Path) -> Identity:
     if sum_of(*fields) != total:
         raise damaged(path, "the table `log` is not as it was written")
     for name, definition in tables.items():
-        if _TABLES.get(name) != definition and not (row[0] == 2 and is_set_backs_of_2(definition)):
+        if TABLES.get(name) != definition and not (row[0] == 2 and is_set_backs_of_2(definition)):
             raise damaged(path, f"the definition of the table {name!r} is not what slotlog writes")
-    if missing := _REQUIRED - tables.keys():
+    if missing := REQUIRED - tables.keys():
         raise damaged(path, f"the table {min(missing)!r} is missing")
     return Identity._make(fields)
-
-
-def tables_of(connection: sqlite3.Connection) -> dict[str, str]:
-    """The definition of each table and trigger, in one line."""
-    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
-    return {name: _in_one_line(sql) for name, sql in rows}
-
-
-def _in_one_line(sql: str) -> str:
-    return " ".join(str(sql).split()).replace(" IF NOT EXISTS", "", 1)
-
-
-_TABLES: Final = {
-    _in_one_line(sql).split()[2]: _in_one_line(sql)
-    for sql in (LOG, PARTITIONS, RECORDS, DEAD_LETTERS, UPGRADE, SET_BACKS, REDRIVEN, REDRIVEN_TRIGGER)
-}
-_REQUIRED: Final = {"log", "partitions", "records", "dead_letters"}
-
-
-def is_set_backs_of_2(definition: str) -> bool:
-    """Whether this is the table `set_backs` as format 2 made it at first, without sums."""
-    return definition == _TABLES["set_backs"].replace(", sum BLOB", "")
-
-
-def is_format_1(tables: dict[str, str]) -> bool:
-    """Whether these are the tables of format 1, word by word where it differs."""
-    return tables.get("log") == _FORMAT_1_LOG and tables.get("records") == RECORDS.replace(", seal BLOB", "")
 
 
 def another_log(path: Path) -> LogMismatchError:

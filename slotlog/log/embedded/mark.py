@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -163,7 +164,8 @@ class HeadMark:
         """Say that what stands before these heads, which were read from the file, is durable. Blocks for the disk."""
         marked = _marked(log_id, heads, works)
         said = {"log": log_id.hex(), "heads": [[offset, link.hex()] for offset, link in marked.heads], "works": works}
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
+        # Two logs that are open in one process are written by two threads.
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}-{threading.get_ident()}.new")
         try:
             with new.open("w") as file:
                 json.dump({**said, "sum": _sum(marked)}, file)

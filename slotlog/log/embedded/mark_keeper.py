@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log.embedded import file as local_file
-from slotlog.log.embedded.file import Identity
+from slotlog.log.embedded.file import Identity, in_thread
 from slotlog.log.embedded.heads import head_of
 from slotlog.log.embedded.mark import HeadMark
 from slotlog.log.embedded.open_files import Files
@@ -58,7 +58,7 @@ class MarkKeeper:
         seen = None
         while True:
             await asyncio.sleep(_MARK_SECONDS)
-            with contextlib.suppress(LogUnavailableError):  # whoever reads or appends hears of it
+            with contextlib.suppress(LogUnavailableError, LogMismatchError):  # whoever reads or appends hears of it
                 changes = self._query(local_file.changes)
                 if changes != seen:
                     await self.write()
@@ -73,4 +73,4 @@ class MarkKeeper:
         except (LogUnavailableError, LogMismatchError):
             return  # whoever reads or appends hears of it
         if not self._mark.is_written(self._identity.id, heads, works):
-            await asyncio.to_thread(self._mark.write, self._identity.id, heads, works)
+            await in_thread(self._mark.write, self._identity.id, heads, works)

@@ -126,7 +126,13 @@ class EmbeddedReader:
             connection = self._connection
             if connection is None:
                 raise RuntimeError("the reader is closed")
-            return patiently(lambda: self._read_if_changed(connection, records_max), IN_LOOP_SECONDS_MAX)
+            try:
+                return patiently(lambda: self._read_if_changed(connection, records_max), IN_LOOP_SECONDS_MAX)
+            except (sqlite3.Error, LogRecordError, LogDamagedError):
+                # A new file under the old name takes over the old `-shm` as well, which says where in its own `-wal` a
+                # page is. What stands there in the old one is any other page: no damage, however it looks.
+                self._files.refuse_other_log()
+                raise
 
         try:
             return await steadily(read_page, self._path)

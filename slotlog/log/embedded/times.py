@@ -11,8 +11,8 @@ from typing import Final
 
 from slotlog.errors import LogDamagedError
 from slotlog.log.embedded.chain import sum_of
-from slotlog.log.embedded.file import SET_BACKS
 from slotlog.log.embedded.heads import head_of, record_at, set_head
+from slotlog.log.embedded.tables import SET_BACKS
 
 _SEAMS: Final = "SELECT partition, offset, sum FROM set_backs WHERE partition = ? ORDER BY offset"
 _IS_THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'set_backs'"

@@ -171,6 +171,10 @@ class KafkaLog:
         """
         return await self._topics.delete_records(self.topic, partition, before_offset)
 
+    async def give_back_some(self) -> int:
+        """Nothing to do: the brokers delete whole segments. Not part of `Log`."""
+        return 0
+
     async def high_watermark(self, partition: int) -> int:
         """From an empty fetch at the end."""
         tp = TopicPartition(self.topic, partition)
@@ -245,6 +249,7 @@ class KafkaLog:
             async with asyncio.timeout(_COMMIT_SECONDS):
                 if self._committer is None:
                     self._committer = await open_consumer(self.servers, self.settings, group=self.settings.group)
+                if self._committer.assignment() != offsets.keys():
                     self._committer.assign(list(offsets))
                     for tp, offset in offsets.items():
                         self._committer.seek(tp, offset)

@@ -10,6 +10,8 @@ import redis
 
 from tests.applications.outage_programs.working import (
     AWAY,
+    ENTRIES,
+    KILLS,
     POLL_S,
     URL,
     insist,
@@ -20,7 +22,6 @@ from tests.applications.outage_programs.working import (
     wait_until,
 )
 
-ENTRIES: Final = 120
 STREAM, GROUP = "work", "workers"
 _BLOCK_MS: Final = 200
 
@@ -36,7 +37,7 @@ def main() -> None:
         consumer.start()
     for number in range(ENTRIES):
         insist(partial(_add, client, number))
-    wait_for_outage(2)
+    wait_for_outage(KILLS)
     wait_until(lambda: len(set(noted())) == ENTRIES)
     wait_until(lambda: insist(lambda: client.xpending(STREAM, GROUP))["pending"] == 0)
     done.set()

@@ -18,6 +18,8 @@ import redis
 URL: Final = os.environ["APPLICATION_URL"]
 WORK: Final = Path(os.environ["WORK"])
 OUTAGES: Final = Path(os.environ["OUTAGES"])
+ENTRIES: Final = int(os.environ.get("ENTRIES", "0"))
+KILLS: Final = int(os.environ.get("KILLS", "0"))
 TIMEOUT_S: Final = 60
 POLL_S: Final = 0.02
 

@@ -17,6 +17,8 @@ from benchmarks.applying.subject import COLUMN_FAMILIES, HOME, open_store
 from benchmarks.applying.trace import Batch, Trace, record
 from benchmarks.applying.workloads import SMOKE, START_MS, WORKLOADS, Event, before, measured
 from benchmarks.measure import Result, Seconds
+from engine.layouts.layout import Kind
+from engine.layouts.neokv import NeoKV
 from engine.model import HASH, STRING
 from engine.proof.digest import Digest, digest_of_items
 from ingest.reporting.observer import Observer
@@ -106,6 +108,27 @@ def test_a_trace_has_every_get_and_put(tmp_path: Path) -> None:
         (1, {"data": 1}, {"metadata": 1, "data": 1}),
         (1, {"data": 1}, {"data": 1}),
     ] == [without_system(batch) for batch in trace.batches]
+
+
+def test_a_trace_has_every_scan_and_the_floor_repeats_it(tmp_path: Path) -> None:
+    """Where a block of ranks is split, its members are read. The trace has these scans, the floor repeats them."""
+    events = [
+        Event(START_MS, "ZADD", [b"z", *(part for n in range(k, k + 64) for part in (b"%d" % n, b"m%d" % n))])
+        for k in range(0, 1024, 64)
+    ]
+    decoded = [decode(offset, event.time_ms, event.value()) for offset, event in enumerate(events)]
+    scores = NeoKV.families[Kind.SCORES]
+    with closing(open_store(tmp_path / "engine")) as store:
+        trace = record(store, HOME, decoded, 1)
+        wanted = list(store.scan(scores, b"", None))
+    scans = [scan for batch in trace.batches for scan in batch.scans.get(scores, ())]
+    with closing(Floor(tmp_path / "floor", COLUMN_FAMILIES, trace)) as floor:
+        floor.take_all()
+
+    assert scans
+    assert {False} == {scan.reverse for scan in scans}
+    with closing(open_store(tmp_path / "floor")) as store:
+        assert wanted == list(store.scan(scores, b"", None))
 
 
 def test_a_floor_that_does_less_is_refused(tmp_path: Path) -> None:

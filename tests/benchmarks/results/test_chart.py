@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.results.chart import draw, drawn
-from benchmarks.results.figures import EVENTS, REQUESTS, description, panels_of, results_of
+from benchmarks.results.figures import EVENTS, REPLAYS, REQUESTS, description, panels_of, results_of
 from benchmarks.results.page import NO_RUN, part
 
 EVENT = {"floor_per_second": 127_700, "ratio": 0.523, "ratios": [0.4, 0.523, 0.7], "cpu_ratio": 0.55, "load": 0.9}
@@ -25,6 +25,35 @@ REQUEST = {
     "load": 1.2,
 }
 PROCESSES = {"per_second": 10, "two_per_second": 15, "two_ratio": 1.5, "ratios": [1.5], "load": 1.0}
+REPLAY = {
+    **EVENT,
+    "per_second": 90_000,
+    "two_per_second": 160_000,
+    "two_ratio": 1.8,
+    "whole_per_second": 70_000,
+    "two_whole_per_second": 110_000,
+}
+RESTORE = {
+    "keys": 1_000_000,
+    "bytes": 126_400_000,
+    "restore_s": 0.512,
+    "replay_s": 20.1,
+    "ratio": 39.3,
+    "snapshot_s": 9.12,
+    "growth": 1.0,
+    "load": 1.1,
+}
+SNAPSHOT = {
+    "keys": 1000,
+    "bytes": 2_000_000,
+    "new_bytes": 100_000,
+    "rounds_new_bytes": [100_000, 2_000_000],
+    "pause_ms": 3.1,
+    "pause_ms_max": 9.5,
+    "longest_ms": 12.0,
+    "usual_longest_ms": 8.5,
+    "load": 1.0,
+}
 LINES = [
     "==> make says something",
     description(),
@@ -33,6 +62,9 @@ LINES = [
     json.dumps({"name": "resp_set_16_embedded", "per_second": 35_100, **REQUEST}),
     json.dumps({"name": "resp_set_1_embedded", "per_second": 13_900, **REQUEST}),
     json.dumps({"name": "processes_set_16_embedded", **PROCESSES, "append_ms": 0.5, "two_append_ms": 0.9}),
+    json.dumps({"name": "replay_hset_kafka", **REPLAY}),
+    json.dumps({"name": "restore_1000000_keys", **RESTORE}),
+    json.dumps({"name": "snapshot", **SNAPSHOT}),
     json.dumps({"name": "hset_kafka", "per_second": 66_800, **EVENT}),  # measured again: this one counts
 ]
 
@@ -42,13 +74,14 @@ def test_the_chart_has_each_rate_to_scale() -> None:
     panels = panels_of(results_of(LINES))
     svg = drawn(panels)
 
-    assert [EVENTS, REQUESTS] == [panel.title for panel in panels]
+    assert [EVENTS, REQUESTS, REPLAYS] == [panel.title for panel in panels]
     texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
-    assert {"66,800", "127,700 (0.52)", "27,600 (2.50)", "35,100", "250,000 (0.14)"} <= set(texts)
-    assert "<title>Rates of slotlog, floor, Quix Streams, valkey-server</title>" in svg
+    assert {"66,800", "127,700 (0.52)", "27,600 (2.50)", "35,100", "250,000 (0.14)", "160,000 (0.56)"} <= set(texts)
+    assert "<title>Rates of slotlog, floor, Quix Streams, valkey-server, two processes</title>" in svg
     widths = [int(width) for width in re.findall(r'<rect x="80" y="[0-9]+" width="([0-9]+)"', svg)][1:]  # the legend's
     assert [round(540 * rate / 127_700) for rate in (66_800, 127_700, 27_600)] == widths[:3]
-    assert [round(540 * 35_100 / 250_000), 540] == widths[3:]
+    assert [round(540 * 35_100 / 250_000), 540] == widths[3:5]
+    assert [round(540 * rate / 160_000) for rate in (90_000, 127_700, 160_000)] == widths[5:]
 
 
 def test_the_chart_stands_beside_its_lines(tmp_path: Path) -> None:
@@ -71,6 +104,9 @@ def test_the_tables_have_each_line() -> None:
         "| `hset_kafka` | 66,800 | 127,700 | 0.52 (0.40 to 0.70) | 0.55 | 0.9 |",
         "| `quix_hset`, beside Quix Streams | 69,300 | 27,600 | 2.50 (0.40 to 0.70) | 0.55 | 0.9 |",
         "| SET, 1 | embedded | 13,900 | 0.14 | 0.10 | 3.2 | 8.0, 3.0 | 28.0, 3.3 | 1.2 |",
+        "| `replay_hset_kafka` | 90,000 | 127,700 | 0.52 (0.40 to 0.70) | 160,000 | 1.80 | 70,000 | 110,000 | 0.9 |",
+        "| 1,000,000 | 126 | 0.51 | 20.1 | 39 | 1.00 | 9.1 | 1.1 |",
+        "| 1,000 | 2 | 0.1 | 0.1, 2.0 | 3.1, 9.5 | 12.0 | 8.5 | 1.0 |",
         "| `processes_set_16_embedded` | 10 | 15 | 1.50 (1.50 to 1.50) | 0.5, 0.9 | 1.0 |",
     ):
         assert row in text.splitlines()

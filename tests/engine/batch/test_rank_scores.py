@@ -14,12 +14,14 @@ from engine.batch import rank_counts, rank_scores
 from engine.batch.rank_records import RankCounts
 from engine.batch.rank_scores import Walk
 from engine.commands.registry import find
-from engine.layouts.layout import Form
+from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
 from engine.types import zsets
+from engine.values.encoding import pack_score
 from slotlog.shared.errors import InvariantError
 from tests.consistency import problems
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, send
+from tests.layouts import layout_of
 
 SCORES = st.sampled_from([0.0, -0.0, 1.0, 2.0, 2.5, -1.0, float("inf"), float("-inf")]) | st.floats(-9, 9)
 MEMBERS = st.integers(0, 40).map("m{}".format)
@@ -233,8 +235,8 @@ def test_a_place_that_was_asked_for_is_not_walked_to_again(monkeypatch: pytest.M
     place = rank_counts.place
 
     def noted(ranks: RankCounts, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
-        def counting(start: bytes, end: bytes) -> Iterator[bytes]:
-            for found in walk(start, end):
+        def counting(start: bytes, end: bytes, *, count: int = 0) -> Iterator[bytes]:
+            for found in walk(start, end, count=count):
                 walked.append(found)
                 yield found
 
@@ -253,3 +255,55 @@ def test_a_place_that_was_asked_for_is_not_walked_to_again(monkeypatch: pytest.M
     walked.clear()
     assert [300, 599] == send(machine, "ZRANK z m300", "ZCOUNT z 1 +inf")
     assert [] == walked
+
+
+class _NotedStore(MemoryStore):
+    """A store that notes which score keys are read at once, and from where."""
+
+    def __init__(self) -> None:
+        super().__init__(FAMILIES)
+        self.scores = layout_of().families[Kind.SCORES]
+        self.starts: list[bytes] = []
+        self.scans = 0
+        self.lost = 0
+
+    def scan(
+        self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records, counted as a scan if they are score keys."""
+        self.scans += column_family == self.scores
+        return super().scan(column_family, start, end, reverse=reverse)
+
+    def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """The keys, less `lost` of them, as where the store ends at damage."""
+        self.starts.append(start)
+        found = super().keys(column_family, start, end, most)
+        self.scans -= 1
+        return found[: len(found) - self.lost]
+
+
+@pytest.mark.form(Form.RANK_COUNTS)
+def test_a_block_is_read_at_once() -> None:
+    """The first question in a block reads its score keys by one call, and crosses nothing that pops have deleted."""
+    store = _NotedStore()
+    machine = Machine(store, HOME)
+    send(machine, "ZADD z " + " ".join(f"{n} m{n:04}" for n in range(600)))
+    send(machine, "ZPOPMIN z 10")
+    store.scans = 0
+    store.starts.clear()
+
+    assert [1] == send(machine, "ZRANK z m0011")
+    assert (1, 0) == (len(store.starts), store.scans)
+    assert store.starts[0].endswith(pack_score(9.0) + b"m0009\0")
+
+
+@pytest.mark.form(Form.RANK_COUNTS)
+def test_a_block_that_is_read_in_part_is_read_again() -> None:
+    """Where the quick way gives fewer score keys than are counted, the one that tells damage is asked."""
+    store = _NotedStore()
+    machine = Machine(store, HOME)
+    send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(600)))
+    store.scans, store.lost = 0, 1
+
+    assert [300] == send(machine, "ZRANK z m300")
+    assert 1 == store.scans

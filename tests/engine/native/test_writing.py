@@ -127,7 +127,7 @@ def test_objects_of_other_types_are_for_python() -> None:
     bare.type, bare.version = HASH, 5  # it has no subkeys
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
-        assert 0 == hot.write_keys([each], 0, {}, {}, {}, 9)
+        assert 0 == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9)
         assert 0 == hot.mark_written([each], 0)
     wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
     for wrong in wrongs:

@@ -14,7 +14,8 @@ import pytest
 
 from engine.errors import CorruptionError, StoreBusyError
 from engine.store.iterators import SWEPT_FROM
-from engine.store.rocks import RocksStore, SharedMemory, database_options
+from engine.store.options import SharedMemory, database_options
+from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, Changes
 from tests.engine.harness import family
 from tests.engine.store.families import FAMILIES
@@ -236,15 +237,15 @@ def test_a_torn_wal_leaves_whole_batches(path: Path, tmp_path: Path, store: Rock
     assert len(kept) > 20
 
 
-@pytest.mark.parametrize("wal", [True, False])
-def test_what_a_killed_process_leaves(path: Path, wal: bool) -> None:
-    """With the WAL a killed process loses nothing; without it, nothing after `flush_all`."""
+@pytest.mark.parametrize("bulk", [False, True])
+def test_what_a_killed_process_leaves(path: Path, bulk: bool) -> None:
+    """A killed process loses nothing; of what it built without a WAL, nothing after `flush_all`."""
     program = f"""
 import os
 from pathlib import Path
 from engine.store.store import EXPIRY_CF, Changes
 from engine.store.rocks import RocksStore
-store = RocksStore(Path({str(path)!r}), {FAMILIES!r}, wal={wal})
+store = RocksStore(Path({str(path)!r}), {FAMILIES!r}, bulk={bulk})
 for n in range(100):
     changes = Changes()
     for name in ("data", "system"):
@@ -257,7 +258,7 @@ os._exit(0)
     subprocess.run([sys.executable, "-c", program], check=True)
     store = RocksStore(path, FAMILIES)
 
-    assert [100 if wal else 50] * 2 == [len(family(store, name)) for name in ("data", "system")]
+    assert [50 if bulk else 100] * 2 == [len(family(store, name)) for name in ("data", "system")]
     store.close()
 
 

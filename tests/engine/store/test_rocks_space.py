@@ -20,7 +20,8 @@ from engine.errors import CorruptionError, StoreBusyError
 from engine.layouts.layout import Form
 from engine.store import rocks
 from engine.store.failures import damaged
-from engine.store.rocks import RocksStore, SharedMemory, database_options
+from engine.store.options import SharedMemory, database_options
+from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, Changes
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from tests.engine.harness import HOME, NOW_MS, family

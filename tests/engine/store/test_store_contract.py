@@ -96,6 +96,18 @@ def test_scan_of_nothing(store: Store) -> None:
     assert [] == keys(store, b"", None, reverse=True)
 
 
+def test_the_first_keys_of_a_range(store: Store) -> None:
+    """`keys` gives those of `scan`, no more than are asked for, and what is deleted is not among them."""
+    put(store, dict.fromkeys((b"a", b"b", b"b\0", b"c", b"d"), b""))
+    put(store, {b"b": None})
+
+    assert [b"a", b"b\0", b"c"] == store.keys("data", b"", b"d", 9)
+    assert [b"a", b"b\0"] == store.keys("data", b"", b"d", 2)
+    assert [b"c"] == store.keys("data", b"c", b"d", 2)
+    assert [] == store.keys("data", b"d", b"b", 2)
+    assert [] == store.keys("data", b"b", b"b", 2)
+
+
 def test_keys_sort_by_unsigned_bytes(store: Store) -> None:
     """Order is that of unsigned bytes, a prefix before what it begins."""
     disordered = [b"\x80", b"", b"\x00", b"\x7f", b"a", b"\x00\x00", b"\xff", b"ab"]

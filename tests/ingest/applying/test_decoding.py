@@ -27,6 +27,7 @@ _ARGUMENTS: Final = st.one_of(
     st.floats(),
     st.sampled_from([True, None, [], [b"x"], {}, b"\xff"]),
 )
+_IDS: Final = st.one_of(st.text(max_size=9), st.binary(max_size=66), st.sampled_from([bytes(64), bytes(65), "x" * 64]))
 _EVENTS: Final = st.one_of(
     st.builds(
         lambda name, args: event_head(name.encode()) + packb(args),
@@ -34,7 +35,17 @@ _EVENTS: Final = st.one_of(
         st.lists(_ARGUMENTS, max_size=20),
     ),
     st.builds(lambda name, args: encode(name, args, db=3), st.sampled_from(_NAMES), st.lists(_ARGUMENTS, max_size=4)),
-    st.builds(encode, st.just("EXEC"), st.lists(st.lists(_ARGUMENTS, max_size=3), max_size=3)),
+    st.builds(
+        lambda name, args, event_id: encode(name, args, id=event_id),
+        st.sampled_from(_NAMES),
+        st.lists(_ARGUMENTS, max_size=4),
+        _IDS,
+    ),
+    st.builds(
+        lambda args, event_id: encode("EXEC", args, id=event_id),
+        st.lists(st.lists(_ARGUMENTS, max_size=4), max_size=3),
+        st.one_of(st.none(), _IDS),
+    ),
 )
 
 
@@ -71,6 +82,9 @@ def test_every_head_and_every_cut_gives_the_same() -> None:
     values = [head + packb([b"k", 1]) for head in NAMES_BY_HEAD]
     values += [whole[:end] for end in range(len(whole))]
     values += [whole[:at] + bytes((byte,)) + whole[at + 1 :] for at in range(60) for byte in range(256)]
+    exec_ = encode("EXEC", [["SET", "k", 5], ["LPUSH", b"l", -1, "x"]], id="an id")
+    values += [exec_[:end] for end in range(len(exec_))]
+    values += [exec_[:at] + bytes((byte,)) + exec_[at + 1 :] for at in range(len(exec_)) for byte in range(256)]
     in_c, python = _both(values)
 
     assert python == in_c

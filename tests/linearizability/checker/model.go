@@ -10,7 +10,10 @@ import (
 )
 
 // A state is the content of one key as text, "" when there is none: a register's value, a list's elements or a set's
-// sorted members joined by commas. So no element may be empty or have a comma.
+// sorted members joined by commas. So no element may be empty or have a comma. A stream's state is "ENTRIES;READ;PENDING":
+// the values of its entries, how many of them its one group has got, and the sorted values of those that it has not
+// acknowledged. Ids do not matter: XADD's reply is "OK", XREADGROUP, of one entry, replies with its value, and XPENDING with
+// how many are pending.
 
 // arities has every command and how many arguments follow its key. CAS is WATCH, GET, MULTI, SET, EXEC by one client
 // who read its first argument ("" for nothing) and set the second; one that lost the race changed nothing and is not
@@ -19,6 +22,7 @@ var arities = map[string]int{
 	"GET": 0, "SET": 1, "GETSET": 1, "DEL": 0, "INCR": 0, "APPEND": 1, "CAS": 2,
 	"RPUSH": 1, "LPUSH": 1, "LPOP": 0, "RPOP": 0, "LLEN": 0, "LRANGE": 0,
 	"SADD": 1, "SREM": 1, "SISMEMBER": 1, "SCARD": 0,
+	"XADD": 1, "XLEN": 0, "XRANGE": 0, "XREADGROUP": 0, "XACK": 1, "XPENDING": 0,
 }
 
 var model = porcupine.Model{
@@ -54,6 +58,8 @@ func apply(state string, one operation) (string, *string) {
 		return applyToList(state, one)
 	case "SADD", "SREM", "SISMEMBER", "SCARD":
 		return applyToSet(state, one)
+	case "XADD", "XLEN", "XRANGE", "XREADGROUP", "XACK", "XPENDING":
+		return applyToStream(state, one)
 	default:
 		return applyToRegister(state, one)
 	}
@@ -125,6 +131,43 @@ func applyToSet(state string, one operation) (string, *string) {
 		return join(slices.Delete(members, at, at+1)), flag01(true)
 	}
 	return state, flag01(false)
+}
+
+func applyToStream(state string, one operation) (string, *string) {
+	if state == "" {
+		state = ";0;"
+	}
+	parts := strings.Split(state, ";")
+	entries, pending := split(parts[0]), split(parts[2])
+	got, _ := strconv.Atoi(parts[1])
+	after := func() string { return join(entries) + ";" + strconv.Itoa(got) + ";" + join(pending) }
+	switch one.Command {
+	case "XADD":
+		entries = append(entries, one.Args[0])
+		return after(), text("OK")
+	case "XLEN":
+		return state, count(len(entries))
+	case "XRANGE":
+		return state, &parts[0]
+	case "XPENDING":
+		return state, count(len(pending))
+	case "XREADGROUP":
+		if got == len(entries) {
+			return state, nil
+		}
+		value := entries[got]
+		at, _ := slices.BinarySearch(pending, value)
+		pending = slices.Insert(pending, at, value)
+		got++
+		return after(), &value
+	case "XACK":
+		at, found := slices.BinarySearch(pending, one.Args[0])
+		if found {
+			pending = slices.Delete(pending, at, at+1)
+		}
+		return after(), flag01(found)
+	}
+	panic(one.Command)
 }
 
 func text(value string) *string { return &value }

@@ -25,6 +25,9 @@ VERBS = [
     "produce",
     "import",
     "query",
+    "at",
+    "history",
+    "restore-key",
     "replay",
     "convert",
     "digest",
@@ -60,12 +63,12 @@ def test_verbs_are_all_here() -> None:
 def test_help_has_an_example(verb: str) -> None:
     """--help says what the verb does and shows a whole line to type, with options that there are."""
     said = " ".join(succeed(verb, "--help").split())
-    example = re.search(r"Example: slotlog ([a-z]+)([^:]*)", said)
+    example = re.search(r"Example: slotlog ([a-z-]+)([^:]*)", said)
 
     assert example is not None
     assert verb == example[1]
     assert [] == [
-        option for option in re.findall(r"--[a-z]+", example[2]) if f"{option} " not in said.split("Options:")[1]
+        option for option in re.findall(r"--[a-z-]+", example[2]) if f"{option} " not in said.split("Options:")[1]
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -11,6 +12,7 @@ import pytest
 
 from engine import native
 from engine.tables.system import replaying_changes
+from ops.cli.other.version import is_older_than_source
 from ops.config import load_settings
 from ops.state.directories import store_opener
 from tests.faults.service import ServiceProcess
@@ -27,6 +29,9 @@ EVENTS: list[dict[str, Any]] = [
     {"cmd": "INCR", "args": ["once"], "id": "order:9"},
     {"cmd": "INCR", "args": ["once"], "id": "order:9"},
     {"cmd": "SET", "args": ["elsewhere", "7"], "db": 3},
+    {"cmd": "XADD", "args": ["stream", "1000-1", "name", "Ann"]},
+    {"cmd": "XGROUP|CREATE", "args": ["stream", "crew", "0"]},
+    {"cmd": "XREADGROUP", "args": ["GROUP", "crew", "one", "STREAMS", "stream", ">"]},
     {"cmd": "HSETEX", "args": ["user:2", "PXAT", 4102444800000, "FIELDS", 1, "token", "x"]},
 ]
 
@@ -120,7 +125,7 @@ def test_dump_shows_every_key(lived: Lived) -> None:
     """A line a key, with its database, type and value; what has expired is not there."""
     keys = {line["key"]: line for line in map(json.loads, succeed("dump", *lived.options).splitlines())}
 
-    assert {"counter", "user:1", "user:2", "scores", "list", "set", "t", "once", "elsewhere"} == keys.keys()
+    assert {"counter", "user:1", "user:2", "scores", "list", "set", "t", "once", "elsewhere", "stream"} == keys.keys()
     assert {"db": 0, "key": "scores", "type": "zset", "expire_ms": None, "value": [["a", 1.5], ["b", 2.0]]} == keys[
         "scores"
     ]
@@ -128,6 +133,22 @@ def test_dump_shows_every_key(lived: Lived) -> None:
     assert {"expire_ms": None, "value": [["token", "x"]], "field_expire_ms": [["token", 4102444800000]]} == {
         name: keys["user:2"][name] for name in ("expire_ms", "value", "field_expire_ms")
     }
+
+
+def test_dump_shows_a_stream(lived: Lived) -> None:
+    """A stream has its entries, and its groups with consumers and pending entries; ids are as Redis shows them."""
+    (stream,) = (
+        line for line in map(json.loads, succeed("dump", *lived.options).splitlines()) if "stream" == line["key"]
+    )
+
+    value = stream["value"]
+    (group,) = value.pop("groups")
+    (consumer,), (pending,) = group.pop("consumers"), group.pop("pending")
+    counts = {"last_id": "1000-1", "max_deleted_id": "0-0", "entries_added": 1}
+    assert {**counts, "entries": [["1000-1", ["name", "Ann"]]]} == value
+    assert {"name": "crew", "last_id": "1000-1", "entries_read": 1} == group
+    assert {"one"} == {consumer["name"], pending["consumer"]}
+    assert {"id": "1000-1", "consumer": "one", "delivered_ms": consumer["active_ms"], "deliveries": 1} == pending
 
 
 def test_raw_dump_is_in_key_order(lived: Lived) -> None:
@@ -255,3 +276,17 @@ def test_version_says_what_applies_events(monkeypatch: pytest.MonkeyPatch, tmp_p
     native.choose(native=before)
 
     assert ["compiled", "Python, as native is false", "Python, as native is false"] == said
+
+
+def test_what_is_compiled_may_be_older_than_its_source(tmp_path: Path) -> None:
+    """In a checkout that was changed, the time of a file tells it; what was installed has no source to compare with."""
+    library, source = tmp_path / "_hot.so", tmp_path / "hot.h"
+    library.touch()
+    found = [is_older_than_source(library)]
+    source.touch()
+    for seconds in (-5, 5):
+        built = library.stat().st_mtime
+        os.utime(source, (built + seconds, built + seconds))
+        found.append(is_older_than_source(library))
+
+    assert [False, False, True] == found

@@ -302,6 +302,11 @@ class PlayedTimes:
     log_heard_at: float = 0.0
     partitions: dict[int, Any] = field(default_factory=dict)
 
+    @property
+    def owned(self) -> dict[int, Any]:
+        """All of them."""
+        return self.partitions
+
 
 def health_of(times: PlayedTimes, tmp_path: Path, **settings: Any) -> Health:
     """The health of a service with these times."""

@@ -13,8 +13,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from ops.config import load_settings
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.replay import replay
-from ops.state.replay_plan import Until
+from ops.state.rebuilding.replay import replay
+from ops.state.rebuilding.replay_plan import Until
 from slotlog.log.kafka.topic import TopicRules
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until

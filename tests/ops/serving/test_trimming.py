@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.faults.service import ServiceProcess
 from tests.ops.serving.test_snapshots import append, digest, is_verified, listed, options
@@ -41,6 +43,7 @@ def test_the_log_is_cut_by_itself(tmp_path: Path) -> None:
             asyncio.run(append(url, end, 100))
         wait_until(lambda: is_verified(listed(store, data), 300), "the last snapshot")
         wait_until(lambda: metric(service, BEGIN) == of_partition(299), "the last cut")
+        given = service.wait_for("log_gave_back")["bytes"]
         trimmed = metric(service, "slotlog_log_trimmed_total")
         failing = metric(service, "slotlog_log_trim_failing")
         asyncio.run(append(url, 300, 7))
@@ -56,6 +59,56 @@ def test_the_log_is_cut_by_itself(tmp_path: Path) -> None:
 
     assert (of_partition(299), of_partition(0)) == (trimmed, failing)
     assert (300, before) == (restored["next_offset"], digest(data))
+    assert given > 0
+
+
+@pytest.mark.timeout(300)
+def test_a_topic_is_cut_by_itself(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """The brokers' log begins with the last record of the older of two kept snapshots; a lost state comes back."""
+    data, store, topic = tmp_path / "data", tmp_path / "store", f"trim-{uuid4().hex}"
+    url = f"kafka://{kafka_bootstrap}"
+    words = ["--data", str(data), "--log", url, "--topic", topic, "--http", "127.0.0.1:0"]
+    said = variables(store, KEEP="2")
+    with ServiceProcess(words, said) as service:
+        service.wait_for("started")
+        for end in (100, 200, 300):
+            asyncio.run(append(url, end - 100, 100, topic=topic))
+            wait_until(lambda end=end: is_verified(listed(store, data, topic), end), f"the snapshot at {end}")  # type: ignore[misc]
+        begin = asyncio.run(begin_at_the_brokers(kafka_bootstrap, topic))
+        wait_until(lambda: asyncio.run(begin_at_the_brokers(kafka_bootstrap, topic)) == 199, f"the cut, from {begin}")
+        asyncio.run(append(url, 300, 7, topic=topic))
+        wait_for_offset(service, 307)
+        cuts = [line for line in service.said() if line["event"] == "log_trimmed"]
+        service.kill()
+    offered = [each["next_offset"] for each in listed(store, data, topic)]
+    before = digest(data)
+    shutil.rmtree(data)
+    with ServiceProcess(words, said) as service:
+        restored = service.wait_for("restored")
+        service.wait_for("started")
+        wait_for_offset(service, 307)
+        assert 0 == service.terminate(20)
+
+    assert 199 == asyncio.run(begin_at_the_brokers(kafka_bootstrap, topic))
+    assert [200, 300] == offered
+    assert [99, 199] == [each["begin_offset"] for each in cuts]
+    assert [100, 200] == [position_of(each["snapshot"]) for each in cuts]
+    assert (300, before) == (restored["next_offset"], digest(data))
+
+
+async def begin_at_the_brokers(bootstrap: str, topic: str) -> int:
+    """Where they say that partition 0 begins."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    await consumer.start()
+    try:
+        return int((await consumer.beginning_offsets([TopicPartition(topic, 0)]))[TopicPartition(topic, 0)])
+    finally:
+        await consumer.stop()
+
+
+def position_of(snapshot: str) -> int:
+    """The position in a snapshot's id, PARTITION/OFFSET-HASH."""
+    return int(snapshot.partition("/")[2].partition("-")[0])
 
 
 @pytest.mark.timeout(300)

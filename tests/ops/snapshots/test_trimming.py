@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -22,6 +24,7 @@ from ops.snapshots import trimming
 from ops.snapshots.manifest import Manifest, SnapshotFile
 from ops.snapshots.store import Listed, SnapshotStore
 from slotlog.log.embedded import heads
+from slotlog.log.embedded.claims import EmbeddedClaims
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.embedded.file import connect
 from tests.ops.snapshots.stores import MemoryObjects, state_of
@@ -58,16 +61,18 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_log_gets_shorter(data: Path, tmp_path: Path) -> None:
-    """All that the snapshot has goes but for one record, and its room is used again; a dry run only tells it."""
+    """All that the snapshot has goes but for one record, and the file is as small; a dry run only tells it."""
     words = ("trim", "--from", tmp_path / "store", "--data", data)
     before = (data / "log.sqlite3").stat().st_size
     planned = facts(*words, "--dry-run")
     assert 0 == begin_of(data)
     done = facts(*words)
+    after = (data / "log.sqlite3").stat().st_size
     again = succeed(*words)
 
     (facts_of_0,) = done["partitions"]
-    assert {"dry_run": True, "partitions": done["partitions"]} == planned
+    assert {"dry_run": True, "partitions": done["partitions"], "file_smaller_bytes": 0} == planned
+    assert (before - after, True) == (done["file_smaller_bytes"], after < before / 20)
     assert (0, 2999, 2999) == tuple(facts_of_0[name] for name in ("begin_offset", "trimmed_to", "deleted"))
     assert "partition 0: 0 records deleted, the log begins at offset 2999\n" == again
     succeed("produce", tmp_path / "events", "--data", data)
@@ -295,4 +300,31 @@ def test_killed_before_each_slice(data: Path, tmp_path: Path) -> None:
         assert "all is well" in succeed("check", "--log", "--data", data)
 
     assert [1000, 2000, 2999] == begins
-    assert "partition 0: 0 records deleted, the log begins at offset 2999\n" == succeed(*words)
+    said, smaller = succeed(*words).splitlines()
+    assert "partition 0: 0 records deleted, the log begins at offset 2999" == said
+    assert re.fullmatch(r"the log's file is [0-9.]+ MiB smaller", smaller)
+
+
+def test_a_file_is_written_anew(data: Path, tmp_path: Path) -> None:
+    """One of an older slotlog keeps its size, until `--rewrite`, which is refused where it cannot be."""
+    words = ("trim", "--from", tmp_path / "store", "--data", data)
+    file = data / "log.sqlite3"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA auto_vacuum = NONE")
+        connection.execute("VACUUM")
+    before = file.stat().st_size
+    kept = facts(*words)["file_smaller_bytes"], file.stat().st_size == before
+    refused = run(*words, "--rewrite", "--dry-run"), run(*words, "--rewrite", "--log", "kafka://127.0.0.1:9")
+    claims = EmbeddedClaims(file)
+    claims.exchange("a service", [0])
+    beside = run(*words, "--rewrite")
+    claims.close()
+    given = facts(*words, "--rewrite")["file_smaller_bytes"]
+
+    assert (0, True) == kept
+    assert [1, 1, 1] == [each.exit_code for each in (*refused, beside)]
+    assert "--dry-run does not" in refused[0].stderr
+    assert "is of the embedded log" in refused[1].stderr
+    assert "a service runs on this log" in beside.stderr
+    assert (before - file.stat().st_size, True) == (given, given > before / 2)
+    assert "4 records as written, all is well" in succeed("check", "--log", "--data", data)

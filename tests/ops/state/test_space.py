@@ -71,15 +71,20 @@ def test_sizes_that_are_known(tmp_path: Path) -> None:
         {"cmd": "RPUSH", "args": ["queue", *["element"] * 50]},
         {"cmd": "SETRANGE", "args": ["bits", 200_000, "x"], "db": 3},
         {"cmd": "SET", "args": ["dies", "1", "PX", 1000]},
+        {"cmd": "XADD", "args": ["feed", "1000-1", "name", VALUE]},
+        {"cmd": "XGROUP|CREATE", "args": ["feed", "crew", "0"]},
+        {"cmd": "XREADGROUP", "args": ["GROUP", "crew", "ann", "STREAMS", "feed", ">"]},
     ]
     data = replayed(tmp_path, events)
     total = measured("--data", data)["total"]
     types, stored = total["types"], stored_bytes(data)
     of_user = (METADATA_KEY_BYTES + 10 + 25) + (METADATA_KEY_BYTES + 10 + 8 + 4 + 100)
 
-    assert {"hash": 20, "list": 1, "string": 3, "zset": 1} == {name: each["keys"] for name, each in types.items()}
+    assert {"hash": 20, "list": 1, "stream": 1, "string": 3, "zset": 1} == {
+        name: each["keys"] for name, each in types.items()
+    }
     assert 20 * of_user == types["hash"]["bytes_estimate"]
-    assert sum(stored[name] for name in ("metadata", "data", "zset_score", "expiry")) == sum(
+    assert sum(stored[name] for name in ("metadata", "data", "zset_score", "stream", "stream_index", "expiry")) == sum(
         each["bytes_estimate"] for each in types.values()
     )
     assert {"prefix": "user:", "keys_estimate": 20, "bytes_estimate": 20 * of_user} in total["prefixes"]
@@ -90,7 +95,7 @@ def test_sizes_that_are_known(tmp_path: Path) -> None:
         next(each for each in total["largest"] if each["name"] == "bits")[name]
         for name in ("type", "db", "elements", "is_exact")
     )
-    assert {"keys": 25, "every": 1} == total["sample"]
+    assert {"keys": 26, "every": 1} == total["sample"]
     slash = measured("--data", data, "--delimiter", "/")["total"]["prefixes"]
     assert {None, "board/"} == {each["prefix"] for each in slash}
 
@@ -173,6 +178,19 @@ def test_records_of_a_large_key_are_counted_up_to_a_bound() -> None:
 
     assert not largest.is_exact
     assert len(key) + 25 + size * (len(prefix) + 8) == largest.stored_bytes
+
+
+def test_a_dead_stream_is_put_at_the_mean_of_its_own_records(tmp_path: Path) -> None:
+    """What cleaning gives back of a stream goes by its column family, where records are larger than those of data."""
+    events = [
+        *({"cmd": "XADD", "args": [name, f"{number}-1", "f", VALUE * 5]} for name in "ab" for number in range(1, 500)),
+        {"cmd": "SADD", "args": ["e", *map(str, range(2000))]},
+        {"cmd": "DEL", "args": ["a"]},
+    ]
+    total = measured("--data", replayed(tmp_path, events))["total"]
+    stream = total["column_families"]["stream"]
+
+    assert total["reclaimable_bytes_estimate"] == stream["live_bytes_estimate"] * 499 // stream["records_estimate"]
 
 
 def test_several_partitions(tmp_path: Path) -> None:

@@ -138,6 +138,22 @@ async def test_keys_that_are_elsewhere(tmp_path: Path) -> None:
     assert [OK, down, ErrorReply(b"EXECABORT Transaction discarded because of previous errors.")] == got[12:]
 
 
+async def test_streams_that_are_elsewhere(tmp_path: Path) -> None:
+    """XREAD and XREADGROUP, which name their keys behind options, are sent on as well, also with BLOCK."""
+    peers = {"peers": "0=127.0.0.1:7000,1=127.0.0.1:7001"}
+    async with serving(tmp_path, partitions=2, own=(0,), settings=peers) as live:
+        got = await pipeline(
+            await live.client(),
+            *("XADD {a} 1-1 f v", "XREAD STREAMS {a} 0", "XREAD BLOCK 0 STREAMS {a} $"),
+            *("XREADGROUP GROUP g c STREAMS {a} >", "XREADGROUP GROUP g c BLOCK 0 STREAMS {a} >", "XACK {a} g 1-1"),
+            *("XGROUP CREATE {a} g 0", "XINFO STREAM {a}", "XREAD BLOCK 0 STREAMS {b} {a} $ $", "XADD {b} 1-1 f v"),
+        )
+
+    moved = ErrorReply(b"MOVED 15495 127.0.0.1:7001")
+    crossed = ErrorReply(b"CROSSSLOT Keys in request don't hash to the same slot")
+    assert [*[moved] * 8, crossed, b"1-1"] == got
+
+
 async def test_moved(tmp_path: Path) -> None:
     """The error says where the slot is."""
     peers = {"peers": "0=127.0.0.1:7000,1=127.0.0.1:7001"}

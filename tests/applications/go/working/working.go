@@ -4,6 +4,7 @@ package working
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,6 +17,12 @@ const (
 
 // Address is that of the server.
 var Address = strings.TrimSuffix(strings.TrimPrefix(os.Getenv("APPLICATION_URL"), "redis://"), "/0")
+
+// Entries is how much work a program of a stream gets, Kills how often its server is killed meanwhile.
+var (
+	Entries, _ = strconv.Atoi(os.Getenv("ENTRIES"))
+	Kills, _   = strconv.Atoi(os.Getenv("KILLS"))
+)
 
 // Note appends a piece of work.
 func Note(line string) {

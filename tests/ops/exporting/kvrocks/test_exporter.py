@@ -219,6 +219,17 @@ def test_times_of_fields_in_the_newer_form(timed: tuple[MemoryStore, Machine], t
     assert digest(store, layout_of(), NOW_MS) == digest(import_all(tmp_path).store, layout_of(), NOW_MS)
 
 
+@pytest.mark.form(Form.STREAMS)
+def test_a_stream_that_kvrocks_would_misread_is_told(state: tuple[MemoryStore, Machine], tmp_path: Path) -> None:
+    """Kvrocks keeps groups under ids of the highest millisecond: a stream that has come there is left out."""
+    highest = 2**64 - 1
+    send(state[1], f"XADD bad {highest}-1 f v", f"XADD good {highest - 1}-1 f v", at_ms=NOW_MS)
+    told = export(state, tmp_path)
+
+    assert [(0, b"bad", "all (ids of streams)", True)] == [(*each[:3], each.is_whole_key) for each in told]
+    assert {b"good"} == {name for _, name in parse(tmp_path / "db")}
+
+
 def test_a_used_directory_is_refused(state: tuple[MemoryStore, Machine], tmp_path: Path) -> None:
     """A directory with anything in it, or a file, is left as it is; the error says what is needed."""
     (tmp_path / "used").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Final, NamedTuple
 
 from engine.apply.machine import Machine
@@ -22,6 +23,11 @@ NOW_MS: Final = 1_900_000_000_000
 
 FAR_MS: Final = 4_102_444_800_000
 
+MODULE_VALUES: Final = b"\x01\x05\x02\x80\x00\x00\x01\x00\x03" + bytes(4) + b"\x04" + bytes(8) + b"\x05\x03abc\x00"
+"""A module's value: a signed and an unsigned integer, a float, a double, a string."""
+
+_LETTERS: Final = ascii_uppercase + ascii_lowercase + digits + "-_"
+
 Command = list[bytes | str | float]
 
 
@@ -32,6 +38,12 @@ class Brought(NamedTuple):
     left_out: list[LeftOut]
     events: int
     notes: list[str]
+
+
+def module(name: str) -> bytes:
+    """The number of the module with these nine letters, as a length."""
+    bits = zip(name, range(58, 9, -6), strict=True)
+    return b"\x81" + sum(_LETTERS.index(letter) << shift for letter, shift in bits).to_bytes(8, "big")
 
 
 def saved(server: Oracle, connection: Connection, to: Path) -> Path:

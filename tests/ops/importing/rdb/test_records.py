@@ -12,15 +12,9 @@ from engine.values.rdb.encode import pack_length, pack_string
 from ops.importing.rdb.records import RdbError
 from ops.importing.source import ImportKey, LeftOut, Options
 from slotlog.shared.limits import RECORD_BYTES_MAX
-from tests.ops.importing.rdb.files import ANY, FAR_MS, source_of
+from tests.ops.importing.rdb.files import ANY, FAR_MS, MODULE_VALUES, module, source_of
 
-MODULE = b"\x81" + (sum(letter << shift for letter, shift in zip(range(9), range(58, 9, -6), strict=True))).to_bytes(
-    8, "big"
-)
-"""The number of the module `ABCDEFGHI`, as a length."""
-
-VALUES = b"\x01\x05\x02\x80\x00\x00\x01\x00\x03" + bytes(4) + b"\x04" + bytes(8) + b"\x05\x03abc\x00"
-"""A module's value: a signed and an unsigned integer, a float, a double, a string."""
+MODULE = module("ABCDEFGHI")
 
 
 def text(name: bytes, value: bytes = b"v") -> bytes:
@@ -53,13 +47,13 @@ def test_records_that_are_no_keys_are_gone_past(tmp_path: Path) -> None:
         tmp_path / "dump.rdb",
         b"\xfa" + pack_string(b"valkey-ver") + pack_string(b"9.1.0"),
         b"\xfa" + pack_string(b"ctime") + pack_string(b"1700000000"),
-        b"\xf7" + MODULE + b"\x02\x01" + VALUES,
+        b"\xf7" + MODULE + b"\x02\x01" + MODULE_VALUES,
         b"\xf5" + pack_string(b"#!lua engine=lua name=tools\nreturn 1"),
         b"\xf3" + pack_string(b"job") + b"\x02\x00\x05\x07\x09",
         b"\xfe\x00\xfb\x03\x01\xf4\x00\x03\x01",
         b"\xf9\x07" + text(b"a"),
         b"\xf8\x40\x80" + text(b"b"),
-        b"\x07" + pack_string(b"of a module") + MODULE + VALUES,
+        b"\x07" + pack_string(b"of a module") + MODULE + MODULE_VALUES,
         b"\xfd" + (2_000_000_000).to_bytes(4, "little") + text(b"c"),
         version=b"VALKEY080",
     )

@@ -21,10 +21,11 @@ class Service(ServiceProcess):
 
     Attributes:
         port: of the first process; the other one has the next.
+        data: the directory of its state.
     """
 
     def __init__(self, data: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None) -> None:
-        self.port = free_row(2)
+        self.port, self.data = free_row(2), data
         given = ["--data", str(data), "--http", "127.0.0.1:0", "--resp", f"127.0.0.1:{self.port}"]
         numbers = ["--partitions", str(PARTITIONS), "--processes", "2"]
         super().__init__([*given, *numbers, *options], environment)

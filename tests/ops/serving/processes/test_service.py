@@ -31,6 +31,15 @@ def service(tmp_path: Path) -> Iterator[Service]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that is ready, for tests that leave it as it is."""
+    with Service(tmp_path_factory.mktemp("shared") / "data") as running:
+        running.wait_until_ready()
+        yield running
+        assert 0 == running.terminate()
+
+
 def cluster(service: Service) -> redis.RedisCluster:
     """redis-py's cluster client, which tries nothing again by itself: what it has sent may be in the log."""
     return redis.RedisCluster(host="127.0.0.1", port=service.port, retry=Retry(NoBackoff(), 0), decode_responses=True)
@@ -108,19 +117,19 @@ def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(service: Servic
     assert [] == service.lives
 
 
-def test_one_address_answers_for_all(service: Service, tmp_path: Path) -> None:
+def test_one_address_answers_for_all(shared: Service) -> None:
     """`/metrics`, `/status` and `/readyz` of one address have all partitions, and verbs read one directory."""
-    with cluster(service) as client:
+    with cluster(shared) as client:
         for key in KEYS:
             client.set(key, "v")
         sizes = client.dbsize(target_nodes=redis.RedisCluster.PRIMARIES)
-    ready, status, metrics = (get(service, path) for path in ("/readyz", "/status", "/metrics"))
+    ready, status, metrics = (get(shared, path) for path in ("/readyz", "/status", "/metrics"))
     families = {each.name: each.samples for each in text_string_to_metric_families(metrics.text)}
     owned = {
         (sample.labels["process"], sample.labels["partition"]): sample.value
         for sample in families["slotlog_next_offset"]
     }
-    found = {succeed("query", "--data", tmp_path / "data", "GET", KEYS[0])}
+    found = {succeed("query", "--data", shared.data, "GET", KEYS[0])}
 
     assert len(KEYS) == sizes == sum(owned.values()) == sum(each["keys"] for each in status.json["partitions"])
     assert {("0", "0"), ("0", "1"), ("1", "2"), ("1", "3")} == set(owned)
@@ -129,13 +138,13 @@ def test_one_address_answers_for_all(service: Service, tmp_path: Path) -> None:
     assert list(range(PARTITIONS)) == [each["partition"] for each in ready.json["partitions"]]
     assert [[0, 1], [2, 3]] == [each["partitions"] for each in status.json["processes"]]
     assert status.json["ready"]
-    assert 200 == get(service, "/livez").status
+    assert 200 == get(shared, "/livez").status
     assert {'"v"\n'} == found
 
 
-def test_messages_reach_the_clients_of_all_processes(service: Service) -> None:
+def test_messages_reach_the_clients_of_all_processes(shared: Service) -> None:
     """What is published at one port is heard at the other."""
-    with redis.Redis(port=service.port) as publisher, redis.Redis(port=service.port + 1) as other:
+    with redis.Redis(port=shared.port) as publisher, redis.Redis(port=shared.port + 1) as other:
         heard = other.pubsub()
         heard.subscribe("news")
         heard.get_message(timeout=60)

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
+from slotlog.log.embedded import mark_keeper
 from slotlog.log.embedded.chain import link_behind
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.embedded.file import WORKS_MAX, works_of
@@ -207,6 +210,61 @@ async def test_disk_full(local_log: EmbeddedLog, local_path: Path, monkeypatch: 
 
     assert [2, 0] == heads(local_path)
     assert {".db", ".db-head", ".db-wal", ".db-shm"} == {file.suffix for file in local_path.parent.iterdir()}
+
+
+async def test_two_threads_write_it(local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two logs of one process that write their marks at the same time take no file from each other."""
+    await append(local_log, b"a")
+    other = await opened(local_path)
+    first_waits, first_may_go, real = threading.Event(), threading.Event(), os.fsync
+
+    def fsync(file: int) -> None:
+        if not first_waits.is_set():
+            first_waits.set()
+            assert first_may_go.wait(60)
+        real(file)
+
+    with monkeypatch.context() as patched, captured_lines() as lines:
+        patched.setattr("slotlog.log.embedded.mark.os.fsync", fsync)
+        writing = asyncio.create_task(write_mark(local_log))
+        assert await asyncio.to_thread(first_waits.wait, 60)
+        await write_mark(other)
+        first_may_go.set()
+        await writing
+    await other.close()
+
+    assert [] == [line["event"] for line in lines if line["event"].startswith("head_mark")]
+    assert [1, 0] == heads(local_path)
+    assert [] == list(local_path.parent.glob("*.new"))
+
+
+async def test_closed_while_it_is_written(
+    local_log: EmbeddedLog, local_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A close waits for the mark that is being written, and writes the last one then."""
+    await append(local_log, b"a")
+    keeper, order = local_log._mark_keeper, list[str]()
+    assert keeper is not None
+    begun, may_end, real = threading.Event(), threading.Event(), keeper._mark.write
+
+    def write(*arguments: Any) -> None:
+        order.append("begins")
+        begun.set()
+        assert may_end.wait(60)
+        real(*arguments)
+        order.append("ends")
+
+    monkeypatch.setattr(mark_keeper, "_MARK_SECONDS", 0.001)
+    monkeypatch.setattr(keeper._mark, "write", write)
+    assert await asyncio.to_thread(begun.wait, 60)
+    await append(local_log, b"b")
+    closing = asyncio.create_task(local_log.close())
+    await asyncio.sleep(0.05)  # a close that does not wait has begun another one by now
+    may_end.set()
+    await closing
+
+    assert ["begins", "ends"] * 2 == order
+    assert [2, 0] == heads(local_path)
 
 
 class FailingReads:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -157,3 +158,42 @@ async def test_log_overwritten_under_an_open_reader(local_log: EmbeddedLog, loca
     with pytest.raises(LogMismatchError, match="is another log than the one that the state was built from"):
         await reader.fetch(0, 10)
     await log.close()
+
+
+async def test_a_replaced_log_is_no_damaged_one(local_log: EmbeddedLog, local_path: Path) -> None:
+    """What a reader finds in the old file, by the places that the new file's `-shm` names, is not told as damage."""
+    await append(local_log, *[b"%d" % n for n in range(5)])
+    await local_log.close()
+    log = EmbeddedLog(local_path, topic="t", partitions=2)
+    await log.start()
+    reader = log.reader({0: 0})
+    with local_path.open("r+b") as old:
+        local_path.unlink()
+        wal_of(local_path).with_name(f"{local_path.name}-head").unlink()
+        old.seek(4096)
+        old.write(bytes(os.fstat(old.fileno()).st_size - 4096))
+        old.flush()
+        other = EmbeddedLog(local_path, topic="t", partitions=2)
+        await other.start()
+        await append(other, b"other")
+        with pytest.raises(LogMismatchError, match="was deleted or exchanged while it was open"):
+            await reader.fetch(0, 10)
+    await other.close()
+    await log.close()
+
+
+async def test_a_log_that_is_being_made_is_waited_for(local_log: EmbeddedLog, local_path: Path) -> None:
+    """A check that meets an empty file in the log's place asks again: it is another log in a moment, and says so."""
+    await append(local_log, b"a")
+    fingerprint = local_log.fingerprint(0, (0, 1, b"", b"a"))
+    local_path.unlink()
+    wal_of(local_path).with_name(f"{local_path.name}-head").unlink(missing_ok=True)
+    local_path.touch()
+    checking = asyncio.create_task(local_log.check(0, 1, fingerprint))
+    await asyncio.sleep(0)
+    other = EmbeddedLog(local_path, topic="t", partitions=2)
+    await other.start()
+
+    with pytest.raises(LogMismatchError, match="is another log than the one that the state was built from"):
+        await checking
+    await other.close()

@@ -19,8 +19,8 @@ from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError
 from slotlog.log.embedded import upgrade
 from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.embedded_log import EmbeddedLog
-from slotlog.log.embedded.file import SET_BACKS
 from slotlog.log.embedded.scan import scan_letters
+from slotlog.log.embedded.tables import SET_BACKS
 from tests.slotlog.log.reading import append, read
 
 VECTORS = Path(__file__).parents[3] / "vectors"

@@ -18,7 +18,7 @@ import pytest
 from engine.store.store import Changes
 from ops.config import load_settings
 from ops.state.directories import store_opener
-from ops.state.swap import finish_swap, out_of_use, swap
+from ops.state.rebuilding.swap import finish_swap, out_of_use, swap
 from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines

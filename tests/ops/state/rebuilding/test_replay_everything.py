@@ -219,8 +219,8 @@ def _a_stream(author: Author) -> None:
 
 
 def _own_commands(author: Author) -> None:
-    """The transcripts of the commands that Redis does not have, so that no random sequence has them."""
-    for spec in [spec for spec in SPECS.values() if spec.of == "slotlog" and not is_apart(spec)]:
+    """The transcripts of the commands that the compared server does not have, so that no random sequence has them."""
+    for spec in [spec for spec in SPECS.values() if spec.of != "redis" and not is_apart(spec)]:
         for step in parse(spec.handler.__doc__ or ""):
             of_step, args = find_words(step.words)
             if not of_step.physical:

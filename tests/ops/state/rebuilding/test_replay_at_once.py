@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
@@ -78,7 +78,9 @@ def test_what_stops_one_ends_all(data: Path, tmp_path: Path) -> None:
     result = run(*words(tmp_path / "other", tmp_path / "to", 2))
 
     assert 1 == result.exit_code
-    assert re.fullmatch(r"slotlog: partition 1 stopped: .*RULES.*\n", result.stderr)
+    assert re.fullmatch(
+        r"slotlog: partition 1 stopped: .*RULES.*\n", without_progress(result.stderr.splitlines(keepends=True))
+    )
     assert "holds an unfinished replay or conversion" in run("digest", "--data", tmp_path / "to").stderr
 
 
@@ -120,10 +122,15 @@ def under_way(data: Path, to: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    """What stands on its stderr."""
+    """What stands on its stderr, but for its progress."""
     assert process.stderr is not None
     with process.stderr as lines:
-        return lines.read()
+        return without_progress(lines)
+
+
+def without_progress(lines: Iterable[str]) -> str:
+    """What a replay says that is quick: on a busy machine lines tell how far it is."""
+    return "".join(line for line in lines if '"event": "replay"' not in line)
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:

@@ -1,7 +1,8 @@
 """Builds a state in a fresh directory: what a replay from the log and a conversion have in common.
 
-The write-ahead log is off meanwhile (a crash would start again anyway), so the directory counts as a state only when
-every column family was flushed and the mark in it is gone (`engine.tables.system.replaying_changes`).
+The write-ahead log is off meanwhile (a crash would start again anyway), and compactions are put off. So the directory
+counts as a state only when every column family was flushed, what a service would compact at once is compacted, and the
+mark in it is gone (`engine.tables.system.replaying_changes`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,15 @@ def begin_building(store: MaintainedStore, prepared: Iterable[Changes] = ()) -> 
 
 
 def finish_building(store: MaintainedStore) -> None:
-    """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush."""
+    """Take the mark away once everything else is on disk: without a write-ahead log, nothing is before a flush.
+
+    In any thread; it compacts, which takes as long as the state is large.
+
+    Raises:
+        RuntimeError: the store was closed meanwhile.
+    """
     store.flush_all()
+    if not store.settle():
+        raise RuntimeError("what was built was closed before it was finished")
     store.write(replaying_changes(begins=False))
     store.flush_all()

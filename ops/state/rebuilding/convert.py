@@ -19,9 +19,9 @@ from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
-from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
-from ops.state.building_mark import clear_unfinished, marked
 from ops.state.directories import home_of, prepare_data, reading, store_opener
+from ops.state.rebuilding.building import begin_building, finish_building, refuse_used, settings_of_new
+from ops.state.rebuilding.building_mark import clear_unfinished, marked
 
 _PROGRESS_KEYS: Final = 1000
 _ROUNDS: Final = 3
@@ -145,7 +145,7 @@ class _Patient:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.getter = store.getter
-        self.scan = store.scan
+        self.scan, self.keys = store.scan, store.keys
         self.close = store.close
 
     def write(self, changes: Changes) -> None:

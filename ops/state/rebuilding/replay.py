@@ -7,20 +7,20 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from engine.errors import CorruptionError, StateMismatchError
 from engine.proof.digest import Digest
 from engine.tables.system import NO_SKIPS, Position, Skips
+from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
-from ops.state.building import begin_building, finish_building, refuse_used, settings_of_new
-from ops.state.building_mark import clear_unfinished, marked
 from ops.state.directories import (
     cached_keys_max,
     digest_of,
@@ -30,10 +30,14 @@ from ops.state.directories import (
     reading,
     store_opener,
 )
-from ops.state.replay_plan import PartitionPlan, Start, Until, opened, plan
-from ops.state.unapplied import NotApplied, Unapplied
+from ops.state.rebuilding.building import begin_building, finish_building, refuse_used, settings_of_new
+from ops.state.rebuilding.building_mark import clear_unfinished, marked
+from ops.state.rebuilding.replay_plan import PartitionPlan, Start, Until, opened, plan
+from ops.state.rebuilding.unapplied import NotApplied, Unapplied
 
-RECORDS_MAX: Final = 1000
+RECORDS_MAX: Final = 10_000
+"""In one batch, where nobody waits for the event loop: a key that is written often is put once a batch."""
+
 _PROCESS_EVENTS_MIN: Final = 100_000
 """Fewer are applied sooner than a process has started."""
 
@@ -75,9 +79,8 @@ async def replay(
     skips: Sequence[tuple[int, int, int]] = (),
     *,
     start: Start,
-    records_max: int = RECORDS_MAX,
 ) -> list[Replayed]:
-    """Rebuild every owned partition into `to`, in this process.
+    """Rebuild every owned partition into `to`, in this process, beside other work of its event loop.
 
     Args:
         settings: the log, and the live state: its skips and decisions on times are taken over, and it is compared with.
@@ -86,7 +89,6 @@ async def replay(
         until: where to end.
         skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
         start: asked for a state where the log does not begin at 0.
-        records_max: size of a batch; the result is the same with any.
 
     Raises:
         ConfigError: `to` is not empty, there is no such layout, `until` or `skips` lie beyond the log's end, or it does
@@ -99,7 +101,7 @@ async def replay(
     with _building(target):
         plans = await asyncio.to_thread(_started, target, plans, start)
         with progress("replay", _events(plans), "events") as advance:
-            return await _rebuild(settings, target, plans, advance, records_max)
+            return await _rebuild(settings, target, plans, advance, alone=False)
 
 
 def replay_at_once(
@@ -146,7 +148,7 @@ def replay_at_once(
                 tell(done, total)
 
             if processes == 1:
-                return asyncio.run(_rebuild(settings, target, plans, advance, RECORDS_MAX))
+                return asyncio.run(_rebuild(settings, target, plans, advance))
             source, new = (shared_between(each, processes) for each in (settings, target))
             pieces = [(source, new, each) for each in plans]
             return each_in_process(_rebuild_piece, pieces, processes, settings.log_level, advance)
@@ -176,12 +178,12 @@ def _events(plans: Sequence[PartitionPlan]) -> int:
 
 def _rebuild_piece(piece: tuple[Settings, Settings, PartitionPlan], advance: Advance) -> Replayed:
     settings, target, one = piece
-    (replayed,) = asyncio.run(_rebuild(settings, target, [one], advance, RECORDS_MAX))
+    (replayed,) = asyncio.run(_rebuild(settings, target, [one], advance))
     return replayed
 
 
 async def _rebuild(
-    settings: Settings, target: Settings, plans: Sequence[PartitionPlan], advance: Advance, records_max: int
+    settings: Settings, target: Settings, plans: Sequence[PartitionPlan], advance: Advance, *, alone: bool = True
 ) -> list[Replayed]:
     unapplied = Unapplied()
     log = opened(settings)
@@ -199,7 +201,8 @@ async def _rebuild(
                 open_store,
                 None,
                 unapplied,
-                records_max=records_max,
+                records_max=RECORDS_MAX if alone else BATCH_RECORDS_MAX,
+                loop_seconds_max=inf if alone else LOOP_SECONDS_MAX,
                 cached_keys_max=cached_keys_max(target),
             )
             for each in plans
@@ -221,7 +224,7 @@ async def _apply(consumer: Consumer, ends: dict[int, int], advance: Advance) -> 
     try:
         await consumer.run_to(ends, lambda: advance(sum(worker.machine.next_offset for worker in workers)))
         for worker in workers:
-            finish_building(worker.store)
+            await asyncio.to_thread(finish_building, worker.store)  # closing the store at Ctrl-C breaks it off
         return {
             worker.partition: (worker.machine.position, digest_of(worker.store, worker.machine)) for worker in workers
         }

@@ -1,0 +1,1 @@
+"""Benchmarks of replays, snapshots and restores: what brings a state back."""

@@ -1,0 +1,194 @@
+/* The rank counts of large sorted sets, where no block or group is split or joined: twin of engine/batch/rank_counts.py. */
+
+#include "hot.h"
+
+#include <math.h>
+
+static inline int is_list(PyObject *object) { return object != NULL && PyList_CheckExact(object); }
+
+/* Whether it is a sorted set with rank counts, of which those that are needed may be in memory. */
+int is_ranked(PyObject *key)
+{
+    PyObject *ranks = Py_TYPE(key) == key_type ? at(key, KEY.ranks) : NULL;
+    if (ranks == NULL || Py_TYPE(ranks) != ranks_type || at(key, KEY.times) != Py_None || code_of(key) != ZSET) return 0;
+    PyObject *version = at(key, KEY.version);
+    return version != NULL && PyLong_CheckExact(version) && version != zero && is_subkeys(at(key, KEY.data)) &&
+           is_subkeys(at(key, KEY.scores)) && is_dict(at(ranks, SUBKEYS.changed)) && is_bytes(at(ranks, SUBKEYS.prefix));
+}
+
+static inline int has_stretches(PyObject *stretches)
+{
+    return stretches != NULL && Py_TYPE(stretches) == stretches_type && is_list(at(stretches, STRETCHES.ends)) &&
+           is_list(at(stretches, STRETCHES.counts)) &&
+           PyList_GET_SIZE(at(stretches, STRETCHES.ends)) == PyList_GET_SIZE(at(stretches, STRETCHES.counts));
+}
+
+static int compare(PyObject *first, PyObject *second)
+{
+    Py_ssize_t size = PyBytes_GET_SIZE(first), other = PyBytes_GET_SIZE(second);
+    int order = memcmp(PyBytes_AS_STRING(first), PyBytes_AS_STRING(second), size < other ? size : other);
+    return order ? order : (size > other) - (size < other);
+}
+
+/* The first stretch that ends above a score key; -1: there is none. */
+static Py_ssize_t find_stretch(PyObject *stretches, PyObject *score_key)
+{
+    PyObject *ends = at(stretches, STRETCHES.ends);
+    Py_ssize_t low = 0, high = PyList_GET_SIZE(ends);
+    while (low < high) {
+        Py_ssize_t middle = (low + high) / 2;
+        PyObject *end = PyList_GET_ITEM(ends, middle);
+        if (!is_bytes(end)) return -1;
+        if (compare(score_key, end) < 0) high = middle;
+        else low = middle + 1;
+    }
+    return low < PyList_GET_SIZE(ends) ? low : -1;
+}
+
+/* The members that a group may have in a set of so many, as `_count_max`. */
+static int64_t group_max(Path *path, int64_t size)
+{
+    int64_t members = size * path->block_max, root = (int64_t)sqrt((double)members);
+    while (root * root > members) root--;
+    while ((root + 1) * (root + 1) <= members) root++;
+    return root > path->group_max ? root : path->group_max;
+}
+
+/* As `_shrank`. */
+static inline int shrank(int64_t old, int64_t new, int64_t count_max)
+{
+    return (new < count_max / 4 && count_max / 4 <= old) || !new;
+}
+
+/* One score key that comes (1) or goes (-1), and the block and group that count it: so many then. */
+typedef struct {
+    PyObject *score_key;
+    int change;
+    PyObject *groups, *blocks; /* borrowed */
+    Py_ssize_t group, block;   /* among them */
+    int64_t in_group, in_block;
+} Count;
+
+/* Finds what counts a score key, `before` (NULL: nothing) being counted already. UNUSUAL: it is not in memory, or it would
+ * be split or joined. */
+static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, Count *count)
+{
+    PyObject *groups = at(ranks, RANKS.groups), *blocks;
+    if (!has_stretches(groups) || !is_dict(at(ranks, RANKS.blocks)) || !is_dict(at(ranks, RANKS.scores))) return UNUSUAL;
+    Py_ssize_t group = find_stretch(groups, count->score_key);
+    if (group < 0) return UNUSUAL;
+    blocks = PyDict_GetItemWithError(at(ranks, RANKS.blocks), PyList_GET_ITEM(at(groups, STRETCHES.ends), group));
+    if (blocks == NULL && PyErr_Occurred()) return FAILED;
+    if (!has_stretches(blocks)) return UNUSUAL;
+    Py_ssize_t block = find_stretch(blocks, count->score_key);
+    int64_t in_group, in_block;
+    if (block < 0 || !as_int64(PyList_GET_ITEM(at(groups, STRETCHES.counts), group), &in_group) ||
+        !as_int64(PyList_GET_ITEM(at(blocks, STRETCHES.counts), block), &in_block))
+        return UNUSUAL;
+    if (before != NULL && before->group == group) in_group = before->in_group;
+    if (before != NULL && before->blocks == blocks && before->block == block) in_block = before->in_block;
+    int scored = PyDict_Contains(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block));
+    if (scored) return scored < 0 ? FAILED : UNUSUAL; /* the note is Python's */
+    *count = (Count){count->score_key, count->change, groups, blocks, group, block, in_group + count->change, in_block + count->change};
+    int64_t most = group_max(path, size);
+    if (count->change > 0) return count->in_block > path->block_max || count->in_group > most ? UNUSUAL : DONE;
+    if (count->in_block < 0 || count->in_block > count->in_group) return UNUSUAL;
+    return shrank(in_block, count->in_block, path->block_max) || shrank(in_group, count->in_group, most) ? UNUSUAL : DONE;
+}
+
+static int set_count(PyObject *ranks, PyObject *stretches, Py_ssize_t place, char level, int64_t count)
+{
+    PyObject *end = PyList_GET_ITEM(at(stretches, STRETCHES.ends), place), *number = PyLong_FromLongLong(count);
+    PyObject *record = PyBytes_FromStringAndSize(NULL, 1 + PyBytes_GET_SIZE(end)), *packed = PyBytes_FromStringAndSize(NULL, 8);
+    int failed = number == NULL || record == NULL || packed == NULL;
+    if (!failed) {
+        PyBytes_AS_STRING(record)[0] = level;
+        memcpy(PyBytes_AS_STRING(record) + 1, PyBytes_AS_STRING(end), PyBytes_GET_SIZE(end));
+        pack(PyBytes_AS_STRING(packed), (uint64_t)count, 8);
+        put_new(stretches, STRETCHES.totals, Py_None);
+        PyList_SetItem(at(stretches, STRETCHES.counts), place, Py_NewRef(number));
+        failed = set_subkey(ranks, record, packed) < 0;
+    }
+    Py_XDECREF(number);
+    Py_XDECREF(record);
+    Py_XDECREF(packed);
+    return failed ? FAILED : DONE;
+}
+
+/* Whether what is held in memory is not to be forgotten now, as `_groups` does. */
+static int may_hold(Path *path, PyObject *ranks)
+{
+    int64_t records, scored;
+    PyObject *holders = at(ranks, RANKS.holders);
+    return holders != NULL && Py_TYPE(holders) == holders_type && as_int64(at(holders, HOLDERS.records), &records) &&
+           as_int64(at(holders, HOLDERS.scored), &scored) && records <= path->held_max && scored <= path->scored_max;
+}
+
+/* Counts a member of a ranked set, of `size` members then, whose score key was `old_key` and is `score_key`; NULL: none. */
+static int count_move(Call *call, PyObject *ranks, PyObject *old_key, PyObject *score_key, int64_t size, int (*then)(void *), void *what)
+{
+    Count counts[2];
+    int number = 0, done = DONE;
+    if (old_key != NULL) counts[number++] = (Count){.score_key = old_key, .change = -1};
+    if (score_key != NULL) counts[number++] = (Count){.score_key = score_key, .change = 1};
+    if (number == 2 && compare(old_key, score_key) > 0) {
+        Count first = counts[0];
+        counts[0] = counts[1];
+        counts[1] = first;
+    }
+    if (!may_hold(call->run->path, ranks) || size < 1 || size > (1LL << 40)) return UNUSUAL;
+    for (int i = 0; done == DONE && i < number; i++)
+        done = plan(call->run->path, ranks, size, i ? counts : NULL, counts + i);
+    if (done == DONE) done = then(what);
+    for (int i = 0; done == DONE && i < number; i++) {
+        done = set_count(ranks, counts[i].blocks, counts[i].block, 1, counts[i].in_block);
+        if (done == DONE) done = set_count(ranks, counts[i].groups, counts[i].group, 2, counts[i].in_group);
+    }
+    return done;
+}
+
+/* A member whose packed score was `old` and is `score`; None: it is not there. */
+typedef struct {
+    PyObject *key, *member, *score, *old_key, *score_key;
+    int64_t added;
+} Move;
+
+static int write_move(void *what)
+{
+    Move *move = what;
+    PyObject *scores = at(move->key, KEY.scores);
+    if (move->old_key != NULL && set_subkey(scores, move->old_key, Py_None) < 0) return FAILED;
+    if (set_subkey(at(move->key, KEY.data), move->member, move->score) < 0) return FAILED;
+    if (move->score_key != NULL && set_subkey(scores, move->score_key, empty_bytes) < 0) return FAILED;
+    return grow(move->key, move->added);
+}
+
+int move_ranked(Call *call, PyObject *member, PyObject *old, PyObject *score)
+{
+    int64_t size;
+    PyObject *key = call->key;
+    if (!is_ranked(key) || !has_size(key, &size)) return UNUSUAL;
+    Move move = {key, member, score, NULL, NULL, (old == Py_None) - (score == Py_None)};
+    if (old != Py_None && (move.old_key = joined(old, member)) == NULL) return FAILED;
+    if (score != Py_None && (move.score_key = joined(score, member)) == NULL) {
+        Py_XDECREF(move.old_key);
+        return FAILED;
+    }
+    int done = count_move(call, at(key, KEY.ranks), move.old_key, move.score_key, size + move.added, write_move, &move);
+    Py_XDECREF(move.old_key);
+    Py_XDECREF(move.score_key);
+    return done;
+}
+
+/* Whether the groups that are held, if any, have `size` members in all; as `check_total`. */
+int is_total(PyObject *ranks, uint64_t size)
+{
+    PyObject *groups = at(ranks, RANKS.groups);
+    if (groups == Py_None) return 1;
+    if (!has_stretches(groups)) return 0;
+    int64_t sum = 0, count;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(at(groups, STRETCHES.counts)); i++) {
+        if (!as_int64(PyList_GET_ITEM(at(groups, STRETCHES.counts), i), &count) || __builtin_add_overflow(sum, count, &sum)) return 0;
+    }
+    return sum >= 0 && (uint64_t)sum == size;
+}

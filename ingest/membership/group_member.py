@@ -1,0 +1,192 @@
+"""A member of a group by Kafka's group protocol, and nothing else: it fetches no records.
+
+Each member sends what it is; the one that Kafka names the leader assigns, and all get the same plan. To Kafka no
+partition is assigned to anybody: aiokafka would fetch it, from offsets that are none of ours. A worker keeps what it
+owns while the group rebalances, and gives up only what the next plan gives to another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from aiokafka.errors import KafkaError
+
+from ingest.membership.assignor import assign
+from ingest.membership.plan import Member, Plan
+from ingest.membership.user_data import UserDataError, pack_member, pack_plan, unpack_member, unpack_plan
+from slotlog.log.kafka.clients import client_arguments, is_dead, stop_consumer, told
+from slotlog.log.kafka.settings import KafkaSettings
+
+_BEATS_A_SESSION: Final = 10
+_RETRY_SECONDS: Final = 1.0
+_LOOK_MS: Final = 500
+_NEVER_MS: Final = 2**31 - 1  # aiokafka leaves a group whose consumer does not poll records: here none does
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The group that a worker joins.
+
+    Attributes:
+        name: Kafka's group id.
+        instance: names this worker for static membership; empty: it is a new member at each start.
+        session_seconds: a member that is silent for so long is gone.
+        topic, partitions: whose partitions are assigned.
+        standbys: followers of each partition.
+    """
+
+    name: str
+    instance: str
+    session_seconds: float
+    topic: str
+    partitions: int
+    standbys: int
+
+
+class GroupMember:
+    """Joins a group, and stays in it while `run` runs.
+
+    Args:
+        servers: bootstrap servers.
+        kafka: how to reach them.
+        group: which one.
+        describe: asked at each rebalance what this worker is.
+        planned: told of each plan, in the event loop.
+        renewed: told until when, on the monotonic clock, Kafka cannot give this member up.
+
+    Attributes:
+        rebalances: plans that have come.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        kafka: KafkaSettings,
+        group: Group,
+        describe: Callable[[], Member],
+        planned: Callable[[Plan], None],
+        renewed: Callable[[float], None],
+    ) -> None:
+        self.rebalances = 0
+        self._servers = servers
+        self._kafka = kafka
+        self._group = group
+        self._planned = planned
+        self._renewed = renewed
+        self._assignor = _Assignor(group, describe, self._on_plan)
+        self._coordinator: Any = None
+        self._current_until = 0.0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether Kafka cannot have given this member up yet, as far as its own clock tells.
+
+        Only then it may speak as the owner of anything.
+        """
+        return monotonic() < self._current_until
+
+    def join_anew(self) -> None:
+        """Let the group rebalance, because this worker is no longer what it said."""
+        if self._coordinator is not None:
+            self._coordinator.request_rejoin()
+
+    async def run(self) -> None:
+        """Be a member until cancelled; then leave, unless membership is static."""
+        while True:
+            try:
+                await self._stay()
+            except (KafkaError, OSError, RuntimeError) as error:
+                logger.warning("group_left", group=self._group.name, error=told(error))
+            except Exception:
+                logger.exception("group_left", group=self._group.name)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _stay(self) -> None:
+        group = self._group
+        session_ms = round(group.session_seconds * 1000)
+        consumer = AIOKafkaConsumer(
+            group.topic,
+            group_id=group.name,
+            group_instance_id=group.instance or None,
+            partition_assignment_strategy=(self._assignor,),
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // _BEATS_A_SESSION,
+            rebalance_timeout_ms=session_ms,
+            max_poll_interval_ms=_NEVER_MS,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            **client_arguments(self._servers, self._kafka),
+        )
+        try:
+            await consumer.start()
+            self._coordinator = consumer._coordinator  # noqa: SLF001 - the public part neither rejoins nor tells of heartbeats
+            self._listen_to_heartbeats(self._coordinator)
+            while not (is_dead(consumer) or self._coordinator._coordination_task.done()):  # noqa: SLF001 - it never says
+                await consumer.getmany(timeout_ms=_LOOK_MS)  # raises what the coordinator has met
+            raise RuntimeError("aiokafka's coordinator has ended by itself")
+        finally:
+            self._coordinator = None
+            await stop_consumer(consumer)
+
+    def _listen_to_heartbeats(self, coordinator: Any) -> None:
+        """Note when Kafka last took a heartbeat: by when that was sent, as its session counts from later on."""
+        beat = coordinator._do_heartbeat  # noqa: SLF001 - as above
+
+        async def noted() -> bool:
+            sent_at = monotonic()
+            taken: bool = await beat()
+            if taken:
+                self._renew(sent_at)
+            return taken
+
+        coordinator._do_heartbeat = noted  # noqa: SLF001 - as above
+
+    def _renew(self, sent_at: float) -> None:
+        self._current_until = sent_at + self._group.session_seconds
+        self._renewed(self._current_until)
+
+    def _on_plan(self, plan: Plan) -> None:
+        self._renew(monotonic())
+        self.rebalances += 1
+        self._planned(plan)
+
+
+class _Assignor:
+    """An assignor as aiokafka takes it: an object with these names, as its own are classes."""
+
+    name: Final = "slotlog"
+
+    def __init__(self, group: Group, describe: Callable[[], Member], planned: Callable[[Plan], None]) -> None:
+        self._group = group
+        self._describe = describe
+        self._planned = planned
+
+    def metadata(self, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        """What this worker is."""
+        return ConsumerProtocolMemberMetadata(0, sorted(topics), pack_member(self._describe()))
+
+    def assign(
+        self, _cluster: object, members: Mapping[str, ConsumerProtocolMemberMetadata]
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        """The plan, for each member, by the leader."""
+        found = [unpack_member(metadata.user_data) for metadata in members.values()]
+        packed = pack_plan(assign(found, self._group.partitions, self._group.standbys))
+        return {member_id: ConsumerProtocolMemberAssignment(0, [], packed) for member_id in members}
+
+    def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
+        """The plan has come."""
+        try:
+            plan = unpack_plan(assignment.user_data)
+        except UserDataError as error:
+            logger.error("group_plan_refused", group=self._group.name, error=str(error))  # noqa: TRY400 - no bug of ours
+            return
+        self._planned(plan)

@@ -1,0 +1,135 @@
+"""Packs the user data of Kafka's group protocol: what a member says of itself, and the plan for all.
+
+Both are msgpack maps with a version. A newer one is refused: whoever reads it does not know what it would leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgpack
+
+from ingest.membership.plan import Member, Plan
+
+VERSION: Final = 1
+
+_BYTES_MAX: Final = 4 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class UserDataError(Exception):
+    """User data that cannot be used; the message says of whom, and what to do."""
+
+
+def pack_member(member: Member) -> bytes:
+    """Pack what a member sends when it joins."""
+    return _pack(
+        {
+            "member": _member(member),
+            "owns": sorted(member.owns),
+            "follows": sorted(member.follows),
+            "behind": sorted(member.behind.items()),
+        }
+    )
+
+
+def unpack_member(data: bytes) -> Member:
+    """Unpack the member that sent this.
+
+    Raises:
+        UserDataError: it is of a newer version, or no such data.
+    """
+
+    def read(fields: Mapping[str, Any]) -> Member:
+        name, zone, resp, http = _four_texts(fields["member"])
+        behind = {_count(partition): _count(events) for partition, events in fields["behind"]}
+        owns, follows = (frozenset(_count(each) for each in fields[role]) for role in ("owns", "follows"))
+        return Member(name, zone, resp, http, owns, follows, behind)
+
+    return _unpack(data, "a member of the group", read)
+
+
+def pack_plan(plan: Plan) -> bytes:
+    """Pack what the leader sends to each member: names once, then their places."""
+    places = {name: place for place, name in enumerate(plan.members)}
+    return _pack(
+        {
+            "members": [_member(member) for member in plan.members.values()],
+            "owners": [(partition, places[name]) for partition, name in sorted(plan.owners.items())],
+            "standbys": [
+                (partition, [places[name] for name in names])
+                for partition, names in sorted(plan.standbys.items())
+                if names
+            ],
+            "warming": [(partition, places[name]) for partition, name in sorted(plan.warming.items())],
+            "former": [(partition, places[name]) for partition, name in sorted(plan.former.items())],
+        }
+    )
+
+
+def unpack_plan(data: bytes) -> Plan:
+    """Unpack the plan that the leader has sent.
+
+    Raises:
+        UserDataError: it is of a newer version, or no such data.
+    """
+
+    def read(fields: Mapping[str, Any]) -> Plan:
+        members = [Member(*_four_texts(each)) for each in fields["members"]]
+        names = [member.name for member in members]
+        owners, warming, former = (
+            {_count(partition): names[_count(place)] for partition, place in fields[part]}
+            for part in ("owners", "warming", "former")
+        )
+        followers = {
+            _count(partition): tuple(names[_count(place)] for place in places)
+            for partition, places in fields["standbys"]
+        }
+        return Plan(
+            dict(zip(names, members, strict=True)),
+            owners,
+            {partition: followers.get(partition, ()) for partition in owners},
+            warming,
+            former,
+        )
+
+    return _unpack(data, "the leader of the group", read)
+
+
+def _member(member: Member) -> list[str]:
+    return [member.name, member.zone, member.resp, member.http]
+
+
+def _pack(fields: dict[str, Any]) -> bytes:
+    packed: bytes = msgpack.packb({"v": VERSION, **fields})
+    return packed
+
+
+def _unpack(data: bytes, sender: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    try:
+        fields = msgpack.unpackb(data, max_str_len=_BYTES_MAX, max_bin_len=0, max_ext_len=0)
+        version = _count(fields["v"])
+        if version <= VERSION:
+            return read(fields)
+    except Exception as error:
+        raise UserDataError(
+            f"{sender} has sent user data that is none of slotlog's: is its group another one's?"
+        ) from error
+    raise UserDataError(
+        f"{sender} has version {version} of the user data, and this slotlog knows {VERSION} and before: upgrade it"
+    )
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError
+    return value
+
+
+def _four_texts(value: object) -> tuple[str, str, str, str]:
+    match value:
+        case [str(name), str(zone), str(resp), str(http)]:
+            return name, zone, resp, http
+    raise TypeError

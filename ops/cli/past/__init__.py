@@ -1,0 +1,1 @@
+"""Verbs that look into the past: reads as of a moment, and a key's history."""

@@ -1,0 +1,97 @@
+"""`slotlog at`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.commands.registry import find_words
+from engine.errors import CommandError
+from ops.cli.events.query import partitions_of
+from ops.cli.options import (
+    Data,
+    Database,
+    Json,
+    LogUrl,
+    StatePartitions,
+    StateTopic,
+    print_json,
+    print_note,
+    reports_errors,
+)
+from ops.cli.rebuild.replay import parse_until
+from ops.cli.reply_text import as_json, as_text, moment_text
+from slotlog.shared.errors import EventError
+
+if TYPE_CHECKING:
+    from engine.values.replies import Reply
+    from ops.config import Settings
+    from ops.state.rebuilding.replay_plan import Until
+
+
+@reports_errors
+def at(
+    when: Annotated[
+        str,
+        typer.Argument(
+            metavar="OFFSET|TIME",
+            help="Before this offset, or before the first record at this time: ISO 8601, or @ and ms since 1970.",
+        ),
+    ],
+    command: Annotated[list[str], typer.Argument(metavar="CMD ARG…", help="A command that reads.")],
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    db: Database = 0,
+    json: Json = False,
+) -> None:
+    """Run one read on the state as it was, also while a service runs.
+
+    The partition of the command's keys is rebuilt in a scratch directory inside --data, up to that moment, and removed
+    after the read. It begins with the newest verified snapshot before that moment, if SLOTLOG_SNAPSHOTS__URL says where
+    snapshots are, else with the log's first record. The reply is that of the log's clock then.
+
+    Example: slotlog at 2013-01-08T06:00:00Z ZRANGE departures:JFK 0 9
+    """
+    from ops.logging import configure_logging
+    from ops.state.recorded import load_state_settings
+
+    if command[0].startswith("--"):
+        raise typer.BadParameter(f"there is no option {command[0]}")
+    until = parse_until(when, "the moment")
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    configure_logging(settings.log_level)
+    reply = asyncio.run(_read(settings, until, [os.fsencode(word) for word in command], db))
+    if json:
+        print_json(as_json(reply))
+    else:
+        print(as_text(reply))
+
+
+async def _read(settings: Settings, until: Until, words: list[bytes], db: int) -> Reply:
+    """The reply of a reading command as of then.
+
+    Raises:
+        EventError, CommandError: the command is wrong, or fails. Others: as `walked`.
+    """
+    from ops.past.walk import apply_all, walked
+
+    spec, args = find_words(words)
+    spec.check_arity(args)
+    if spec.write:
+        raise EventError(f"{spec.name.decode()} writes: the past cannot be changed")
+    if spec.keyless and settings.partitions > 1:
+        raise CommandError(f"ERR {spec.name.decode()} over several partitions: name a key")
+    (partition,) = partitions_of(settings, spec.keys(args))
+    async with walked(settings, partition, until, apply_all, from_snapshot=True) as past:
+        machine = past.machine
+        print_note(
+            f"partition {partition} before offset {machine.next_offset}, where the log's clock was"
+            f" {moment_text(machine.clock_ms)}"
+        )
+        return machine.read(spec.name, args, db)

@@ -1,0 +1,128 @@
+"""`slotlog history`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.events.query import partitions_of
+from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
+from ops.cli.rebuild.replay import parse_until
+from ops.cli.reply_text import as_json, as_text, bytes_as_json, moment_text, quoted
+
+if TYPE_CHECKING:
+    from ops.past.history import Touch, Value
+
+
+@reports_errors
+def history(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    *,
+    data: Data = None,
+    log: LogUrl = None,
+    topic: StateTopic = None,
+    partitions: StatePartitions = None,
+    db: Database = 0,
+    values: Annotated[bool, typer.Option("--values", help="Print the value before and after each event.")] = False,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The last N events.", show_default="all")
+    ] = None,
+    from_offset: Annotated[int, typer.Option("--from", min=0, metavar="OFFSET", help="No earlier events.")] = 0,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="OFFSET|TIME", help="Stop before this offset, or time: ISO 8601, or @ and ms since 1970."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print each event that named or changed a key: when, what, and what came of it.
+
+    All events of the key's partition are applied anew, in a scratch directory inside --data, also while a service runs:
+    it takes as long as a replay of that partition. Where a trim has cut the log, the history begins with the newest
+    snapshot. A key that expires does so without an event: the next one finds it gone.
+
+    Example: slotlog history --values user:42
+    """
+    from ops.logging import configure_logging
+    from ops.past.history import History
+    from ops.past.walk import walked
+    from ops.state.recorded import load_state_settings
+
+    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
+    configure_logging(settings.log_level)
+    name = os.fsencode(key)
+    (partition,) = partitions_of(settings, [name])
+    end = parse_until(until)
+    show = _print_json if json else _print
+    kept: deque[Touch] = deque(maxlen=count)
+    watching = History(db, name, show if count is None else kept.append, from_offset=from_offset, values=values)
+
+    async def walk() -> None:
+        async with walked(settings, partition, end, watching.step, from_snapshot=False):
+            for touch in kept:
+                show(touch)
+
+    asyncio.run(walk())
+
+
+def _print(touch: Touch) -> None:
+    named = f"  id {quoted(touch.event_id)}" if touch.event_id is not None else ""
+    print(f"offset {touch.offset}  {moment_text(touch.time_ms)}{named}")
+    print(f"  {_words(touch.command)}")
+    reply = touch.reply.decode() if touch.outcome == "dead letter" else "; ".join(as_text(touch.reply).split("\n"))
+    print(f"  {touch.outcome}: {reply}" + ("" if touch.changed else "  (the key is as it was)"))
+    if touch.before is not None and touch.after is not None:
+        print(f"  before  {_value_text(touch.before)}")
+        print(f"  after   {_value_text(touch.after)}")
+
+
+def _words(command: tuple[Any, ...]) -> str:
+    name, *args = command
+    shown = [f"[{_words(tuple(each))}]" if isinstance(each, list) else quoted(each) for each in args]
+    return " ".join([name.decode(errors="replace"), *shown])
+
+
+def _value_text(value: Value) -> str:
+    if value.type == b"none":
+        return "(nil)"
+    expires = f"  expires at {value.expire_ms} ms" if value.expire_ms >= 0 else ""
+    return f"{value.type.decode()}  {'; '.join(as_text(value.content).split(chr(10)))}{expires}"
+
+
+def _print_json(touch: Touch) -> None:
+    shown = {"before": _value(touch.before), "after": _value(touch.after)} if touch.before is not None else {}
+    print_json(
+        {
+            "offset": touch.offset,
+            "time_ms": touch.time_ms,
+            "command": _plain(list(touch.command)),
+            "id": None if touch.event_id is None else bytes_as_json(touch.event_id),
+            "meta": _plain(touch.meta),
+            "outcome": touch.outcome,
+            "reply": as_json(touch.reply),
+            "changed": touch.changed,
+            **shown,
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    """What msgpack may hold, for JSON."""
+    if isinstance(value, dict):
+        return {str(_plain(name)): _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return bytes_as_json(value) if isinstance(value, bytes) else value
+
+
+def _value(value: Value | None) -> Any:
+    if value is None or value.type == b"none":
+        return None
+    return {
+        "type": value.type.decode(),
+        "value": as_json(value.content),
+        "expire_ms": value.expire_ms if value.expire_ms >= 0 else None,
+    }

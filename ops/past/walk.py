@@ -1,0 +1,137 @@
+"""Walks a state of one partition in a scratch directory along the log, to a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from engine.apply.machine import Machine, Record
+from engine.store.store import Store
+from ingest.applying.decoding import decode_batch
+from ops.config import ConfigError, Settings
+from ops.progress import progress
+from ops.snapshots.errors import SnapshotStoreError
+from ops.snapshots.scratch import Scratch
+from ops.snapshots.starting import start_from_snapshot
+from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.rebuilding.building import begin_building, settings_of_new
+from ops.state.rebuilding.replay_plan import Gap, PartitionPlan, Until, opened, plan
+from slotlog.shared.errors import InvariantError
+
+if TYPE_CHECKING:
+    from slotlog.log import LogRecord
+
+logger = structlog.get_logger(__name__)
+
+_FETCH_RECORDS_MAX: Final = 1000
+_FETCH_WAIT_MS: Final = 500
+
+Step = Callable[[Machine, Sequence[Record], Sequence["LogRecord"]], None]
+"""Applies all of some records, which follow what the machine has applied, and commits nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A state as it was.
+
+    Attributes:
+        store: it; nothing writes to it.
+        machine: it, to be read.
+        begin: the offset that the walk began with: 0, or where the snapshot stood.
+    """
+
+    store: Store
+    machine: Machine
+    begin: int
+
+
+@asynccontextmanager
+async def walked(
+    settings: Settings, partition: int, until: Until, step: Step, *, from_snapshot: bool
+) -> AsyncIterator[Past]:
+    """The state of `partition` at `until`, until the context ends; nothing of it stays on the disk.
+
+    Args:
+        settings: the log, the live state, whose decisions on skips and times are taken over, and where snapshots are.
+        partition: one of the topic's.
+        until: where to end.
+        step: applies each batch.
+        from_snapshot: begin with the newest verified snapshot before `until`, if there is one; else with the log's
+            first record.
+
+    Raises:
+        ConfigError: `until` lies beyond the log's end; the log does not have its first records any more and there is
+            no snapshot to begin with.
+        LogUnavailableError: the log cannot be reached.
+        OSError: the scratch directory cannot be written.
+    """
+    own = settings.model_copy(update={"own": str(partition)})
+    (planned,) = await plan(own, until, ())
+    prepare_data(own)
+    with Scratch(own.data) as scratch:
+        target = settings_of_new(own, scratch.directory, None)
+        begin = await asyncio.to_thread(_begin, target, planned, until.time_ms) if from_snapshot or planned.gap else 0
+        store = store_opener(target, target.data, replaying=True)(partition)
+        try:
+            begin_building(store, planned.prepared())
+            machine = Machine(store, home_of(target, partition))
+            if begin != machine.next_offset:
+                raise InvariantError(f"a snapshot of offset {begin} stands before {machine.next_offset}")
+            await _walk(own, machine, replace(planned, start=begin), step)
+            yield Past(store, machine, begin)
+        finally:
+            store.close()
+
+
+def apply_all(machine: Machine, records: Sequence[Record], _raw: Sequence[LogRecord] = ()) -> None:
+    """Apply all of `records`, with a commit wherever the machine takes no more at once."""
+    while records:
+        applied = machine.apply(records, machine.next_offset)
+        records = records[applied.records :]
+        if records:
+            machine.commit(None)
+
+
+def _begin(target: Settings, planned: PartitionPlan, time_ms: int | None) -> int:
+    """Put the newest snapshot into `target` that will do. Returns the offset before which it has applied everything."""
+    gap = planned.gap or Gap(planned.partition, 0, planned.end, time_ms)
+    if planned.gap is None and not target.snapshots.url:
+        return 0
+    try:
+        return start_from_snapshot(target, gap)
+    except ConfigError:  # none is old enough: the log has everything, and it takes longer
+        if planned.gap is not None:
+            raise
+    except SnapshotStoreError as error:
+        if planned.gap is not None:
+            raise
+        logger.warning("snapshots_unused", partition=planned.partition, reason=str(error))
+    return 0
+
+
+async def _walk(settings: Settings, machine: Machine, planned: PartitionPlan, step: Step) -> None:
+    """Apply what stands from `planned.start` to before `planned.end`."""
+    log = opened(settings)
+    await log.start()
+    try:
+        reader = log.reader({planned.partition: planned.start})
+        try:
+            with progress("walk", planned.end - planned.start, "events") as advance:
+                while machine.next_offset < planned.end:
+                    fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
+                    records = [each for each in fetched.get(planned.partition, ()) if each[0] < planned.end]
+                    to_offset = min(planned.end, reader.position(planned.partition))
+                    step(machine, decode_batch(records), records)
+                    if to_offset > machine.next_offset:  # markers of transactions, and no record
+                        machine.apply((), machine.next_offset, to_offset=to_offset)
+                    machine.commit(None)
+                    advance(machine.next_offset - planned.start)
+        finally:
+            await reader.close()
+    finally:
+        await log.close()

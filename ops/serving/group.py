@@ -1,0 +1,267 @@
+"""Keeps the roles that a group gives to this worker: owns, follows and gives up partitions while it runs.
+
+A partition is given up before anything else is done with it: clients are sent on, and what they have written is
+answered. One that is taken is restored if there is no state of it. It is served when its former owner, if that is
+there, says that it has let go, and all that is in the log by then is applied.
+
+Where this worker cannot know that it still is a member, it owns nothing: it follows what it has owned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ingest.applying.consumer import Consumer
+from ingest.membership import Member, Plan, Role
+from ingest.membership.assignor import WARM_EVENTS
+from ingest.reporting.observer import Condition
+from ops.config import Settings, parse_address
+from ops.serving.restoring import Restorer
+from ops.state.directories import applied_to, state_directories
+from resp.cluster.topology import ClusterMap
+from resp.server import Server
+from slotlog.errors import LogUnavailableError
+
+if TYPE_CHECKING:
+    from ingest.membership.group_member import GroupMember
+
+_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 1.0
+_REJOIN_SECONDS: Final = 2.0
+_UNKNOWN_EVENTS: Final = 1 << 40
+
+logger = structlog.get_logger(__name__)
+
+
+class GroupRoles:
+    """The roles of one worker, as its group says.
+
+    Args:
+        settings: of the service.
+        name: of this worker among the members.
+        consumer: applies the partitions; in no role at the start.
+        server: serves them; None: nobody is served.
+        restorer: restores a state that is not there.
+        lag_of: how far a partition is behind the log, as it was seen last; None: not seen yet.
+
+    Attributes:
+        plan: the last one of the group.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        consumer: Consumer,
+        server: Server | None,
+        restorer: Restorer,
+        lag_of: Callable[[int], int | None],
+    ) -> None:
+        self.plan = Plan({}, {}, {}, {}, {})
+        self._settings = settings
+        self._name = name
+        self._consumer = consumer
+        self._server = server
+        self._restorer = restorer
+        self._lag_of = lag_of
+        self._planned_at = 0.0
+        self._is_current = False
+        self._rejoin_at = 0.0
+        self._owner_offsets: dict[int, int] = {}
+        self._left_at: dict[int, int] = {}  # positions of states that are here and not applied
+        self._changing: dict[int, asyncio.Task[None]] = {}
+        self._woken = asyncio.Event()
+
+    # ------------------------------------------------------------------ of the member
+
+    def describe(self) -> Member:
+        """This worker, for the leader of the group."""
+        roles = self.plan.roles(self._name)
+        owns = frozenset(partition for partition, role in roles.items() if role is Role.OWNER)
+        behind = {partition: self._behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
+        resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
+        return Member(
+            self._name, self._settings.group.zone, resp, self._settings.http, owns, frozenset(roles) - owns, behind
+        )
+
+    def planned(self, plan: Plan) -> None:
+        """The group has a new plan."""
+        self.plan, self._planned_at = plan, monotonic()
+        self._woken.set()
+        logger.info(
+            "group_plan",
+            members=len(plan.members),
+            own=[each for each, owner in plan.owners.items() if owner == self._name],
+            warming={each: name for each, name in plan.warming.items() if self._name in {name, plan.owners[each]}},
+        )
+
+    def renewed(self, until: float) -> None:
+        """This worker is a member until then, on the monotonic clock, if nothing else is heard."""
+        if self._server is not None:
+            self._server.owns_until = until
+
+    def owner_at(self, partition: int, offset: int) -> None:
+        """A partition's owner has applied everything before an offset."""
+        self._owner_offsets[partition] = offset
+        owned = self._consumer.every[partition]
+        owned.owner_offset = max(owned.owner_offset, offset)
+
+    # ------------------------------------------------------------------ life
+
+    async def look_at_disk(self) -> None:
+        """Find the states that are here, before the first `describe`."""
+        settings = self._settings
+
+        def look() -> dict[int, int]:
+            there = [each for each in state_directories(settings.data) if each < settings.partitions]
+            found = {partition: applied_to(settings, partition) for partition in there}
+            return {partition: offset for partition, offset in found.items() if offset is not None}
+
+        self._left_at = await asyncio.to_thread(look)
+
+    async def run(self, member: GroupMember) -> None:
+        """Keep the roles until cancelled."""
+        known: Plan | None = None
+        try:
+            while True:
+                self._is_current = member.is_current and not self._has_lapsed()
+                if known is not self.plan and self._server is not None:
+                    self._server.follow(self._map())
+                known = self.plan
+                self._begin_changes()
+                if self._has_warmed() and monotonic() >= self._rejoin_at:
+                    self._rejoin_at = monotonic() + _REJOIN_SECONDS
+                    member.join_anew()
+                self._woken.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), _LOOK_SECONDS)
+        finally:
+            for task in self._changing.values():
+                task.cancel()
+
+    # ------------------------------------------------------------------ inside
+
+    def _has_lapsed(self) -> bool:
+        """Whether the server has met the end of its time, even if Kafka has taken a heartbeat since."""
+        if self._server is None or not self._server.has_lapsed:
+            return False
+        self._server.has_lapsed = bool(self._server.pipelines)
+        return True
+
+    def _wanted(self, partition: int) -> Role:
+        role = self.plan.role(self._name, partition)
+        return Role.FOLLOWER if role is Role.OWNER and not self._is_current else role
+
+    def _is_served(self, partition: int) -> bool:
+        return self._server is not None and partition in self._server.pipelines
+
+    def _begin_changes(self) -> None:
+        for partition, owned in self._consumer.every.items():
+            wanted = self._wanted(partition)
+            is_done = owned.role is wanted and (not self._is_served(partition) or wanted is Role.OWNER)
+            if not is_done and partition not in self._changing:
+                self._changing[partition] = asyncio.create_task(self._change(partition, wanted))
+
+    async def _change(self, partition: int, wanted: Role) -> None:
+        try:
+            if wanted is Role.OWNER:
+                await self._take(partition)
+            else:
+                await self._give_up(partition, wanted)
+        except LogUnavailableError:  # others say so
+            await asyncio.sleep(_RETRY_SECONDS)
+        except Exception:
+            logger.exception("role_not_changed", partition=partition, role=str(wanted))
+            await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            del self._changing[partition]
+            self._woken.set()
+
+    async def _take(self, partition: int) -> None:
+        owned = self._consumer.every[partition]
+        if self._server is not None and not self._is_served(partition):
+            self._server.take(partition, owned)  # first: clients hear that it is being opened
+        if owned.role is Role.NONE:
+            await self._restorer.restore_if_missing(partition)
+        await self._former_has_let_go(partition)
+        if self._wanted(partition) is not Role.OWNER:
+            return
+        await self._consumer.roles.assume(partition, Role.OWNER)
+        self._left_at.pop(partition, None)
+        await _until(lambda: owned.condition is not Condition.OPENING or self._wanted(partition) is not Role.OWNER)
+        while self._server is not None and self._is_served(partition) and self._wanted(partition) is Role.OWNER:
+            try:
+                await self._server.begin(partition)
+            except LogUnavailableError:
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                self._server.refresh()
+                break
+
+    async def _give_up(self, partition: int, wanted: Role) -> None:
+        owned = self._consumer.every[partition]
+        if self._server is not None:
+            await self._server.give_up(partition, self._map())
+        if owned.role is Role.NONE and wanted is Role.FOLLOWER:
+            await self._restorer.restore_if_missing(partition)
+        committed = owned.committed
+        await self._consumer.roles.assume(partition, wanted)
+        owned.owner_offset = max(owned.owner_offset, self._owner_offsets.get(partition, 0))
+        if wanted is not Role.NONE:
+            self._left_at.pop(partition, None)
+        elif committed is not None:
+            self._left_at[partition] = committed.next_offset
+
+    async def _former_has_let_go(self, partition: int) -> None:
+        """Wait until a former owner that is still a member does not serve any more, or cannot know that it is one."""
+        former = self.plan.members.get(self.plan.former.get(partition, ""))
+        since = self._planned_at
+        until = since + self._settings.group.session_seconds
+        if former is None or not former.resp or self._server is None or former.name == self._name:
+            return
+        address, bus = parse_address(former.resp), self._server.bus
+        await _until(lambda: bus.has_let_go(address, partition, since) or monotonic() >= until)
+
+    def _map(self) -> ClusterMap:
+        assert self._server is not None
+        members, me = self.plan.members, self._server.cluster.me.address
+        addresses = {name: parse_address(each.resp) for name, each in members.items() if each.resp}
+        addresses[self._name] = me
+        owners = {partition: addresses[name] for partition, name in self.plan.owners.items() if name in addresses}
+        return ClusterMap.of_group(self._settings.partitions, me, owners, list(addresses.values()))
+
+    def _has_warmed(self) -> bool:
+        """Whether a partition that shall move to this worker is warm here."""
+        return any(
+            name == self._name
+            and self._consumer.every[partition].role is Role.FOLLOWER
+            and self._behind(partition) <= WARM_EVENTS
+            for partition, name in self.plan.warming.items()
+        )
+
+    def _behind(self, partition: int) -> int:
+        """By how many events a state that is here is behind its owner's, or behind the log where it is the owner's."""
+        owned = self._consumer.every[partition]
+        if owned.role is Role.OWNER:
+            lag = self._lag_of(partition)
+            return _UNKNOWN_EVENTS if lag is None else lag
+        position = owned.worker.machine.next_offset if owned.worker.is_open else self._left_at.get(partition)
+        known = self._owner_offsets.get(partition)
+        return _UNKNOWN_EVENTS if position is None or known is None else max(0, known - position)
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 - what other tasks and other workers bring about
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _shown(address: tuple[str, int]) -> tuple[str, int]:
+    host, port = address
+    return (f"[{host}]" if ":" in host else host), port

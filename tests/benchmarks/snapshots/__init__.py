@@ -1,0 +1,1 @@
+"""The benchmarks of replays, snapshots and restores run."""

@@ -1,0 +1,168 @@
+"""`slotlog history`: each event that named or changed a key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.apply.machine import Machine
+from engine.store.memory import MemoryStore
+from ops.config import load_settings
+from ops.past.history import History, Touch, value_of
+from ops.past.walk import walked
+from ops.state.rebuilding.replay_plan import Until
+from slotlog.events import decode
+from tests.differential.vocabulary import ALL_KEYS
+from tests.layouts import column_families
+from tests.ops.past.logs import HOME, START_MS, entry, random_entries, write_log
+from tests.ops.verbs import run, succeed
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log in which `a` is made, changed, and taken away in many ways, and others beside it."""
+    return write_log(
+        tmp_path / "data",
+        [
+            entry((0, "SET", ["other", "1"])),
+            entry((1, "SET", ["a", "1"]), id="once", meta={"user": "ann"}),
+            entry((2, "SET", ["a", "1"]), id="once"),
+            entry((3, "LPUSH", ["a", "x"])),
+            entry((4, "SET", ["a"])),
+            entry((5, "SET", ["a", "in db 1"]), db=1),
+            entry((6, "EXEC", [["INCR", "n"], ["APPEND", "a", "0"]])),
+            entry((7, "RENAME", ["a", "b"])),
+            entry((8, "EVAL", ["redis.call('SET', KEYS[1], 'script')", "1", "a"])),
+            entry((9, "EXEC", [["SELECT", "1"], ["DEL", "a"]])),
+            entry((10, "EXEC", [["SET", "other", "2"], ["FLUSHALL"]])),
+            entry((11, "FLUSHALL", [])),
+            entry((12, "SET", ["a", "2", "PX", "5"])),
+            entry((20, "EXISTS", ["a"])),
+            entry((21, "SETNX", ["a", "3"])),
+            entry((22, "SWAPDB", ["0", "1"])),
+        ],
+    )
+
+
+def lines(data: Path, *words: object) -> list[dict[str, Any]]:
+    """What `slotlog history a --json` prints."""
+    return [json.loads(line) for line in succeed("history", "a", "--data", data, "--json", *words).splitlines()]
+
+
+def test_every_event_that_named_or_changed_the_key(data: Path) -> None:
+    """Duplicates, rejections and dead letters that name it are there, and what took it away without naming it."""
+    found = [(each["offset"], each["command"][0], each["outcome"], each["changed"]) for each in lines(data)]
+
+    assert [
+        (1, "SET", "applied", True),
+        (2, "SET", "duplicate", False),
+        (3, "LPUSH", "rejected", False),
+        (6, "EXEC", "applied", True),
+        (7, "RENAME", "applied", True),
+        (8, "EVAL", "applied", True),
+        (10, "EXEC", "applied", True),
+        (12, "SET", "applied", True),
+        (13, "EXISTS", "applied", False),
+        (14, "SETNX", "applied", True),
+        (15, "SWAPDB", "applied", True),
+    ] == found
+
+
+def test_a_line_says_when_what_and_what_came_of_it(data: Path) -> None:
+    """Time, command, id, meta and reply of an event."""
+    first = lines(data)[0]
+
+    assert {
+        "offset": 1,
+        "time_ms": START_MS + 1,
+        "command": ["SET", "a", "1"],
+        "id": "once",
+        "meta": {"user": "ann"},
+        "outcome": "applied",
+        "reply": "OK",
+        "changed": True,
+    } == first
+
+
+def test_values_before_and_after(data: Path) -> None:
+    """With `--values` each event stands between the key before it and after it; a key that expired is gone before."""
+    found = {each["offset"]: (each["before"], each["after"]) for each in lines(data, "--values")}
+
+    assert (None, {"type": "string", "value": "1", "expire_ms": None}) == found[1]
+    assert "10" == found[6][1]["value"]
+    assert (None, START_MS + 17) == (found[12][0], found[12][1]["expire_ms"])
+    assert (None, "3") == (found[14][0], found[14][1]["value"])
+    assert None is found[15][1]
+
+
+@pytest.mark.parametrize(
+    ("words", "offsets"),
+    [
+        (("--count", "2"), [14, 15]),
+        (("--from", "12"), [12, 13, 14, 15]),
+        (("--until", "3"), [1, 2]),
+        (("--db", "1"), [5, 9, 15]),
+    ],
+)
+def test_bounds(data: Path, words: tuple[str, ...], offsets: list[int]) -> None:
+    """The last few, those from an offset, those before one, those of another database."""
+    found = [each["offset"] for each in lines(data, *words)]
+
+    assert offsets == found
+
+
+def test_for_people(data: Path) -> None:
+    """Each event takes two lines, and two more with values."""
+    output = succeed("history", "a", "--data", data, "--values", "--until", "2")
+
+    assert [
+        'offset 1  2023-11-14T22:13:20.001Z  id "once"',
+        '  SET "a" "1"',
+        "  applied: OK",
+        "  before  (nil)",
+        '  after   string  "1"',
+    ] == output.splitlines()
+
+
+def test_a_key_that_nothing_names_has_no_history(data: Path) -> None:
+    """Nothing is printed, and that is no failure."""
+    assert "" == run("history", "nobody", "--data", data).stdout
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_logs_have_the_history_that_one_event_at_a_time_shows(tmp_path: Path, seed: int) -> None:
+    """Of a log of random commands, the told events are all those between which a key differs, with the same values."""
+    entries = random_entries(seed, commands=250)
+    settings = load_settings(data=write_log(tmp_path / "data", entries))
+    keys = ALL_KEYS[:: len(ALL_KEYS) // 4]
+    told: dict[bytes, list[Touch]] = {key: [] for key in keys}
+
+    def tell(key: bytes) -> Callable[[Touch], None]:
+        return told[key].append
+
+    async def walk(key: bytes) -> None:
+        watching = History(0, key, tell(key), values=True)
+        async with walked(settings, 0, Until(), watching.step, from_snapshot=False):
+            pass
+
+    for key in keys:
+        asyncio.run(walk(key))
+
+    machine = Machine(MemoryStore(column_families()), HOME)
+    for offset, each in enumerate(entries):
+        values = {key: value_of(machine, 0, key, each.time_ms or 0) for key in keys}
+        machine.apply([decode(offset, each.time_ms or 0, each.value)], offset)
+        for key in keys:
+            value = value_of(machine, 0, key)
+            touch = next((touch for touch in told[key] if touch.offset == offset), None)
+            if touch is None:
+                assert values[key] == value, (offset, key)
+            else:
+                assert (values[key], value) == (touch.before, touch.after)
+        machine.commit(None)
+    assert any(told.values())
