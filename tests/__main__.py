@@ -62,19 +62,22 @@ def main() -> int:
     each = len(PORTS) // AT_ONCE
     for number in range(AT_ONCE):
         free.put(PORTS[number * each : (number + 1) * each])
-    speaking = threading.Lock()
+    speaking, failed = threading.Lock(), list[str]()
     with (
         tempfile.TemporaryDirectory() as directory,
         session_broker(Path(directory)) as broker,
         ThreadPoolExecutor(AT_ONCE) as threads,
     ):
         variables = _environment() | {RUNNING_BROKER_VARIABLE: broker}
-        running = [threads.submit(_run, name, words, variables, free, speaking) for name, words in _sessions().items()]
+        running = [
+            threads.submit(_run, name, words, variables, free, speaking, failed) for name, words in _sessions().items()
+        ]
         try:
             codes = [session.result() for session in running]
         except KeyboardInterrupt:  # those that run have heard of it as well, and end in order
             threads.shutdown(cancel_futures=True)
             return 130
+    sys.stdout.writelines(failed)  # once more at the end, where the reader of a long output looks first
     return next((code for code in codes if code), 0)  # not the larger one: a killed session's is negative
 
 
@@ -100,8 +103,12 @@ def _run(
     variables: Mapping[str, str],
     free: SimpleQueue[range],
     speaking: threading.Lock,
+    failed: list[str],
 ) -> int:
-    """Run one session, then print what it said, so that the lines of several do not mix; returns its exit code."""
+    """Run one session, then print what it said, so that the lines of several do not mix; returns its exit code.
+
+    The lines that name its failures are added to `failed`.
+    """
     began, ports = monotonic(), free.get()
     with tempfile.TemporaryFile() as output:
         own = {**variables, PORTS_VARIABLE: f"{ports[0]}-{ports[-1]}"}
@@ -109,8 +116,13 @@ def _run(
         code = subprocess.run(command, cwd=ROOT, env=own, stdout=output, stderr=output, check=False).returncode
         free.put(ports)
         output.seek(0)
-        _say(speaking, f"==> {name}\n{output.read().decode(errors='replace')}")
-        _say(speaking, f"==> {name}: exit code {code} after {monotonic() - began:.0f} s\n")
+        said = output.read().decode(errors="replace")
+        _say(speaking, f"==> {name}\n{said}")
+        ended = f"==> {name}: exit code {code} after {monotonic() - began:.0f} s\n"
+        _say(speaking, ended)
+    if code:
+        failed += [line for line in said.splitlines(keepends=True) if line.startswith(("FAILED ", "ERROR "))]
+        failed.append(ended)
     return code
 
 
