@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from engine.values.replies import Reply
+
 
 class Host(Protocol):
     """The process around the server."""
@@ -25,6 +27,22 @@ class Host(Protocol):
 
     def disk_bytes(self) -> int:
         """Size of the state on disk, of all owned partitions."""
+        ...
+
+    async def read_past(self, partition: int, moment: bytes, name: bytes, args: list[bytes], db: int) -> Reply:
+        """The reply of a reading command on the state of its partition as it was at a moment.
+
+        Raises:
+            CommandError: its own error, or why there is no such state.
+        """
+        ...
+
+    def check_moment(self, moment: bytes) -> None:
+        """Refuse what is no moment.
+
+        Raises:
+            CommandError: it is neither an offset nor a time.
+        """
         ...
 
     async def reload_and_compare(self) -> str:

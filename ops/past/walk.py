@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from engine.apply.machine import Machine, Record
-from engine.store.store import Store
+from engine.cleaning.sweep import Sweeper
+from engine.errors import DueLeftError, PartitionStoppedError
+from engine.store.store import MaintainedStore
 from ingest.applying.decoding import decode_batch
+from ingest.applying.patience import patience
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.snapshots.errors import SnapshotStoreError
 from ops.snapshots.scratch import Scratch
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.directories import home_of, partition_path, prepare_data, store_opener
 from ops.state.rebuilding.building import begin_building, settings_of_new
 from ops.state.rebuilding.replay_plan import Gap, PartitionPlan, Until, opened, plan
 from slotlog.shared.errors import InvariantError
@@ -30,6 +33,7 @@ logger = structlog.get_logger(__name__)
 
 _FETCH_RECORDS_MAX: Final = 1000
 _FETCH_WAIT_MS: Final = 500
+_SWEPT_KEYS_MAX: Final = 1000
 
 Step = Callable[[Machine, Sequence[Record], Sequence["LogRecord"]], None]
 """Applies all of some records, which follow what the machine has applied, and commits nothing."""
@@ -45,14 +49,14 @@ class Past:
         begin: the offset that the walk began with: 0, or where the snapshot stood.
     """
 
-    store: Store
+    store: MaintainedStore
     machine: Machine
     begin: int
 
 
 @asynccontextmanager
 async def walked(
-    settings: Settings, partition: int, until: Until, step: Step, *, from_snapshot: bool
+    settings: Settings, partition: int, until: Until, step: Step, *, from_snapshot: bool, base: Past | None = None
 ) -> AsyncIterator[Past]:
     """The state of `partition` at `until`, until the context ends; nothing of it stays on the disk.
 
@@ -63,6 +67,8 @@ async def walked(
         step: applies each batch.
         from_snapshot: begin with the newest verified snapshot before `until`, if there is one; else with the log's
             first record.
+        base: a state of the same partition that is not behind `until`: begin with a copy of it, if no snapshot is
+            nearer. Its files are linked, and it stays as it is.
 
     Raises:
         ConfigError: `until` lies beyond the log's end; the log does not have its first records any more and there is
@@ -75,14 +81,16 @@ async def walked(
     prepare_data(own)
     with Scratch(own.data) as scratch:
         target = settings_of_new(own, scratch.directory, None)
-        begin = await asyncio.to_thread(_begin, target, planned, until.time_ms) if from_snapshot or planned.gap else 0
+        begin = 0
+        if from_snapshot or planned.gap:
+            begin = await asyncio.to_thread(_begin, target, planned, until.time_ms, base)
         store = store_opener(target, target.data, replaying=True)(partition)
         try:
             begin_building(store, planned.prepared())
             machine = Machine(store, home_of(target, partition))
             if begin != machine.next_offset:
                 raise InvariantError(f"a snapshot of offset {begin} stands before {machine.next_offset}")
-            await _walk(own, machine, replace(planned, start=begin), step)
+            await _walk(own, store, machine, replace(planned, start=begin), step)
             yield Past(store, machine, begin)
         finally:
             store.close()
@@ -97,24 +105,30 @@ def apply_all(machine: Machine, records: Sequence[Record], _raw: Sequence[LogRec
             machine.commit(None)
 
 
-def _begin(target: Settings, planned: PartitionPlan, time_ms: int | None) -> int:
-    """Put the newest snapshot into `target` that will do. Returns the offset before which it has applied everything."""
-    gap = planned.gap or Gap(planned.partition, 0, planned.end, time_ms)
-    if planned.gap is None and not target.snapshots.url:
+def _begin(target: Settings, planned: PartitionPlan, time_ms: int | None, base: Past | None) -> int:
+    """Put the newest state into `target` that will do. Returns the offset before which it has applied everything."""
+    partition = planned.partition
+    if target.snapshots.url or (planned.gap is not None and base is None):
+        at_least = base.machine.next_offset if base is not None else planned.gap.begin if planned.gap is not None else 0
+        try:
+            return start_from_snapshot(target, Gap(partition, at_least, planned.end, time_ms))
+        except ConfigError:  # none is near enough: what there is else has everything, and it takes longer
+            if planned.gap is not None and base is None:
+                raise
+        except SnapshotStoreError as error:
+            if planned.gap is not None and base is None:
+                raise
+            logger.warning("snapshots_unused", partition=partition, reason=str(error))
+    if base is None:
         return 0
-    try:
-        return start_from_snapshot(target, gap)
-    except ConfigError:  # none is old enough: the log has everything, and it takes longer
-        if planned.gap is not None:
-            raise
-    except SnapshotStoreError as error:
-        if planned.gap is not None:
-            raise
-        logger.warning("snapshots_unused", partition=planned.partition, reason=str(error))
-    return 0
+    base.store.flush_all()
+    base.store.checkpoint(str(partition_path(target.data, partition)))
+    return base.machine.next_offset
 
 
-async def _walk(settings: Settings, machine: Machine, planned: PartitionPlan, step: Step) -> None:
+async def _walk(
+    settings: Settings, store: MaintainedStore, machine: Machine, planned: PartitionPlan, step: Step
+) -> None:
     """Apply what stands from `planned.start` to before `planned.end`."""
     log = opened(settings)
     await log.start()
@@ -126,7 +140,7 @@ async def _walk(settings: Settings, machine: Machine, planned: PartitionPlan, st
                     fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
                     records = [each for each in fetched.get(planned.partition, ()) if each[0] < planned.end]
                     to_offset = min(planned.end, reader.position(planned.partition))
-                    step(machine, decode_batch(records), records)
+                    await _take(step, store, machine, records)
                     if to_offset > machine.next_offset:  # markers of transactions, and no record
                         machine.apply((), machine.next_offset, to_offset=to_offset)
                     machine.commit(None)
@@ -135,3 +149,36 @@ async def _walk(settings: Settings, machine: Machine, planned: PartitionPlan, st
             await reader.close()
     finally:
         await log.close()
+
+
+async def _take(step: Step, store: MaintainedStore, machine: Machine, records: Sequence[LogRecord]) -> None:
+    """Let `step` take these records. RocksDB gets up to half a minute to catch up with its compactions."""
+    events = decode_batch(records)
+    async for attempt in patience():
+        with attempt:
+            try:
+                _step(step, store, machine, events, records)
+            except BaseException:
+                machine.rollback()
+                raise
+
+
+def _step(
+    step: Step, store: MaintainedStore, machine: Machine, events: Sequence[Record], records: Sequence[LogRecord]
+) -> None:
+    """What is due is removed where a record sets the clock back, as that asks for (`engine/apply/set_back.py`)."""
+    while left := [event for event in events if event[0] >= machine.next_offset]:
+        try:
+            step(machine, left, records)
+        except PartitionStoppedError as stop:
+            if not isinstance(stop.__cause__, DueLeftError):
+                raise
+            step(machine, [event for event in left if machine.next_offset <= event[0] < stop.offset], records)
+            machine.commit(None)
+            sweeper = Sweeper(machine, store)
+            while sweeper.expire(_SWEPT_KEYS_MAX).more:
+                pass
+            step(machine, [event for event in left if event[0] == stop.offset], records)
+            machine.commit(None)
+        else:
+            return

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ops.config import Settings, parse_address
+from engine.errors import CommandError
+from engine.values.replies import Reply
+from ops.config import ConfigError, Settings, parse_address
+from ops.past.answering import Read
 from ops.serving.running import Running
 from ops.snapshots.starting import start_from_snapshot
 from ops.state.rebuilding.replay import replay
-from ops.state.rebuilding.replay_plan import Until
+from ops.state.rebuilding.replay_plan import Until, parse_until
 from ops.version import VERSION
 from resp.settings.startup import RespSettings
 
@@ -70,6 +74,17 @@ class ServiceHost:
         """Of RocksDB's files and write-ahead logs."""
         workers = [owned.worker for owned in self._service.consumer.partitions.values()]
         return sum(worker.store.stored_bytes() for worker in workers if worker.is_open)
+
+    async def read_past(self, partition: int, moment: bytes, name: bytes, args: list[bytes], db: int) -> Reply:
+        """By the process beside the service that reads the past."""
+        return await self._service.past.ask(Read(partition, os.fsdecode(moment), name, args, db))
+
+    def check_moment(self, moment: bytes) -> None:
+        """As the verbs take it."""
+        try:
+            parse_until(os.fsdecode(moment), "the moment")
+        except ConfigError as error:
+            raise CommandError(f"ERR {error}") from None
 
     async def reload_and_compare(self) -> str:
         """Replay into a directory beside the state, compare the digests, and remove it."""

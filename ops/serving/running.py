@@ -8,6 +8,7 @@ from typing import Protocol
 from ingest.applying.consumer import Consumer
 from ops.config import Settings
 from ops.metrics import Metrics
+from ops.serving.past import PastProcess
 from ops.snapshots.report import SnapshotReport
 from resp.server import Server
 from slotlog.log import Log
@@ -39,6 +40,11 @@ class Running(Protocol):
     @property
     def reports(self) -> Mapping[int, SnapshotReport]:
         """What is known of each partition's snapshots."""
+        ...
+
+    @property
+    def past(self) -> PastProcess:
+        """What answers about the past."""
         ...
 
     @property

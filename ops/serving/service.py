@@ -29,6 +29,7 @@ from ops.serving.background import cleaning
 from ops.serving.group import GroupRoles
 from ops.serving.group_life import hold_data, live_in_group
 from ops.serving.health import Health, PartitionHealth
+from ops.serving.past import PastProcess
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
 from ops.serving.restoring import Restorer
@@ -94,6 +95,7 @@ class Service:
             create=not has_state(settings),  # a state without its log is a loss, which a new log would only hide
         )
         self._dead_letters = open_dead_letters(self._log)
+        self.past = PastProcess(settings)
         self.resp = Server(resp_settings(settings), ServiceHost(self), self._log) if settings.resp else None
         self._spans = Spans(settings) if settings.tracing else None
         self._slices = Slices()
@@ -226,6 +228,7 @@ class Service:
                 task.cancel()
             if self.resp is not None:
                 await self.resp.close()
+            self.past.close()
             self.consumer.close()
             self._rocksdb_logs.close()
             if self.http is not None:

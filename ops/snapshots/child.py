@@ -68,14 +68,14 @@ async def _result(results: Connection, heard: Callable[[Any], None]) -> tuple[An
         EOFError: it did not come.
     """
     while True:
-        await _readable(results)
+        await readable(results)
         value, error, is_last = results.recv()
         if is_last:
             return value, error
         heard(value)
 
 
-async def _readable(results: Connection) -> None:
+async def readable(results: Connection) -> None:
     """Wait until the other end has sent something, or is closed."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
@@ -89,14 +89,19 @@ async def _readable(results: Connection) -> None:
 def _run(results: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
     global _parent  # noqa: PLW0603 - this process has one
     _parent = results
-    Thread(target=_end_with_parent, daemon=True).start()
-    os.nice(_NICENESS)
+    give_way()
     try:
         value = work(*args)
     except Exception as error:  # noqa: BLE001 - it is raised again where the result is wanted
         results.send((None, error, True))
     else:
         results.send((value, None, True))
+
+
+def give_way() -> None:
+    """Let this process give way to others from now on, and end with the one that has begun it."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    os.nice(_NICENESS)
 
 
 def _end_with_parent() -> None:

@@ -63,13 +63,13 @@ def denial(
 
 
 def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterator[tuple[Plan, list[bytes]]]:
-    """The command and its arguments, and the write that it runs, if any, unless it refuses that one."""
+    """The command and its arguments, and the one on data that it runs, if any."""
     yield plan, args
     if plan.server is None or plan.server.inner is None:
         return
     words = plan.server.inner(args)
     inner = server.plans.find(words)
-    if inner is None or inner.kind is not CommandKind.WRITE:
+    if inner is None or inner.kind not in {CommandKind.READ, CommandKind.WRITE}:
         return
     inner_args = words[2:] if b"|" in inner.name else words[1:]
     if inner.arguments_min <= len(inner_args) <= inner.arguments_max:

@@ -20,6 +20,7 @@ from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.authorization import denial
 from resp.clients.long_commands import start
+from resp.clients.looking_back import read_past, refusal_in_past
 from resp.clients.multi import aborted, reads_here, show_when_run
 from resp.clients.tracked import note_next_script, note_read, pending_read, pending_write
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
@@ -85,7 +86,9 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
         _serve(session, plan, command, args)
         return True
     try:
-        if plan.kind is _READ:
+        if session.as_of is not None:
+            start(session, plan, command, read_past(session, session.as_of, plan, args))
+        elif plan.kind is _READ:
             _read(session, plan, command, args)
         else:
             _write(session, plan, command, args)
@@ -138,6 +141,8 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         return CommandError(not_while_subscribed(plan.shown))
     if session.monitoring and not allowed_while_monitoring(plan):
         return CommandError(NO_KEYS_WHILE_MONITORING)
+    if session.as_of is not None and (denied := refusal_in_past(session.as_of, plan)) is not None:
+        return denied
     if plan.kind is not _SERVER or plan.server is None or plan.server.keys is not None:
         return _place_refusal(session, plan, args)
     return None if "loading" in flags else _loading(session)

@@ -83,6 +83,7 @@ class Session:
         output: replies and messages on their way to it.
         turns: let other clients run between its commands.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
+        as_of: the moment that its reads are of (SLOTLOG ASOF); None: now.
         plain: whether commands may take the short way.
         transacting: the EXEC under way that ends on the server; later commands wait for it.
         task: finds the reply of a command that takes its time.
@@ -138,6 +139,7 @@ class Session:
         self.closing = self.choked = False
         self.choked_since = 0.0
         self.over_soft_limit_since = 0.0
+        self.as_of: bytes | None = None
         self.plain = False
         self.parser = Parser(bulk_bytes_max=server.config["proto-max-bulk-len"])
         self.output = Output(self, transport, server.config, server.stats)
@@ -202,6 +204,7 @@ class Session:
             self.authenticated
             and self.user.unrestricted
             and self.transaction is None
+            and self.as_of is None
             and self.reply_mode == "on"
             and not self.muted
             and (self.tracking is None or not self.tracking.looks_at_commands)

@@ -28,6 +28,7 @@ from slotlog.log import Entry, LogRecord, Reader, RecordPosition
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.slots import partition_of, slot
 from tests.layouts import column_families, home_of, layout_of
+from tests.resp.host import Process
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client
 
@@ -132,28 +133,6 @@ def _open_gate() -> asyncio.Event:
     gate = asyncio.Event()
     gate.set()
     return gate
-
-
-class Process:
-    """An `resp.host.Host` around nothing."""
-
-    version = "0"
-    settings: Mapping[str, str] = {}
-
-    def __init__(self) -> None:
-        self.stopped = False
-
-    def stop(self) -> None:
-        """Note it."""
-        self.stopped = True
-
-    def disk_bytes(self) -> int:
-        """Nothing is on disk."""
-        return 0
-
-    async def reload_and_compare(self) -> str:
-        """Nothing differs."""
-        return ""
 
 
 class Watched(NullObserver):

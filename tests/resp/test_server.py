@@ -15,7 +15,8 @@ from slotlog.log import Log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.shared.slots import partition_of, slot
 from tests.real.oracle import SimpleString
-from tests.resp.harness import FAMILIES, TOPIC, PlayedLog, Process, event, pipeline, replies, serving, until
+from tests.resp.harness import FAMILIES, TOPIC, PlayedLog, event, pipeline, replies, serving, until
+from tests.resp.host import Process
 
 OK: Final = SimpleString(b"OK")
 

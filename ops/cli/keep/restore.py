@@ -9,9 +9,9 @@ import typer
 
 from ops.cli.keep.options import From, opened
 from ops.cli.options import Json, StateTopic, print_json, print_note, reports_errors
-from ops.cli.rebuild.replay import parse_until
 from ops.config import ConfigError, Settings, load_settings
 from ops.partition_lists import parse_own
+from ops.state.rebuilding.replay_plan import parse_until
 from slotlog.wording import counted
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
-from ops.cli.rebuild.replay import parse_until
 from ops.cli.reply_text import as_json, as_text, moment_text
+from ops.state.rebuilding.replay_plan import parse_until
 from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import typer
 
 from ops.cli.events.query import partitions_of
 from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
-from ops.cli.rebuild.replay import parse_until
 from ops.cli.reply_text import as_json, as_text, bytes_as_json, moment_text, quoted
+from ops.state.rebuilding.replay_plan import parse_until
 
 if TYPE_CHECKING:
     from ops.past.history import Touch, Value

@@ -20,8 +20,8 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
-from ops.cli.rebuild.replay import parse_until
 from ops.cli.reply_text import bytes_as_json, quoted
+from ops.state.rebuilding.replay_plan import parse_until
 from slotlog.wording import counted
 
 if TYPE_CHECKING:

@@ -107,9 +107,9 @@ def export(
 
 def _write(settings: Settings, to: Path, writer: Export, until: str | None) -> Exported:
     """Write the state as it is, or a replay of it up to `until`."""
-    from ops.cli.rebuild.replay import parse_until
     from ops.exporting.run import export as run
     from ops.exporting.run import state_at
+    from ops.state.rebuilding.replay_plan import parse_until
 
     if until is None:
         exported = run(settings, to, writer, _tell)

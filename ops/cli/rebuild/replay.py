@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +30,7 @@ from ops.cli.options import (
     reports_errors,
 )
 from ops.config import ConfigError, load_settings
-from ops.state.rebuilding.replay_plan import Until
+from ops.state.rebuilding.replay_plan import Until, parse_until
 from ops.state.rebuilding.swap import rebuilt_in, replaced_in
 from ops.state.rebuilding.unapplied import NotApplied
 from slotlog.wording import counted
@@ -260,28 +259,6 @@ def _totals(results: list[Replayed]) -> tuple[Digest, Digest | None]:
 
 def _text(digest: Digest | None) -> str | None:
     return None if digest is None else str(digest)
-
-
-def parse_until(text: str | None, option: str = "--until") -> Until:
-    """`120` is an offset; `@1358208000000` (ms since 1970) and `2013-01-15T00:00:00Z` (ISO 8601) are times.
-
-    A time that does not say where it holds is one of UTC.
-
-    Raises:
-        ConfigError: none of them.
-    """
-    if text is None:
-        return Until()
-    number = re.fullmatch(r"(@?)([0-9]+)", text)
-    if number is not None:
-        return Until(time_ms=int(number[2])) if number[1] else Until(offset=int(number[2]))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"{option} {text!r} is neither an offset nor an ISO 8601 time nor @MILLISECONDS") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return Until(time_ms=round(moment.timestamp() * 1000))
 
 
 def parse_skip(text: str) -> tuple[int, int, int]:

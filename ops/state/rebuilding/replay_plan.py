@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -98,6 +100,28 @@ class PartitionPlan:
             yield retime_changes(*decision)
 
 
+def parse_until(text: str | None, option: str = "--until") -> Until:
+    """`120` is an offset; `@1358208000000` (ms since 1970) and `2013-01-15T00:00:00Z` (ISO 8601) are times.
+
+    A time that does not say where it holds is one of UTC.
+
+    Raises:
+        ConfigError: none of them.
+    """
+    if text is None:
+        return Until()
+    number = re.fullmatch(r"(@?)([0-9]+)", text)
+    if number is not None:
+        return Until(time_ms=int(number[2])) if number[1] else Until(offset=int(number[2]))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option} {text!r} is neither an offset nor an ISO 8601 time nor @MILLISECONDS") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Until(time_ms=round(moment.timestamp() * 1000))
+
+
 async def plan(settings: Settings, until: Until, skips: Sequence[tuple[int, int, int]]) -> list[PartitionPlan]:
     """The plan of every owned partition.
 
@@ -109,7 +133,7 @@ async def plan(settings: Settings, until: Until, skips: Sequence[tuple[int, int,
     await log.start()
     try:
         begins = {partition: await log.begin_offset(partition) for partition in settings.owned}
-        ends = await _ends(log, settings.owned, until)
+        ends = await ends_of(log, settings.owned, until)
         if until.at_live:
             ends.update({each: min(ends[each], state.next_offset) for each, state in live.items() if not state.note})
     finally:
@@ -148,12 +172,17 @@ def _look_at(settings: Settings, partition: int) -> Live:
         return Live(note=str(error))
 
 
-async def _ends(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
+async def ends_of(log: Log, partitions: Sequence[int], until: Until) -> dict[int, int]:
+    """The offset of each partition before which `until` lies, or the log's end.
+
+    Raises:
+        ConfigError: `until` lies beyond the log's end.
+    """
     ends = {partition: await log.end_offset(partition) for partition in partitions}
     if until.offset is not None:
         if until.offset > max(ends.values()):
             raise ConfigError(
-                f"--until {until.offset} is beyond the log's end at offset {max(ends.values())};"
+                f"offset {until.offset} is beyond the log's end at offset {max(ends.values())};"
                 f" a time in milliseconds is written @{until.offset}"
             )
         return {partition: min(end, until.offset) for partition, end in ends.items()}

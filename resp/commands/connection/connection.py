@@ -115,6 +115,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     unwatch(session)
     session.transaction = None
     session.db = 0
+    session.as_of = None
     session.name = b""
     session.reply_mode = "on"
     session.no_evict = session.no_touch = False

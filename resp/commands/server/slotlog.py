@@ -122,7 +122,8 @@ async def _status_of(client: LogClient, pipeline: WritePipeline) -> Reply:
     )
 
 
-def _keys_of_inner(args: list[bytes]) -> list[bytes]:
+def keys_of_inner(args: list[bytes]) -> list[bytes]:
+    """The keys of the command behind the first argument; none where it cannot be read: the handler says why."""
     try:
         return keys_of(args[1], args[2:])
     except EventError:
@@ -141,7 +142,7 @@ def _keys_of_inner(args: list[bytes]) -> list[bytes]:
     container=True,
     large_reply=True,
     access="RO",  # the command in it is looked at by itself
-    keys=_keys_of_inner,
+    keys=keys_of_inner,
     inner=lambda args: args[1:],
 )
 def once(session: Session, args: list[bytes]) -> Reply:

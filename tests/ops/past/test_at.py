@@ -56,6 +56,25 @@ def test_a_read_as_of_then(data: Path, when: str, command: str, reply: str) -> N
     assert f"{reply}\n" == succeed("at", when, "--data", data, *command.split())
 
 
+def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """An event that sets the clock back asks for what is due to be removed first; the walk does that, and goes on."""
+    back = ["SETCLOCK", [str(START_MS + 50_000), str(START_MS + 10_000)]]
+    lines = [
+        (0, "SET", ["lease", "x", "PX", "100"]),
+        (50_000, "SET", ["late", "1"]),
+        (50_000, *back),
+        (50_000, "SET", ["name", "Ann"]),
+    ]
+    data = write_log(tmp_path / "data", lines)  # type: ignore[arg-type]
+
+    assert ["(integer) 1\n", "(integer) 0\n"] == [
+        succeed("at", when, "--data", data, "EXISTS", "lease") for when in ("1", "3")
+    ]
+    assert '"Ann"\n' == succeed("at", "4", "--data", data, "GET", "name")
+    (told,) = succeed("history", "lease", "--data", data, "--json").splitlines()
+    assert 0 == json.loads(told)["offset"]
+
+
 def test_nothing_is_left_behind(data: Path) -> None:
     """Neither a state nor a scratch directory stays, and the log is as it was."""
     before = sorted(path.name for path in data.iterdir())

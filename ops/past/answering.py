@@ -1,0 +1,87 @@
+"""Answers questions about the past, one after the other, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from multiprocessing.connection import Connection
+from typing import Final, NamedTuple
+
+import structlog
+
+from engine.errors import CommandError, PartitionStoppedError
+from engine.values.replies import Reply, pack
+from ops.config import ConfigError, Settings
+from ops.logging import configure_logging
+from ops.past.kept import KeptStates
+from ops.progress import show_nothing
+from ops.snapshots.child import give_way
+from ops.snapshots.errors import SnapshotStoreError
+from ops.state.rebuilding.replay_plan import parse_until
+from slotlog.errors import LogMismatchError, LogRecordError, LogUnavailableError
+from slotlog.shared.errors import EventError
+from slotlog.shared.shown_errors import shown_error
+
+_EXPECTED: Final = (
+    ConfigError,
+    EventError,
+    LogMismatchError,
+    LogRecordError,
+    LogUnavailableError,
+    OSError,
+    PartitionStoppedError,
+    SnapshotStoreError,
+)
+"""What may go wrong without a bug of ours."""
+
+logger = structlog.get_logger(__name__)
+
+
+class Read(NamedTuple):
+    """A reading command as of a moment.
+
+    Attributes:
+        partition: of its keys.
+        moment: an offset or a time, as `parse_until` takes it.
+        name, args, db: the command, and its database.
+    """
+
+    partition: int
+    moment: str
+    name: bytes
+    args: list[bytes]
+    db: int
+
+
+def answer_all(connection: Connection, settings: Settings) -> None:
+    """Answer each question that comes with the bytes of a reply (`pack`), until the other end is closed."""
+    give_way()
+    configure_logging(settings.log_level)
+    show_nothing()
+    asyncio.run(_answer_all(connection, settings))
+
+
+async def _answer_all(connection: Connection, settings: Settings) -> None:
+    states = KeptStates(settings)
+    try:
+        while True:
+            try:
+                question = await asyncio.to_thread(connection.recv)
+            except EOFError:
+                return
+            reply = await _answer(states, question)
+            await asyncio.to_thread(connection.send_bytes, pack(reply))
+    finally:
+        await states.close()
+
+
+async def _answer(states: KeptStates, question: Read) -> Reply:
+    try:
+        past = await states.at(question.partition, parse_until(question.moment, "the moment"))
+        return past.machine.read(question.name, question.args, question.db)
+    except CommandError as error:
+        return error
+    except _EXPECTED as error:
+        return CommandError(f"ERR {error}")
+    except Exception as error:
+        logger.exception("past_not_read")
+        return CommandError(f"ERR the past cannot be read: {shown_error(error)}")
