@@ -51,6 +51,7 @@ class RedisSettings(BaseModel):
 
     peers: str = Field(default="", description="which worker owns which partitions: 0-1=host:6379,2-3=host:6380")
     announce: str = Field(default="", description="address that clients are told; empty: as in peers, or --resp")
+    replica: str = Field(default="", description="address at which a worker of a group is a replica of what it follows")
     peer_user: str = Field(default="default", description="user name with which a worker logs in to its peers")
     peer_password: SecretStr = Field(default=SecretStr(""), description="password of peer_user; empty: as password")
     node_timeout_seconds: float = Field(
@@ -73,7 +74,7 @@ class RedisSettings(BaseModel):
         default_factory=dict, description="start values of CONFIG SET, such as maxclients or notify-keyspace-events"
     )
 
-    @field_validator("announce", "tls")
+    @field_validator("announce", "replica", "tls")
     @classmethod
     def _address(cls, value: str) -> str:
         if value:

@@ -30,6 +30,7 @@ from resp.resources.eviction import evict
 from resp.settings.startup import Address, RespSettings
 from resp.statistics.stats import SAMPLE_SECONDS
 from resp.wire.tls import server_context
+from resp.writes.replica_pipeline import ReplicaPipeline
 from resp.writes.stopping import MOVED_AWAY, finish
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.log import Log
@@ -83,6 +84,9 @@ class Server(Shared[Session]):
             self.tls_port = await self._listen(
                 settings.tls_address, ssl=context, ssl_handshake_timeout=settings.handshake_seconds
             )
+        if settings.replica_address is not None:
+            tls = server_context(settings) if settings.tls_cluster and settings.tls_address is not None else None
+            self.replica_port = await self._listen(settings.replica_address, at_replica=True, ssl=tls)
         self.cluster = map_of(settings, self.port)
         self.bus.start()
         self.config.start("port", str(self.port))
@@ -113,6 +117,27 @@ class Server(Shared[Session]):
         pipeline = self.pipelines[partition]
         pipeline.ready_offset = await self.log.end_offset(partition)
         self._loading[partition] = None
+        self.witness()  # one that was followed runs already
+
+    def serve_reads(self, partition: int, owned: OwnedPartition, shown_to: int) -> None:
+        """Answer reads in a partition that is followed, once it is where its owner is.
+
+        Args:
+            partition: its number.
+            owned: its worker, and how it is.
+            shown_to: clients have seen here what is before this offset.
+        """
+        replica = ReplicaPipeline(partition, owned, self.log, self.flush, self.read_clock, shown_to)
+        self.replicas[partition] = replica
+        others = sorted(self.replicas.items())
+        self.replicas.clear()  # in place: others hold it
+        self.replicas.update(others)
+        self.witness()
+
+    def end_reads(self, partition: int) -> None:
+        """Answer no reads any more in a partition that was followed."""
+        if replica := self.replicas.pop(partition, None):
+            replica.leave()
 
     async def give_up(self, partition: int, cluster: ClusterMap) -> None:
         """Send a partition's clients elsewhere from now on, and answer what they have written.
@@ -143,6 +168,7 @@ class Server(Shared[Session]):
     def _left(self, pipeline: WritePipeline) -> None:
         """The consumer lets go of the partition: nothing of it is applied any more."""
         pipeline.close(MOVED_AWAY)
+        pipeline.leave()
         if self.leaving.get(pipeline.partition) is pipeline:
             del self.leaving[pipeline.partition]
 
@@ -186,9 +212,9 @@ class Server(Shared[Session]):
             pipeline.closing = True
         self.refresh()
 
-    async def _listen(self, address: Address, **options: Any) -> int:
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: Connection(self), *address, backlog=511, **options)  # as Redis
+    async def _listen(self, address: Address, *, at_replica: bool = False, **options: Any) -> int:
+        loop, connection = asyncio.get_running_loop(), partial(Connection, self, at_replica=at_replica)
+        listener = await loop.create_server(connection, *address, backlog=511, **options)  # as Redis
         self._listeners.append(listener)
         port: int = listener.sockets[0].getsockname()[1]
         return port
@@ -216,6 +242,8 @@ class Server(Shared[Session]):
         """Handle a committed batch: serve clients that wait for its keys, and notify listeners."""
         pipeline = self.pipelines.get(partition) or self.leaving.get(partition)
         if pipeline is None:  # this worker does not own it
+            if replica := self.replicas.get(partition):
+                replica.moved()
             return
         pipeline.moved()
         if partition in self._loading and pipeline.machine.next_offset >= pipeline.ready_offset:
@@ -254,6 +282,8 @@ class Server(Shared[Session]):
             self._follow_condition(partition, condition)
             if condition is Condition.RUNNING:
                 self.blocked.look_again()
+        elif partition in self.replicas:
+            self.witness()
 
     def _follow_condition(self, partition: int, condition: Condition) -> None:
         """Let those who track know that a partition was closed, or is another one now."""

@@ -26,6 +26,7 @@ class Member:
         name: its own among all members, the same after a restart where membership is static.
         zone: where it runs; members of one zone may fail together. Empty: not told.
         resp, http: the addresses at which Redis clients and operators reach it; empty: none.
+        replica: the address at which Redis clients reach it as a replica; empty: none.
         owns, follows: the partitions that it owns now, and those that it follows.
         behind: partitions of which it holds a state, and by how many events that is behind the log.
     """
@@ -37,6 +38,7 @@ class Member:
     owns: frozenset[int] = frozenset()
     follows: frozenset[int] = frozenset()
     behind: Mapping[int, int] = field(default_factory=dict)
+    replica: str = ""
 
 
 @dataclass(frozen=True, slots=True)

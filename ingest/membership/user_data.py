@@ -31,6 +31,7 @@ def pack_member(member: Member) -> bytes:
             "owns": sorted(member.owns),
             "follows": sorted(member.follows),
             "behind": sorted(member.behind.items()),
+            "replica": member.replica,
         }
     )
 
@@ -46,7 +47,7 @@ def unpack_member(data: bytes) -> Member:
         name, zone, resp, http = _four_texts(fields["member"])
         behind = {_count(partition): _count(events) for partition, events in fields["behind"]}
         owns, follows = (frozenset(_count(each) for each in fields[role]) for role in ("owns", "follows"))
-        return Member(name, zone, resp, http, owns, follows, behind)
+        return Member(name, zone, resp, http, owns, follows, behind, _text(fields.get("replica", "")))
 
     return _unpack(data, "a member of the group", read)
 
@@ -57,6 +58,7 @@ def pack_plan(plan: Plan) -> bytes:
     return _pack(
         {
             "members": [_member(member) for member in plan.members.values()],
+            "replicas": [member.replica for member in plan.members.values()],
             "owners": [(partition, places[name]) for partition, name in sorted(plan.owners.items())],
             "standbys": [
                 (partition, [places[name] for name in names])
@@ -77,7 +79,9 @@ def unpack_plan(data: bytes) -> Plan:
     """
 
     def read(fields: Mapping[str, Any]) -> Plan:
-        members = [Member(*_four_texts(each)) for each in fields["members"]]
+        listed = fields["members"]
+        replicas = [_text(each) for each in fields.get("replicas", [""] * len(listed))]
+        members = [Member(*_four_texts(each), replica=replica) for each, replica in zip(listed, replicas, strict=True)]
         names = [member.name for member in members]
         owners, warming, former = (
             {_count(partition): names[_count(place)] for partition, place in fields[part]}
@@ -124,6 +128,12 @@ def _unpack(data: bytes, sender: str, read: Callable[[Mapping[str, Any]], T]) ->
 
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
         raise TypeError
     return value
 

@@ -16,7 +16,7 @@ from engine.store.store import SHARED_CFS
 from ingest.reporting.observer import Condition
 from resp.catalog.server_registry import SERVER_SPECS
 from resp.cluster.bus.link import Loss
-from resp.cluster.topology import NodeHealth
+from resp.cluster.nodes import NodeHealth
 from slotlog.shared.limits import DATABASES
 
 FAMILIES: Final = tuple(sorted({spec.group for spec in SPECS.values()}))

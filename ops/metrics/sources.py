@@ -33,7 +33,7 @@ from ops.metrics.record import DUE_KEYS_MAX, ERROR_CODES, OTHER_CODE
 from ops.version import VERSION
 from resp.cluster.bus import Bus
 from resp.cluster.bus.link import Loss
-from resp.cluster.topology import NodeHealth
+from resp.cluster.nodes import NodeHealth
 from resp.server import Server
 from slotlog.clock import WALL, now_ms
 from slotlog.log import Log

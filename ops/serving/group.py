@@ -24,7 +24,7 @@ from ingest.reporting.observer import Condition
 from ops.config import Settings, parse_address
 from ops.serving.restoring import Restorer
 from ops.state.directories import applied_to, state_directories
-from resp.cluster.topology import ClusterMap
+from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
 from resp.server import Server
 from slotlog.errors import LogUnavailableError
 
@@ -77,6 +77,8 @@ class GroupRoles:
         self._owner_offsets: dict[int, int] = {}
         self._left_at: dict[int, int] = {}  # positions of states that are here and not applied
         self._changing: dict[int, asyncio.Task[None]] = {}
+        if server is not None:
+            server.bus.on_applied = self.owner_at
         self._woken = asyncio.Event()
 
     # ------------------------------------------------------------------ of the member
@@ -87,9 +89,16 @@ class GroupRoles:
         owns = frozenset(partition for partition, role in roles.items() if role is Role.OWNER)
         behind = {partition: self._behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
         resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
-        return Member(
-            self._name, self._settings.group.zone, resp, self._settings.http, owns, frozenset(roles) - owns, behind
-        )
+        replica = self._replica_address(resp)
+        follows = frozenset(roles) - owns
+        return Member(self._name, self._settings.group.zone, resp, self._settings.http, owns, follows, behind, replica)
+
+    def _replica_address(self, resp: str) -> str:
+        """Where clients reach this worker as a replica; where no host is told, at that of `resp`."""
+        if self._server is None or not self._server.replica_port:
+            return ""
+        host, _ = parse_address(self._settings.redis.replica)
+        return f"{resp.rpartition(':')[0] if host in ALL_ADDRESSES else _bracketed(host)}:{self._server.replica_port}"
 
     def planned(self, plan: Plan) -> None:
         """The group has a new plan."""
@@ -112,6 +121,8 @@ class GroupRoles:
         self._owner_offsets[partition] = offset
         owned = self._consumer.every[partition]
         owned.owner_offset = max(owned.owner_offset, offset)
+        if self._server is not None and partition in self._server.replicas:
+            self._server.replicas[partition].heard(owned.owner_offset)
 
     # ------------------------------------------------------------------ life
 
@@ -193,6 +204,8 @@ class GroupRoles:
         await self._former_has_let_go(partition)
         if self._wanted(partition) is not Role.OWNER:
             return
+        if self._server is not None:
+            self._server.end_reads(partition)
         await self._consumer.roles.assume(partition, Role.OWNER)
         self._left_at.pop(partition, None)
         await _until(lambda: owned.condition is not Condition.OPENING or self._wanted(partition) is not Role.OWNER)
@@ -209,6 +222,7 @@ class GroupRoles:
         owned = self._consumer.every[partition]
         if self._server is not None:
             await self._server.give_up(partition, self._map())
+            self._server.end_reads(partition)
         if owned.role is Role.NONE and wanted is Role.FOLLOWER:
             await self._restorer.restore_if_missing(partition)
         committed = owned.committed
@@ -216,6 +230,8 @@ class GroupRoles:
         owned.owner_offset = max(owned.owner_offset, self._owner_offsets.get(partition, 0))
         if wanted is not Role.NONE:
             self._left_at.pop(partition, None)
+            if self._server is not None:
+                self._server.serve_reads(partition, owned, 0 if committed is None else committed.next_offset)
         elif committed is not None:
             self._left_at[partition] = committed.next_offset
 
@@ -235,7 +251,12 @@ class GroupRoles:
         addresses = {name: parse_address(each.resp) for name, each in members.items() if each.resp}
         addresses[self._name] = me
         owners = {partition: addresses[name] for partition, name in self.plan.owners.items() if name in addresses}
-        return ClusterMap.of_group(self._settings.partitions, me, owners, list(addresses.values()))
+        standbys = {
+            partition: [addresses[name] for name in names if name in addresses]
+            for partition, names in self.plan.standbys.items()
+        }
+        replicas = {addresses[name]: parse_address(each.replica) for name, each in members.items() if each.replica}
+        return ClusterMap.of_group(self._settings.partitions, me, owners, list(addresses.values()), standbys, replicas)
 
     def _has_warmed(self) -> bool:
         """Whether a partition that shall move to this worker is warm here."""
@@ -264,4 +285,8 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 def _shown(address: tuple[str, int]) -> tuple[str, int]:
     host, port = address
-    return (f"[{host}]" if ":" in host else host), port
+    return _bracketed(host), port
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -35,6 +35,7 @@ def resp_settings(settings: Settings) -> RespSettings:
         own=() if settings.group.name else tuple(settings.owned),
         grouped=bool(settings.group.name),
         peers=redis.peers,
+        replica_address=parse_address(redis.replica) if redis.replica else None,
         announce=parse_address(redis.announce) if redis.announce else None,
         password=redis.password.get_secret_value(),
         peer_user=redis.peer_user,

@@ -53,6 +53,7 @@ def flags_of(session: Session) -> bytes:
         (tracker is not None and tracker.broken, b"R"),
         (tracker is not None and tracker.options.bcast, b"B"),
         (session.closing, b"c"),
+        (session.readonly, b"r"),
         (session.no_evict, b"e"),
         (session.no_touch, b"T"),
     )

@@ -35,10 +35,12 @@ class Connection(asyncio.Protocol):
 
     Args:
         server: whose it is.
+        at_replica: it comes to the address at which this worker is a replica.
     """
 
-    def __init__(self, server: Shared[Session]) -> None:
+    def __init__(self, server: Shared[Session], *, at_replica: bool = False) -> None:
         self._server = server
+        self._at_replica = at_replica
         self._session: Session | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -49,7 +51,7 @@ class Connection(asyncio.Protocol):
         if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _keep_alive(connected, self._server.config["tcp-keepalive"])
-        refusal = admit(self._server, transport)
+        refusal = admit(self._server, transport, at_replica=self._at_replica)
         if isinstance(refusal, CommandError):
             transport.write(encode2(refusal))
             transport.close()
@@ -150,7 +152,7 @@ class Connection(asyncio.Protocol):
             forget(self._server, self._session)
 
 
-def admit(server: Shared[Session], transport: asyncio.Transport) -> Session | CommandError:
+def admit(server: Shared[Session], transport: asyncio.Transport, *, at_replica: bool = False) -> Session | CommandError:
     """A session for a new connection, or why there is none."""
     server.stats.connections_received += 1
     refusal = admission(server, transport)
@@ -158,7 +160,7 @@ def admit(server: Shared[Session], transport: asyncio.Transport) -> Session | Co
         server.stats.rejected_connections += 1
         return refusal
     server.last_id += 1
-    session = Session(server, transport, server.last_id, Inbox)
+    session = Session(server, transport, server.last_id, Inbox, at_replica=at_replica)
     server.sessions[session.id] = session
     return session
 

@@ -30,7 +30,7 @@ from resp.wire.protocol import TooLarge
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import TOO_LARGE, event_entry
 from resp.writes.groups import BROKEN
-from resp.writes.stopping import about_keys
+from resp.writes.stopping import READ_ONLY, about_keys
 from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _only_reads(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if session.transaction is not None or session.output.pending_replies or len(args) < plan.arguments_min:
         return False
     try:
-        pipeline = session.server.pipeline_of(plan.keys(args))
+        pipeline = session.server.reader_of(session, plan.keys(args))
     except CommandError:
         return False
     assert plan.spec is not None
@@ -164,8 +164,10 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
             return CommandError(f"ERR {spec.name.decode()} is not allowed in cluster mode")
         if spec.keyless and session.transaction is not None:
             return CommandError(f"ERR {spec.name.decode()} cannot be part of a transaction in cluster mode")
+        if spec.keyless and session.at_replica:
+            return READ_ONLY
     try:
-        pipeline = session.server.pipeline_of(plan.keys(args))
+        pipeline = _pipeline_of(session, plan, plan.keys(args))
     except CommandError as error:
         return error
     if session.server.clustered and spec is not None and spec.patterns is not None:
@@ -174,6 +176,12 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
             return CommandError(refusal)
     unready = pipeline.refusal(write=plan.write)
     return None if unready is None else about_keys(unready, session.server.partitions)
+
+
+def _pipeline_of(session: Session, plan: Plan, keys: list[bytes]) -> WritePipeline:
+    """Where these keys are for this command; CommandError when they are not here."""
+    server = session.server
+    return server.reader_of(session, keys) if plan.kind is _READ else server.pipeline_of(keys)
 
 
 def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:
@@ -220,7 +228,7 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if server.clustered and plan.spec.keyless:
         return bool(output.pending_replies)
     if plan.kind is _WRITE or output.pending_replies:
-        return server.is_crowded(session, server.pipeline_of(plan.spec.keys(args)))
+        return server.is_crowded(session, _pipeline_of(session, plan, plan.spec.keys(args)))
     return False
 
 
@@ -278,9 +286,9 @@ def _read(session: Session, plan: Plan, command: list[bytes], args: list[bytes])
     pipeline = script_keys = None
     began = perf_counter()
     if server.clustered and plan.spec.keyless:
-        reply = server.all_partitions.read(plan.spec, args, server.wall_ms)
+        reply = server.keyspace_of(session).read(plan.spec, args, server.wall_ms)
     else:
-        pipeline = server.pipeline_of(plan.spec.keys(args))
+        pipeline = server.reader_of(session, plan.spec.keys(args))
         if (
             session.output.pending_replies and pipeline.answers.pending_events
         ):  # else its writes are in other partitions

@@ -153,7 +153,7 @@ class Run:
 def _handle(session: Session, step: Step) -> Any:
     """Run one step on the server."""
     if step.plan.spec is not None:
-        return session.server.read_anywhere(step.plan.spec, step.args, session.db)
+        return session.server.read_anywhere(session, step.plan.spec, step.args, session.db)
     assert step.plan.server is not None
     reply = step.plan.server.handler(session, step.args)
     return OK if reply is NO_REPLY else reply

@@ -62,7 +62,7 @@ def execute(session: Session, plan: Plan) -> Reply:
     keys = [key for step in steps for key in step.keys]
     watch_id = None if session.watched_partition is None else session.watch_id
     try:
-        pipeline = _pipeline_of(session, keys)
+        pipeline = _pipeline_of(session, keys, reading=reading)
         if reading:
             return _read(session, pipeline, steps)
         _check(session, pipeline, write=True)
@@ -89,7 +89,7 @@ def show_when_run(session: Session, db: int, steps: list[Step], command: list[by
         session.server.monitors.feed_all(session, db, steps, command)
 
 
-def _pipeline_of(session: Session, keys: list[bytes]) -> WritePipeline:
+def _pipeline_of(session: Session, keys: list[bytes], *, reading: bool) -> WritePipeline:
     """The write pipeline of the transaction.
 
     Raises:
@@ -99,7 +99,7 @@ def _pipeline_of(session: Session, keys: list[bytes]) -> WritePipeline:
     if keys and watched is not None and server.clustered and slot(keys[0]) != session.watched_slot:
         raise CommandError(CROSS_SLOT)
     if watched is None or keys:
-        return server.pipeline_of(keys)
+        return server.reader_of(session, keys) if reading else server.pipeline_of(keys)
     pipeline = server.pipelines.get(watched)
     if pipeline is None:
         raise CommandError("EXECABORT Transaction discarded because of: another worker owns the watched keys now")

@@ -77,9 +77,11 @@ class Session:
         transport: the connection's, connected.
         session_id: a number of its own, growing with each connection.
         inbox_of: makes what runs its commands.
+        at_replica: it has come to the address at which this worker is a replica.
 
     Attributes:
         inbox: runs its commands.
+        readonly: it has said READONLY: what it reads may be old.
         output: replies and messages on their way to it.
         turns: let other clients run between its commands.
         peer: of a worker that has said PEER-HELLO, the id of its node; empty for all others.
@@ -100,8 +102,12 @@ class Session:
         transport: asyncio.Transport,
         session_id: int,
         inbox_of: Callable[[Session], CommandRunner],
+        *,
+        at_replica: bool = False,
     ) -> None:
         self.server = server
+        self.at_replica = at_replica
+        self.readonly = False
         self.transport = transport
         self.id = session_id
         self.protocol: Literal[2, 3] = 2
@@ -156,6 +162,11 @@ class Session:
     def is_subscriber(self) -> bool:
         """Whether it listens to any channel, pattern or shard channel."""
         return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def reads_replicas(self) -> bool:
+        """Whether its reads may be answered where partitions are followed; nobody tells there what to invalidate."""
+        return self.readonly and self.tracking is None
 
     @property
     def output_bytes(self) -> int:

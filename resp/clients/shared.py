@@ -33,6 +33,7 @@ from resp.statistics.accounting import Accounting
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
+from resp.writes.replica_pipeline import ReplicaPipeline
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
@@ -42,6 +43,16 @@ from slotlog.shared.slots import partition_of, slot
 
 class Refreshable(CachingClient, Protocol):
     """A session, for calls to all sessions at once."""
+
+    @property
+    def reads_replicas(self) -> bool:
+        """Whether its reads may be answered where partitions are followed."""
+        ...
+
+    @property
+    def at_replica(self) -> bool:
+        """Whether it has come to this worker as to a replica."""
+        ...
 
     def refresh(self) -> None:
         """Find out anew whether commands may take the short way."""
@@ -71,6 +82,7 @@ class Shared(Generic[S]):
         sessions: connected clients by id, in the order in which they came.
         last_id: of the newest of them.
         pipelines: the write pipelines of the owned partitions.
+        replicas: what answers reads in partitions that this worker follows.
         owns_until: until when, on the monotonic clock, a group lets this worker own anything.
         has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
         leaving: those of partitions that were given up, until their last writes are answered.
@@ -94,6 +106,7 @@ class Shared(Generic[S]):
         self.last_id = 0
         self.pipelines: dict[int, WritePipeline] = {}
         self.leaving: dict[int, WritePipeline] = {}
+        self.replicas: dict[int, ReplicaPipeline] = {}
         self.owns_until = math.inf
         self.has_lapsed = False
         self.ready: dict[S, None] = {}
@@ -107,11 +120,12 @@ class Shared(Generic[S]):
         self.blocked = Blocked(self)
         self.pause, self.shortage = Pause(self.refresh), Shortage(self.config, self.refresh)
         self.all_partitions = AllPartitions(self.pipelines, self.partitions)
+        self.all_replicas = AllPartitions(self.replicas, self.partitions)
         self.cluster = map_of(settings, 0)
         self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
         self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
-        self.port = self.tls_port = 0
+        self.port = self.tls_port = self.replica_port = 0
         self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self._crowd: dict[S, None] = {}
@@ -192,11 +206,30 @@ class Shared(Generic[S]):
             raise CommandError("CLUSTERDOWN Hash slot not served")
         raise CommandError(f"MOVED {number} {owner[0]}:{owner[1]}")
 
-    def read_anywhere(self, spec: Spec, args: list[bytes], db: int) -> Reply:
+    def reader_of(self, session: S, keys: list[bytes]) -> WritePipeline:
+        """The partition of these keys for a session's read: one that is followed here, too, where it allows that.
+
+        Raises:
+            CommandError: as `pipeline_of`.
+        """
+        if self.replicas and not keys and session.at_replica:
+            return next(iter(self.replicas.values()))
+        if self.replicas and keys and session.reads_replicas:
+            number = slot(keys[0])
+            replica = self.replicas.get(partition_of(number, self.partitions))
+            if replica is not None and replica.is_ready and all(slot(key) == number for key in keys):
+                return replica
+        return self.pipeline_of(keys)
+
+    def keyspace_of(self, session: S) -> AllPartitions:
+        """All partitions that a session's commands without a key see: owned ones, or at a replica, followed ones."""
+        return self.all_replicas if session.at_replica else self.all_partitions
+
+    def read_anywhere(self, session: S, spec: Spec, args: list[bytes], db: int) -> Reply:
         """A read without waiting for a tick: by the wall clock where the log's is behind."""
         if self.clustered and spec.keyless:
-            return self.all_partitions.read(spec, args, self.wall_ms)
-        pipeline = self.pipeline_of(spec.keys(args))
+            return self.keyspace_of(session).read(spec, args, self.wall_ms)
+        pipeline = self.reader_of(session, spec.keys(args))
         try:
             return pipeline.read(spec, args, db, self.wall_ms)
         except DueError:
@@ -210,6 +243,9 @@ class Shared(Generic[S]):
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
                 pipeline.machine.scripts.show = self._show if self.monitors.any else None
+        for replica in self.replicas.values():
+            if replica.owned.worker.is_open:
+                replica.machine.use_knobs(self.config.knobs)
 
     # ------------------------------------------------------------------ inside
 

@@ -4,19 +4,16 @@ Every worker is told the same by its configuration, `--peers 0-1=HOST:PORT,2-3=H
 at which clients reach their owner; or it hears it from its group, again and again, and has a new map each time. How the
 others are is learnt from them (`resp.cluster.bus`).
 
-A node's id is the SHA-1 of its address, so that all workers name each other alike. Slots are cut into
-partitions as `slotlog.shared.slots` says.
+Slots are cut into partitions as `slotlog.shared.slots` says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from hashlib import sha1
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from resp.cluster.nodes import Node, NodeHealth, Replica, See, Seen, SeeReplica, replicas_of
 from resp.settings.startup import Address, RespSettings
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot_range
@@ -27,72 +24,7 @@ ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - looked f
 _PEER: Final = re.compile(r"(\d+)(?:-(\d+))?=(?:\[([^]]+)\]|([^:\[\]]+)):(\d+)", re.ASCII)
 
 
-class NodeHealth(StrEnum):
-    """The health of a node. The value is a metric's label."""
-
-    ONLINE = "online"
-    SUSPECTED = "suspected"
-    FAILED = "failed"
-
-
 _FLAGS: Final = {NodeHealth.ONLINE: "", NodeHealth.SUSPECTED: ",fail?", NodeHealth.FAILED: ",fail"}
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """This worker's view of a node.
-
-    Attributes:
-        health: whether it answers, this worker and the others.
-        connected: whether the link to it is up.
-        loading: it still applies its log.
-        offset: how many offsets of the log it has applied.
-        asked_ms, answered_ms: wall time of a question that is not answered yet, and of the last answer; 0 if none.
-    """
-
-    health: NodeHealth = NodeHealth.ONLINE
-    connected: bool = True
-    loading: bool = False
-    offset: int = 0
-    asked_ms: int = 0
-    answered_ms: int = 0
-
-
-See = Callable[["Node"], Seen]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One worker.
-
-    Attributes:
-        partitions: that it owns, ascending.
-        ranges: of slots, first and last, that these are.
-    """
-
-    address: Address
-    partitions: tuple[int, ...]
-    ranges: tuple[tuple[int, int], ...]
-
-    @property
-    def host(self) -> str:
-        """Where clients reach it."""
-        return self.address[0]
-
-    @property
-    def port(self) -> int:
-        """Where clients reach it."""
-        return self.address[1]
-
-    @property
-    def node_id(self) -> str:
-        """40 hexadecimal digits."""
-        return _name(self.address, "node")
-
-    @property
-    def shard_id(self) -> str:
-        """40 hexadecimal digits; a shard is one node here."""
-        return _name(self.address, "shard")
 
 
 class ClusterMap:
@@ -106,6 +38,8 @@ class ClusterMap:
 
     Attributes:
         nodes: this worker, then the others, by their first partition.
+        standbys: the workers that follow each partition.
+        replicas: those workers as nodes of their own, each the replica of one owner.
 
     Raises:
         ValueError: `peers` is not such a list, two of its entries name the same partition, it does not say where this
@@ -119,11 +53,19 @@ class ClusterMap:
         _check_own(addresses, own, announce)
         addresses.update(dict.fromkeys(own, announce))
         self.partitions = partitions
+        self.standbys: dict[int, tuple[Node, ...]] = {}
+        self.replicas: list[Replica] = []
         self._lay_out(addresses, announce, ())
 
     @classmethod
     def of_group(
-        cls, partitions: int, me: Address, owners: Mapping[int, Address], others: Sequence[Address]
+        cls,
+        partitions: int,
+        me: Address,
+        owners: Mapping[int, Address],
+        others: Sequence[Address],
+        standbys: Mapping[int, Sequence[Address]] | None = None,
+        replicas: Mapping[Address, Address] | None = None,
     ) -> ClusterMap:
         """The map that a group of workers has agreed on.
 
@@ -132,9 +74,12 @@ class ClusterMap:
             me: where clients reach this worker.
             owners: where they reach the owner of each partition.
             others: all other workers; one may own nothing.
+            standbys: the workers that follow each partition.
+            replicas: where clients reach a worker as a replica; one that is not there is listed as none.
         """
         made = cls(partitions, (), "", me)
         made._lay_out(owners, me, others)
+        made._add_standbys(standbys or {}, replicas or {})
         return made
 
     def _lay_out(self, addresses: Mapping[int, Address], announce: Address, others: Sequence[Address]) -> None:
@@ -146,6 +91,14 @@ class ClusterMap:
         partitions = self.partitions
         self.nodes = [_node(address, members, partitions) for address, members in owned.items()]
         self._owners = {partition: node for node in self.nodes for partition in node.partitions}
+
+    def _add_standbys(
+        self, standbys: Mapping[int, Sequence[Address]], replica_addresses: Mapping[Address, Address]
+    ) -> None:
+        nodes = {node.address: node for node in self.nodes}
+        for partition, workers in sorted(standbys.items()):
+            self.standbys[partition] = tuple(nodes[each] for each in workers if each in nodes)
+        self.replicas = replicas_of(self._owners, self.standbys, replica_addresses)
 
     @property
     def me(self) -> Node:
@@ -182,22 +135,56 @@ class ClusterMap:
         """The node of that id."""
         return next((node for node in self.nodes if node.node_id == node_id), None)
 
+    def find_replica(self, node_id: str) -> Replica | None:
+        """The replica of that id."""
+        return next((replica for replica in self.listed if replica.node_id == node_id), None)
+
+    @property
+    def listed(self) -> list[Replica]:
+        """The replicas that clients are told of."""
+        return [replica for replica in self.replicas if replica.is_listed]
+
     def ranges(self) -> list[tuple[int, int, Node]]:
         """All ranges of slots that have an owner: first, last, node; ascending."""
         return sorted(
             ((first, last, node) for node in self.nodes for first, last in node.ranges), key=lambda range_: range_[0]
         )
 
-    def nodes_text(self, see: See) -> str:
-        """What CLUSTER NODES answers, a line a node. The bus port is 0: workers talk over the clients' port."""
-        return "".join(f"{self._line(node, see(node))}\n" for node in self.nodes)
+    def shares(self) -> list[tuple[int, int, Node, tuple[Replica, ...]]]:
+        """`ranges`, cut where other replicas begin, each with those that clients are told of."""
+        found: list[tuple[int, int, Node, tuple[Replica, ...]]] = []
+        for partition, node in sorted(self._owners.items()):
+            first, last = slot_range(partition, self.partitions)
+            replicas = tuple(each for each in self.listed if partition in each.partitions)
+            if found and found[-1][1:] == (first - 1, node, replicas):
+                first = found.pop()[0]
+            found.append((first, last, node, replicas))
+        return found
 
-    def _line(self, node: Node, seen: Seen) -> str:
-        role = ("myself,master" if node is self.me else "master") + _FLAGS[seen.health]
-        times = f"{seen.asked_ms} {seen.answered_ms}"
-        link = "connected" if seen.connected else "disconnected"
-        shown = f"{node.node_id} {node.host}:{node.port}@0 {role} - {times} 0 {link}"
+    def nodes_text(self, see: See, see_replica: SeeReplica, *, at_replica: bool = False) -> str:
+        """What CLUSTER NODES answers, a line a node. The bus port is 0: workers talk over the clients' port.
+
+        Args:
+            see: how a node is.
+            see_replica: how a replica is.
+            at_replica: the client has come to this worker as to a replica.
+        """
+        lines = [self._line(node, see(node), is_me=node is self.me and not at_replica) for node in self.nodes]
+        mine = next((replica for replica in self.listed if replica.worker is self.me), None)
+        lines += [
+            _node_line(replica.node_id, replica.address, "slave", replica.master.node_id, seen, is_me=is_me)
+            for replica in self.listed
+            for seen, is_me in [(see_replica(replica), at_replica and replica is mine)]
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _line(self, node: Node, seen: Seen, *, is_me: bool) -> str:
+        shown = _node_line(node.node_id, node.address, "master", "-", seen, is_me=is_me)
         return " ".join([shown, *(_range_text(first, last) for first, last in node.ranges)])
+
+    def node_line(self, replica: Replica, seen: Seen) -> str:
+        """What CLUSTER REPLICAS answers of a replica."""
+        return _node_line(replica.node_id, replica.address, "slave", replica.master.node_id, seen, is_me=False)
 
     def info_text(self, see: See, messages_sent: int, messages_received: int) -> str:
         """What CLUSTER INFO answers.
@@ -218,7 +205,7 @@ class ClusterMap:
             "cluster_slots_ok": slots[NodeHealth.ONLINE],
             "cluster_slots_pfail": slots[NodeHealth.SUSPECTED],
             "cluster_slots_fail": slots[NodeHealth.FAILED],
-            "cluster_known_nodes": len(self.nodes),
+            "cluster_known_nodes": len(self.nodes) + len(self.listed),
             "cluster_size": len(masters),
             "cluster_current_epoch": 0,
             "cluster_my_epoch": 0,
@@ -307,9 +294,10 @@ def _node(address: Address, members: Sequence[int], partitions: int) -> Node:
     return Node(address, tuple(members), tuple(ranges))
 
 
-def _name(address: Address, what: str) -> str:
-    text = f"slotlog {what} {address[0]}:{address[1]}"
-    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+def _node_line(node_id: str, address: Address, role: str, master: str, seen: Seen, *, is_me: bool) -> str:
+    flags = ("myself," if is_me else "") + role + _FLAGS[seen.health]
+    link = "connected" if seen.connected else "disconnected"
+    return f"{node_id} {address[0]}:{address[1]}@0 {flags} {master} {seen.asked_ms} {seen.answered_ms} 0 {link}"
 
 
 def _partitions_text(partitions: Sequence[int]) -> str:

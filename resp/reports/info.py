@@ -1,6 +1,6 @@
 """INFO: Redis' sections and field names, so that its exporters work, and our section `slotlog`.
 
-What Redis has and slotlog has not (snapshots, replicas, eviction) stands as it would in a Redis that does not use it.
+What Redis has and slotlog has not (snapshots, eviction) stands as it would in a Redis that does not use it.
 Memory is the process' as a whole: `used_memory` is what is resident, as nobody counts what Python and RocksDB allocate.
 """
 
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from resp.clients.client_list import has_time_limit, is_blocked, total_bytes
 from resp.reports.info_commands import Fields, commandstats, errorstats, latencystats
+from resp.reports.replication import as_master, as_replica
 from resp.resources.memory import memory_use
 from resp.statistics.census import Expiring
-from resp.statistics.partitions import ScriptFigures, applied_offsets, key_counts, script_figures
+from resp.statistics.partitions import ScriptFigures, key_counts, script_figures
 from slotlog.clock import now_ms, now_us
 
 if TYPE_CHECKING:
@@ -31,19 +32,26 @@ REDIS_VERSION: Final = "7.4.0"
 _UNITS: Final = "BKMGT"
 
 
-def info_text(server: Shared[Session], wanted: Sequence[bytes]) -> str:
-    """The sections that are asked for, in INFO's order; without any, the default ones."""
+def info_text(server: Shared[Session], wanted: Sequence[bytes], *, at_replica: bool = False) -> str:
+    """The sections that are asked for, in INFO's order; without any, the default ones.
+
+    Args:
+        server: whose they are.
+        wanted: names of sections.
+        at_replica: whoever asks has come to it as to a replica.
+    """
     names = {name.decode(errors="replace").lower() for name in wanted} or {"default"}
     if names & {"all", "everything"}:
         chosen = list(_SECTIONS)
     else:
         defaults = "default" in names
         chosen = [name for name in _SECTIONS if name in names or (defaults and name not in _ON_DEMAND)]
-    return "\r\n".join(_section(name, server) for name in chosen)
+    sections = {**_SECTIONS, "replication": as_replica} if at_replica else _SECTIONS
+    return "\r\n".join(_section(name, sections[name](server)) for name in chosen)
 
 
-def _section(name: str, server: Shared[Session]) -> str:
-    lines = "".join(f"{field}:{value}\r\n" for field, value in _SECTIONS[name](server))
+def _section(name: str, fields: Fields) -> str:
+    lines = "".join(f"{field}:{value}\r\n" for field, value in fields)
     return f"# {_TITLES.get(name, name.capitalize())}\r\n{lines}"
 
 
@@ -258,20 +266,6 @@ def _stats(server: Shared[Session]) -> Fields:
         yield "instantaneous_eventloop_duration_usec", stats.turn_us
 
 
-def _replication(server: Shared[Session]) -> Fields:
-    yield "role", "master"
-    yield "connected_slaves", 0
-    yield "master_failover_state", "no-failover"
-    yield "master_replid", server.run_id
-    yield "master_replid2", "0" * 40
-    yield "master_repl_offset", applied_offsets(server.pipelines)
-    yield "second_repl_offset", -1
-    yield "repl_backlog_active", 0
-    yield "repl_backlog_size", 0
-    yield "repl_backlog_first_byte_offset", 0
-    yield "repl_backlog_histlen", 0
-
-
 def _cpu(_server: Shared[Session]) -> Fields:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     thread = resource.getrusage(resource.RUSAGE_THREAD)
@@ -328,7 +322,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Shared[Session]], Fields]]] = {
     "memory": _memory,
     "persistence": _persistence,
     "stats": _stats,
-    "replication": _replication,
+    "replication": as_master,
     "cpu": _cpu,
     "modules": _nothing,
     "commandstats": commandstats,

@@ -24,7 +24,7 @@ from resp.writes.answers import Answers
 from resp.writes.entries import event_entry
 from resp.writes.items import Awaited, Item, Tick
 from resp.writes.local_writes import LocalWrites
-from resp.writes.stopping import CLOSED, stopping
+from resp.writes.stopping import CLOSED, MOVED_AWAY, stopping
 from resp.writes.wakeup import Wakeup
 from slotlog.clock import ReadClock
 from slotlog.log import Log
@@ -65,6 +65,7 @@ class WritePipeline:
         self._outbox = self.local_writes.outbox
         self._log = log
         self._moved = Wakeup()
+        self._has_left = False
 
     @property
     def machine(self) -> Machine:
@@ -158,9 +159,20 @@ class WritePipeline:
     # ------------------------------------------------------------------ into the state
 
     async def reached(self, offset: int) -> None:
-        """Wait until `offset` is applied and committed."""
+        """Wait until `offset` is applied and committed.
+
+        Raises:
+            CommandError: the partition is not applied here any more.
+        """
         while (position := self.owned.committed) is None or position.next_offset <= offset:
+            if self._has_left:
+                raise CommandError(MOVED_AWAY)
             await self._moved.wait()
+
+    def leave(self) -> None:
+        """The partition is not applied here any more, or another pipeline has it: nobody waits for it here."""
+        self._has_left = True
+        self._moved.wake()
 
     def moved(self) -> None:
         """A batch is committed, of this process's records or others'."""

@@ -24,6 +24,7 @@ class GroupedWorker(ServiceProcess):
     Attributes:
         port: of its Redis clients.
         data: its state.
+        replica_port: of clients that take it for a replica; 0: there is none.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class GroupedWorker(ServiceProcess):
         session_seconds: float,
         instance: str = "",
         standbys: int = 0,
+        replica_port: int = 0,
     ) -> None:
-        self.port, self.data = port, home
+        self.port, self.data, self.replica_port = port, home, replica_port
         options = [
             "--data",
             home,
@@ -57,6 +59,7 @@ class GroupedWorker(ServiceProcess):
             "SLOTLOG_GROUP__INSTANCE": instance,
             "SLOTLOG_GROUP__STANDBYS": str(standbys),
             "SLOTLOG_KAFKA__GROUP": f"{topic}-offsets",
+            "SLOTLOG_REDIS__REPLICA": f"127.0.0.1:{replica_port}" if replica_port else "",
         }
         super().__init__([*map(str, options), "--http", "", "--resp", f"127.0.0.1:{port}"], environment)
 
@@ -69,7 +72,7 @@ class GroupedWorker(ServiceProcess):
             return {}
         finally:
             connection.close()
-        return {first: int(node[1]) for first, _, node in ranges}
+        return {first: int(nodes[0][1]) for first, _, *nodes in ranges}
 
 
 def connect(port: int) -> redis.Redis:

@@ -8,6 +8,8 @@ Nothing but what is told depends on it: slots are not given to others, and clien
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,7 +17,7 @@ import structlog
 
 from resp.cluster.bus import wire
 from resp.cluster.bus.link import BEATS_A_TIMEOUT, Dial, Link, Loss
-from resp.cluster.topology import Node, NodeHealth, Seen
+from resp.cluster.nodes import Node, NodeHealth, Replica, Seen
 from resp.statistics.partitions import applied_offsets
 from resp.wire.tls import client_context
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from resp.cluster.topology import ClusterMap
     from resp.settings.config import Config
     from resp.settings.startup import Address, RespSettings
+    from resp.writes.replica_pipeline import ReplicaPipeline
     from resp.writes.write_pipeline import WritePipeline
     from slotlog.log import Log
 
@@ -40,6 +43,7 @@ class OwnWorker(Protocol):
         log: its topic is that of all workers.
         cluster: which worker has which slots.
         pipelines: of the partitions of this worker.
+        replicas: of those that it follows.
         run_id: of this process.
     """
 
@@ -48,6 +52,7 @@ class OwnWorker(Protocol):
     log: Log
     cluster: ClusterMap
     pipelines: dict[int, WritePipeline]
+    replicas: dict[int, ReplicaPipeline]
     run_id: str
 
     @property
@@ -66,11 +71,13 @@ class Bus:
         links: by node id.
         received: messages that other workers have handed over.
         answered: questions of other workers that were answered.
+        on_applied: told before which offset of a partition its owner has applied everything; None: nobody asks.
     """
 
     def __init__(self, server: OwnWorker) -> None:
         self.links: dict[str, Link] = {}
         self.received = self.answered = 0
+        self.on_applied: Callable[[int, int], None] | None = None
         self._server = server
         self._password = server.settings.password
         self._health: dict[str, NodeHealth] = {}
@@ -117,12 +124,15 @@ class Bus:
             elif self._dial is not None:
                 self.links[node_id] = link = Link(node, self._dial, self._heard)
                 self._tasks[node_id] = asyncio.create_task(link.run())
+        owners = {replica.master.node_id for replica in cluster.replicas if replica.worker is cluster.me}
+        for node_id, link in self.links.items():
+            link.follows = node_id in owners
 
     def has_let_go(self, address: Address, partition: int, since: float) -> bool:
         """Whether the worker there has said that it does not hold a partition, at or after a monotonic time."""
         for link in self.links.values():
             if link.node.address == address:
-                link.hurries = True
+                link.hurry()
                 return link.beat is not None and link.heard_at >= since and partition not in link.beat.own
         return False
 
@@ -178,7 +188,20 @@ class Bus:
         """What this worker says of itself."""
         server = self._server
         failing = tuple(node_id for node_id, link in self.links.items() if link.is_silent)
-        return wire.Beat(server.run_id, server.held, self.is_loading, applied_offsets(server.pipelines), failing)
+        applied = {
+            partition: position.next_offset
+            for partition, pipeline in server.pipelines.items()
+            if (position := pipeline.owned.committed) is not None
+        }
+        return wire.Beat(
+            server.run_id,
+            server.held,
+            self.is_loading,
+            applied_offsets(server.pipelines),
+            failing,
+            applied,
+            {partition: replica.answers_at for partition, replica in server.replicas.items() if replica.is_ready},
+        )
 
     @property
     def is_loading(self) -> bool:
@@ -209,6 +232,31 @@ class Bus:
             asked_ms=link.asked_ms,
             answered_ms=link.answered_ms,
         )
+
+    def seen_replica(self, replica: Replica) -> Seen:
+        """How a replica looks from here."""
+        seen = self.seen(replica.worker)
+        offsets = [self.followed_to(replica.worker, partition) for partition in replica.partitions]
+        there = [offset for offset in offsets if offset is not None]
+        return replace(seen, loading=len(there) < len(offsets), offset=sum(there))
+
+    def followed_to(self, worker: Node, partition: int) -> int | None:
+        """The offset before which a follower has applied everything; None: it does not say so, or not any more."""
+        link = self.links.get(worker.node_id)
+        if link is None:
+            replica = self._server.replicas.get(partition)
+            return replica.answers_at if replica is not None and replica.is_ready else None
+        return link.beat.follows.get(partition) if link.is_up and link.beat is not None else None
+
+    def hurry(self, worker: Node) -> None:
+        """Ask a worker soon how it is."""
+        if link := self.links.get(worker.node_id):
+            link.hurry()
+
+    def heard_seconds(self, worker: Node) -> float:
+        """How long ago a worker last said how it is."""
+        link = self.links.get(worker.node_id)
+        return 0.0 if link is None else max(0.0, monotonic() - link.heard_at)
 
     def count(self, health: NodeHealth) -> int:
         """How many of the other workers are so."""
@@ -256,6 +304,9 @@ class Bus:
         """An answer has come: hold what the worker says of itself against the map."""
         assert link.beat is not None
         if self._server.settings.grouped:
+            if self.on_applied is not None:
+                for partition, offset in link.beat.applied.items():
+                    self.on_applied(partition, offset)
             return  # the group says who owns what; a worker lets go a moment later
         if link.beat.own not in {link.node.partitions, link.own_told}:
             link.own_told = link.beat.own

@@ -24,7 +24,7 @@ import structlog
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.cluster.bus import wire
 from resp.cluster.bus.wire import Beat
-from resp.cluster.topology import Node
+from resp.cluster.nodes import Node
 from slotlog.clock import now_ms
 
 QUEUE_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -36,6 +36,7 @@ _SILENT_TIMEOUTS: Final = 2
 
 _RETRY_SECONDS: Final = 0.2
 _HURRY_SECONDS: Final = 0.05
+_FOLLOW_SECONDS: Final = 0.1
 _LINE_BYTES_MAX: Final = 1024 * 1024
 _BEAT: Final = -1
 _CLOSED: Final = "it closed the connection"
@@ -95,7 +96,7 @@ class Link:
         lost: messages that were not, by reason.
         beats: questions asked and answered.
         waiting_bytes: of messages that wait, or are not answered.
-        hurries: somebody waits for its next answer.
+        follows: this worker follows partitions of it, and hears often how far it has applied them.
         own_told: which partitions it said to own when that did not fit; None before.
     """
 
@@ -111,7 +112,7 @@ class Link:
         self.lost: Counter[Loss] = Counter(dict.fromkeys(Loss, 0))
         self.beats = 0
         self.waiting_bytes = 0
-        self.hurries = False
+        self.follows = False
         self.own_told: tuple[int, ...] | None = None
         self._dial = dial
         self._heard = heard
@@ -121,6 +122,7 @@ class Link:
         self._scheduled = False
         self._losses = RateLimitedLog()
         self._called = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._on_trial = False
 
     async def run(self) -> None:
@@ -150,6 +152,10 @@ class Link:
             self._on_trial = self._on_trial or self.given_up
             self.given_up = False
             self._called.set()
+
+    def hurry(self) -> None:
+        """Ask it soon: somebody waits for its next answer."""
+        self._hurried.set()
 
     def send(self, data: bytes) -> None:
         """Hand a message over, in the order of the calls."""
@@ -216,8 +222,16 @@ class Link:
                 self.reason = "it does not answer"
                 self._writer.transport.abort()
                 return
-            seconds = self._dial.timeout_seconds / BEATS_A_TIMEOUT
-            await asyncio.sleep(min(seconds, _HURRY_SECONDS) if self.hurries else seconds)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait until it is time for the next question."""
+        seconds = self._dial.timeout_seconds / BEATS_A_TIMEOUT
+        if self.follows:
+            seconds = min(seconds, _FOLLOW_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), seconds)
+            await asyncio.sleep(min(seconds, _HURRY_SECONDS))
 
     def _answered(self, line: bytes) -> None:
         """One answer has come: to the oldest of what was sent."""
@@ -239,7 +253,7 @@ class Link:
             raise LinkError(f"it answers {line[:200].decode(errors='backslashreplace')!r}")
         self.beat = wire.unpack_beat(line[1:])
         self.beats += 1
-        self.hurries = False
+        self._hurried.clear()
         self.asked_ms, self.answered_ms = 0, now_ms()
         self.heard_at = monotonic()
         self.given_up = False

@@ -11,7 +11,8 @@ An error (`-…`) in answer to the first two ends the link.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from resp.wire.encode import encode2
@@ -33,6 +34,8 @@ class Beat:
         loading: whether it still applies what was in the log when it started.
         offset: how many offsets of the log are applied, all its partitions together.
         failing: ids of the nodes that do not answer it.
+        applied: the offset before which it has applied everything, of each partition that it owns.
+        follows: the same of those that it follows, and in which it answers clients.
     """
 
     run: str
@@ -40,6 +43,8 @@ class Beat:
     loading: bool
     offset: int
     failing: tuple[str, ...]
+    applied: Mapping[int, int] = field(default_factory=dict)
+    follows: Mapping[int, int] = field(default_factory=dict)
 
     def pack(self) -> bytes:
         """One line of ASCII."""
@@ -60,9 +65,15 @@ def unpack_beat(line: bytes) -> Beat:
             loading=bool(fields["loading"]),
             offset=int(fields["offset"]),
             failing=tuple(map(str, fields["failing"])),
+            applied=_offsets(fields.get("applied", {})),
+            follows=_offsets(fields.get("follows", {})),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not what a worker says of itself: {error!r}") from error
+
+
+def _offsets(told: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in told.items()}
 
 
 def auth(user: str, password: str) -> bytes:

@@ -16,7 +16,7 @@ from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.layouts.records import is_without_elements, scan_metadata, slot_records
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Verbatim
-from resp.cluster.topology import NodeHealth
+from resp.cluster.nodes import NodeHealth
 from resp.commands.containers import help_of
 from resp.commands.handlers import Client, server_command
 from slotlog.clock import now_ms
@@ -25,7 +25,9 @@ from slotlog.shared.slots import partition_of, slot
 
 if TYPE_CHECKING:
     from resp.cluster.bus import Bus
-    from resp.cluster.topology import ClusterMap, Node, Seen
+    from resp.cluster.nodes import Node, Replica, Seen
+    from resp.cluster.topology import ClusterMap
+    from resp.settings.startup import Address
     from resp.writes.write_pipeline import WritePipeline
 
 _DISABLED: Final = "ERR This instance has cluster support disabled"
@@ -75,6 +77,18 @@ class Cluster(Protocol):
         ...
 
 
+class Visitor(Client[Cluster], Protocol):
+    """A client of a node that may be a replica.
+
+    Attributes:
+        readonly: it has said READONLY.
+        at_replica: it has come to the address at which this worker is a replica.
+    """
+
+    readonly: bool
+    at_replica: bool
+
+
 _about_nodes = partial(
     server_command, group="cluster", flags=_READ, categories=("slow",), immediate=True, container=True
 )
@@ -96,22 +110,38 @@ def _map(client: Client[Cluster]) -> ClusterMap:
 
 @_about_nodes("CLUSTER SLOTS", since="3.0.0", complexity="O(nodes)")
 def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """The ranges of slots with the node that owns each: address, port and id."""
+    """The ranges of slots with the node that owns each, then its replicas: address, port and id."""
+    bus = client.server.bus
     return [
-        [first, last, [*_endpoint(node), node.node_id.encode(), Map()]] for first, last, node in _map(client).ranges()
+        [
+            first,
+            last,
+            _endpoint(node.address, node.node_id),
+            *(
+                _endpoint(each.address, each.node_id)
+                for each in replicas
+                if bus.seen_replica(each).health is not NodeHealth.FAILED  # as in Redis
+            ),
+        ]
+        for first, last, node, replicas in _map(client).shares()
     ]
 
 
 @_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
 def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """The nodes with their ranges of slots; a shard is one node."""
-    return [_shard(node, client.server.bus.seen(node)) for node in _map(client).nodes]
+    """The nodes with their ranges of slots; a shard is an owner with its replicas."""
+    cluster, bus = _map(client), client.server.bus
+    return [
+        _shard(node, bus.seen(node), [(each, bus.seen_replica(each)) for each in cluster.listed if each.master is node])
+        for node in cluster.nodes
+    ]
 
 
 @_about_nodes("CLUSTER NODES", since="3.0.0", complexity="O(nodes)")
-def cluster_nodes(client: Client[Cluster], args: list[bytes]) -> Reply:
+def cluster_nodes(client: Visitor, args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
-    return Verbatim(_map(client).nodes_text(client.server.bus.seen).encode())
+    bus = client.server.bus
+    return Verbatim(_map(client).nodes_text(bus.seen, bus.seen_replica, at_replica=client.at_replica).encode())
 
 
 @_about_nodes("CLUSTER INFO", since="3.0.0")
@@ -122,15 +152,19 @@ def cluster_info(client: Client[Cluster], args: list[bytes]) -> Reply:
 
 
 @_about_nodes("CLUSTER MYID", since="3.0.0")
-def cluster_myid(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """The id of this node."""
-    return _map(client).me.node_id.encode()
+def cluster_myid(client: Visitor, args: list[bytes]) -> Reply:
+    """The id of this node: as a replica, where the client has come to it as to one."""
+    cluster = _map(client)
+    mine = _own_replica(client)
+    return (cluster.me if mine is None else mine).node_id.encode()
 
 
 @_about_nodes("CLUSTER MYSHARDID", since="7.2.0")
-def cluster_myshardid(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """The id of this node's shard."""
-    return _map(client).me.shard_id.encode()
+def cluster_myshardid(client: Visitor, args: list[bytes]) -> Reply:
+    """The id of this node's shard, which is that of its owner where the client has come to a replica."""
+    cluster = _map(client)
+    mine = _own_replica(client)
+    return (cluster.me if mine is None else mine.master).shard_id.encode()
 
 
 @_about_slots("CLUSTER LINKS", since="7.0.0", immediate=True)
@@ -153,9 +187,12 @@ def cluster_links(client: Client[Cluster], args: list[bytes]) -> Reply:
 
 @_admin("CLUSTER REPLICAS node-id", since="5.0.0")
 def cluster_replicas(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """The replicas of a node: it has none."""
-    _node(client, args[0])
-    return []
+    """The replicas of a node, each as a line of CLUSTER NODES."""
+    cluster, bus = _map(client), client.server.bus
+    if cluster.find_replica(args[0].decode(errors="surrogateescape")) is not None:
+        raise CommandError("ERR The specified node is not a master")
+    node = _node(client, args[0])
+    return [cluster.node_line(each, bus.seen_replica(each)).encode() for each in cluster.listed if each.master is node]
 
 
 @_admin("CLUSTER COUNT-FAILURE-REPORTS node-id", since="3.0.0")
@@ -250,18 +287,20 @@ def _step(pipeline: WritePipeline, number: int, start: bytes) -> tuple[list[byte
 @server_command(
     "READONLY", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
-def readonly(client: Client[Cluster], args: list[bytes]) -> Reply:
-    """Allow stale reads. There are no replicas, so nothing changes."""
+def readonly(client: Visitor, args: list[bytes]) -> Reply:
+    """Allow reads of partitions that this node follows: they may be old."""
     _map(client)
+    client.readonly = True
     return OK
 
 
 @server_command(
     "READWRITE", group="cluster", since="3.0.0", flags=("loading", "stale", "fast"), categories=("fast", "connection")
 )
-def readwrite(client: Client[Cluster], args: list[bytes]) -> Reply:
+def readwrite(client: Visitor, args: list[bytes]) -> Reply:
     """End READONLY."""
     _map(client)
+    client.readonly = False
     return OK
 
 
@@ -275,8 +314,16 @@ def asking(client: Client[Cluster], args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- pieces
 
 
-def _endpoint(node: Node) -> list[Reply]:
-    return [node.host.encode(), node.port]
+def _own_replica(client: Visitor) -> Replica | None:
+    """What this worker is to a client that has come to it as to a replica."""
+    cluster = _map(client)
+    mine = [each for each in cluster.listed if each.worker is cluster.me]
+    return mine[0] if mine and client.at_replica else None
+
+
+def _endpoint(address: Address, node_id: str) -> list[Reply]:
+    host, port = address
+    return [host.encode(), port, node_id.encode(), Map()]
 
 
 def _link(direction: bytes, node_id: str, created_ms: int, waiting_bytes: int) -> Map:
@@ -292,22 +339,29 @@ def _link(direction: bytes, node_id: str, created_ms: int, waiting_bytes: int) -
     )
 
 
-def _shard(node: Node, seen: Seen) -> Map:
-    host = node.host.encode()
+def _shard(node: Node, seen: Seen, replicas: list[tuple[Replica, Seen]]) -> Map:
+    slots = [bound for range_ in node.ranges for bound in range_]
+    nodes = [
+        _described(node.node_id, node.address, b"master", seen),
+        *(_described(each.node_id, each.address, b"replica", its) for each, its in replicas),
+    ]
+    return Map([(b"slots", slots), (b"nodes", nodes), (b"id", node.shard_id.encode())])
+
+
+def _described(node_id: str, address: Address, role: bytes, seen: Seen) -> Map:
+    host = address[0].encode()
     health = b"fail" if seen.health is NodeHealth.FAILED else b"loading" if seen.loading else b"online"
-    described = Map(
+    return Map(
         [
-            (b"id", node.node_id.encode()),
-            (b"port", node.port),
+            (b"id", node_id.encode()),
+            (b"port", address[1]),
             (b"ip", host),
             (b"endpoint", host),
-            (b"role", b"master"),
+            (b"role", role),
             (b"replication-offset", seen.offset),
             (b"health", health),
         ]
     )
-    slots = [bound for range_ in node.ranges for bound in range_]
-    return Map([(b"slots", slots), (b"nodes", [described]), (b"id", node.shard_id.encode())])
 
 
 def _node(client: Client[Cluster], node_id: bytes) -> Node:

@@ -118,7 +118,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     session.as_of = None
     session.name = b""
     session.reply_mode = "on"
-    session.no_evict = session.no_touch = False
+    session.no_evict = session.no_touch = session.readonly = False
     server.pubsub.forget(session)
     server.monitors.forget(session)
     server.tracking.disable(session)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status, Verbatim
+from resp.cluster.standbys import applied_here, hurry, standbys_at, standbys_of, standbys_planned
 from resp.commands.handlers import Client, server_command
 from resp.reports.info import info_text
 from resp.resources.memory import memory_use
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _ADMIN: Final = ("admin", "slow", "dangerous")
 _SAVE_FLAGS: Final = ("admin", "noscript", "no_async_loading")
+_LOOK_SECONDS: Final = 0.02
 _SHUTDOWN_WORDS: Final = frozenset({b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"SAFE", b"FAILOVER", b"ABORT"})
 
 
@@ -40,18 +42,6 @@ class Process(Protocol):
     heap: Heap
     stats: Stats
     pipelines: dict[int, WritePipeline]
-
-
-class WaitingClient(Protocol):
-    """A client that may wait for replicas.
-
-    Attributes:
-        in_exec: whether an EXEC of it runs; then it waits for nothing.
-        waited_seconds: how long the command at hand has done nothing but wait.
-    """
-
-    in_exec: bool
-    waited_seconds: float
 
 
 # ---------------------------------------------------------------------- INFO, TIME
@@ -66,9 +56,9 @@ class WaitingClient(Protocol):
     categories=("slow", "dangerous"),
     tips=("request_policy:all_shards", "response_policy:special"),
 )
-def info(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
+def info(client: Session, args: list[bytes]) -> Reply:
     """Return facts and statistics: the named sections, `all` of them, or the `default` ones."""
-    return Verbatim(info_text(client.server, args).encode())
+    return Verbatim(info_text(client.server, args, at_replica=client.at_replica).encode())
 
 
 @server_command(
@@ -162,9 +152,19 @@ def shutdown(client: Client[Process], args: list[bytes]) -> Reply:
     flags=("noscript", "loading", "stale", "fast"),
     categories=("admin", "fast", "dangerous"),
 )
-def role(client: Client[Process], args: list[bytes]) -> Reply:
-    """Return `master`, without replicas. The offset counts the applied offsets of all partitions."""
-    return [b"master", applied_offsets(client.server.pipelines), []]
+def role(client: Session, args: list[bytes]) -> Reply:
+    """Return `master` with its replicas, or `slave` with its master. The offset is that of all partitions together."""
+    server = client.server
+    if client.at_replica:
+        cluster = server.cluster
+        mine = [each for each in cluster.replicas if each.worker is cluster.me]
+        host, port = mine[0].master.address if mine else ("", 0)
+        is_up = bool(mine) and all(each.is_ready for each in server.replicas.values())
+        state = b"connected" if is_up else b"sync"
+        return [b"slave", host.encode(), port, state, applied_offsets(server.replicas)]
+    offset = applied_offsets(server.pipelines)
+    standbys = [(*each.replica.address, offset - each.lag_offsets) for each in standbys_of(server)]
+    return [b"master", offset, [[host.encode(), b"%d" % port, b"%d" % at] for host, port, at in standbys]]
 
 
 @server_command(
@@ -175,16 +175,15 @@ def role(client: Client[Process], args: list[bytes]) -> Reply:
     categories=("slow", "blocking", "connection"),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
 )
-async def wait(client: WaitingClient, args: list[bytes]) -> Reply:
-    """Return 0, as there are no replicas. Asked for more, it waits for the whole timeout.
+async def wait(client: Session, args: list[bytes]) -> Reply:
+    """Return how many standbys have all that this worker has applied by now; wait for as many as asked.
 
-    A timeout of 0 would mean for ever, and no replica will ever come: it answers at once. So it does inside EXEC.
+    A timeout of 0 means until as many have it as there are: it does not wait for standbys that may never come. Inside
+    EXEC it does not wait at all.
     """
     replicas = _integer(args[0])
     timeout_ms = _timeout_ms(args[1])
-    if replicas > 0 and not client.in_exec:
-        await _wait(client, timeout_ms)
-    return 0
+    return await _standbys(client, replicas, timeout_ms)
 
 
 @server_command(
@@ -195,8 +194,8 @@ async def wait(client: WaitingClient, args: list[bytes]) -> Reply:
     categories=("slow", "blocking", "connection"),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
 )
-async def waitaof(client: WaitingClient, args: list[bytes]) -> Reply:
-    """Return where the connection's writes are durable: 1 log, 0 replicas. See WAIT for the timeout."""
+async def waitaof(client: Session, args: list[bytes]) -> Reply:
+    """Return where the connection's writes are: in 1 log, which is durable, and in so many standbys. See WAIT."""
     local = _integer(args[0])
     if not 0 <= local <= 1:
         raise CommandError("ERR value is out of range, value must between 0 and 1")
@@ -204,9 +203,7 @@ async def waitaof(client: WaitingClient, args: list[bytes]) -> Reply:
     if replicas is None or replicas < 0:
         raise CommandError("ERR value is out of range, must be positive")
     timeout_ms = _timeout_ms(args[2])
-    if replicas > 0 and not client.in_exec:
-        await _wait(client, timeout_ms)
-    return [1, 0]
+    return [1, await _standbys(client, replicas, timeout_ms)]
 
 
 # ---------------------------------------------------------------------- memory
@@ -272,11 +269,19 @@ def memory_stats(client: Client[Shared[Session]], args: list[bytes]) -> Reply:
 # ---------------------------------------------------------------------- pieces
 
 
-async def _wait(client: WaitingClient, timeout_ms: int) -> None:
-    """Let the time go by; it does not count as the command's own."""
+async def _standbys(client: Session, wanted: int, timeout_ms: int) -> int:
+    """How many standbys have what this worker has applied; waits, which does not count as the command's own time."""
+    server = client.server
+    offsets = applied_here(server)
     began = perf_counter()
-    await asyncio.sleep(timeout_ms / 1000)
+    while (count := standbys_at(server, offsets)) < wanted and not client.in_exec:
+        waited_ms = (perf_counter() - began) * 1000
+        if waited_ms >= timeout_ms if timeout_ms else count >= standbys_planned(server, offsets):
+            break
+        hurry(server)
+        await asyncio.sleep(min(_LOOK_SECONDS, (timeout_ms - waited_ms) / 1000) if timeout_ms else _LOOK_SECONDS)
     client.waited_seconds += perf_counter() - began
+    return count
 
 
 def _integer(arg: bytes) -> int:

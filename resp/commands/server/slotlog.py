@@ -20,6 +20,7 @@ from slotlog.shared.limits import ID_BYTES_MAX
 
 if TYPE_CHECKING:
     from resp.clients.session import Session
+    from resp.writes.replica_pipeline import ReplicaPipeline
     from resp.writes.write_pipeline import WritePipeline
     from slotlog.log import Log
 
@@ -31,6 +32,7 @@ class LogState(Protocol):
 
     log: Log
     pipelines: dict[int, WritePipeline]
+    replicas: dict[int, ReplicaPipeline]
 
 
 class LogClient(Client[LogState], Protocol):
@@ -69,12 +71,15 @@ def position(client: LogClient, args: list[bytes]) -> Reply:
     container=True,
 )
 async def waitfor(client: LogClient, args: list[bytes]) -> Reply:
-    """Wait until this worker has applied that offset. Returns 1, or 0 at the timeout; a timeout of 0 waits for ever."""
+    """Wait until this worker, which owns or follows the partition, has applied that offset.
+
+    Returns 1, or 0 at the timeout; a timeout of 0 waits for ever.
+    """
     numbers = [parse_int(arg) for arg in args]
     if any(number is None or number < 0 for number in numbers):
         raise CommandError("ERR value is not an integer or out of range")
     partition, offset, timeout_ms = (number or 0 for number in numbers)
-    pipeline = client.server.pipelines.get(partition)
+    pipeline = client.server.pipelines.get(partition) or client.server.replicas.get(partition)
     if pipeline is None:
         raise CommandError(f"ERR partition {partition} is not applied by this worker")
     if client.in_exec:  # which waits for nothing

@@ -14,7 +14,7 @@ from ingest.membership.user_data import UserDataError, pack_member, pack_plan, u
 _MEMBERS = [
     Member("a", "x", "10.0.0.1:6379", "10.0.0.1:8640", frozenset({0, 3}), frozenset({1}), {0: 0, 1: 70_000, 3: 5}),
     Member("b", "y", "[::1]:6379"),
-    Member("c", "y", "10.0.0.3:6379"),
+    Member("c", "y", "10.0.0.3:6379", replica="10.0.0.3:6380"),
 ]
 
 
@@ -29,6 +29,7 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     read = unpack_plan(pack_plan(plan))
     assert (plan.owners, plan.standbys, plan.warming) == (read.owners, read.standbys, read.warming)
     assert plan.former == read.former
+    assert ["", "", "10.0.0.3:6380"] == [member.replica for member in read.members.values()]
     assert ["10.0.0.1:6379", "[::1]:6379", "10.0.0.3:6379"] == [member.resp for member in read.members.values()]
 
 

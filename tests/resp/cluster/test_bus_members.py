@@ -10,7 +10,7 @@ import trustme
 from structlog.testing import capture_logs
 
 from resp.cluster.bus import wire
-from resp.cluster.topology import NodeHealth
+from resp.cluster.nodes import NodeHealth
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.real.process import free_ports
 from tests.resp.harness import Live, serving, until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from resp.cluster.topology import ClusterMap, Node, NodeHealth, See, Seen, parse_peers
+from resp.cluster.nodes import Node, NodeHealth, See, Seen
+from resp.cluster.topology import ClusterMap, parse_peers
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot_range
 
@@ -140,7 +141,7 @@ def test_nodes_as_text() -> None:
         f"{other.node_id} b:7002@0 master - 5 7 0 connected 4096-8191",
     ]
 
-    assert expected == cluster.nodes_text(seeing(Seen(asked_ms=5, answered_ms=7))).splitlines()
+    assert expected == cluster.nodes_text(seeing(Seen(asked_ms=5, answered_ms=7)), lambda _: Seen()).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,8 @@ def test_nodes_as_text() -> None:
 def test_nodes_that_do_not_answer_are_flagged(health: NodeHealth, flags: str) -> None:
     """CLUSTER NODES has Redis' flags for a node that is suspected or has failed, and its link as disconnected."""
     cluster = ClusterMap(2, [0], "1=b:7002", HERE)
-    line = cluster.nodes_text(seeing(Seen(health=health, connected=False))).splitlines()[1]
+    seen = seeing(Seen(health=health, connected=False))
+    line = cluster.nodes_text(seen, lambda _: Seen()).splitlines()[1]
 
     assert f"b:7002@0 {flags} - 0 0 0 disconnected 8192-16383" == line.partition(" ")[2]
 
@@ -191,3 +193,34 @@ def test_worker_without_partitions_is_a_node() -> None:
     cluster = ClusterMap(2, [], "0-1=b:2", HERE)
 
     assert [(HERE, ()), (("b", 2), ((0, SLOTS - 1),))] == [(node.address, node.ranges) for node in cluster.nodes]
+
+
+def test_standbys_are_replicas() -> None:
+    """A worker that follows partitions of two owners is a replica of each, at its second address, with ids of its own.
+
+    Ranges are cut where other replicas begin. One without such an address is a standby, and is not listed.
+    """
+    other, third = ("b", 1), ("c", 1)
+    cluster = ClusterMap.of_group(
+        4,
+        HERE,
+        {0: HERE, 1: HERE, 2: other, 3: other},
+        [other, third],
+        {0: [third], 1: [third, other], 2: [third], 3: [HERE]},
+        {HERE: ("127.0.0.1", 7001), third: ("c", 2)},
+    )
+    me, at_other = cluster.nodes[:2]
+    mine, first, second = cluster.listed
+    lines = cluster.nodes_text(lambda _: Seen(), lambda _: Seen(), at_replica=True).splitlines()
+
+    assert [(("127.0.0.1", 7001), at_other, (3,)), (("c", 2), me, (0, 1)), (("c", 2), at_other, (2,))] == [
+        (each.address, each.master, each.partitions) for each in cluster.listed
+    ]
+    assert [(0, 8191, me, (first,)), (8192, 12287, at_other, (second,)), (12288, 16383, at_other, (mine,))] == (
+        cluster.shares()
+    )
+    assert [f"{mine.node_id} 127.0.0.1:7001@0 myself,slave {at_other.node_id} 0 0 0 connected"] == [
+        line for line in lines if "myself" in line
+    ]
+    assert 6 == len({line.split()[0] for line in lines})
+    assert [(other, False)] == [(each.address, each.is_listed) for each in cluster.replicas if not each.is_listed]
