@@ -76,8 +76,8 @@ async def _answer_all(connection: Connection, settings: Settings) -> None:
 
 async def _answer(states: KeptStates, question: Read) -> Reply:
     try:
-        past = await states.at(question.partition, parse_until(question.moment, "the moment"))
-        return past.machine.read(question.name, question.args, question.db)
+        until = parse_until(question.moment, "the moment")
+        return await states.read(question.partition, until, question.name, question.args, question.db)
     except CommandError as error:
         return error
     except _EXPECTED as error:

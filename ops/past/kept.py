@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.apply.machine import Machine, Record
+from engine.commands.registry import Spec, find
+from engine.values.replies import Reply
 from ops.config import ConfigError, Settings
+from ops.past.narrow import narrowed, nearest_snapshot
 from ops.past.walk import Past, apply_all, walked
 from ops.state.directories import free_space_guard
 from ops.state.rebuilding.replay_plan import Until, ends_of, opened
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from slotlog.log import Log, LogRecord
 
 STATES_MAX: Final = 4
+_SOME_MAX: Final = 16
+"""States of some keys, in memory."""
+
 _MIB: Final = 1024 * 1024
 _MEMORY: Final = {"cache_bytes": 16 * _MIB, "memtable_bytes": 32 * _MIB}
 """Of each state that is kept."""
@@ -27,6 +34,13 @@ class _Kept(NamedTuple):
     partition: int
     past: Past
     stack: AsyncExitStack
+
+
+def keys_asked_for(spec: Spec, args: list[bytes]) -> list[bytes]:
+    """The keys whose content decides the reply of a reading command; none: any may."""
+    spec.check_arity(args)
+    is_open = spec.runs_others or (spec.patterns is not None and bool(spec.patterns(args)))
+    return [] if is_open else spec.keys(args)
 
 
 class KeptStates:
@@ -41,6 +55,7 @@ class KeptStates:
         self._settings = settings.model_copy(update=_MEMORY)
         self._states_max = states_max
         self._kept: list[_Kept] = []  # that which was asked for last is the last
+        self._some_kept: dict[tuple[int, int, frozenset[bytes]], Past] = {}  # likewise
         self._log: Log | None = None
 
     async def at(self, partition: int, until: Until) -> Past:
@@ -51,25 +66,64 @@ class KeptStates:
             LogUnavailableError, OSError: as `walked`.
         """
         end = await self._end_of(partition, until)
-        earlier: _Kept | None = None
-        for kept in self._kept:
-            there = kept.past.machine.next_offset
-            if kept.partition != partition or there > end:
-                continue
-            if there == end:
-                self._kept.remove(kept)
-                self._kept.append(kept)
-                return kept.past
-            if earlier is None or there > earlier.past.machine.next_offset:
-                earlier = kept
-        return await self._make(partition, Until(offset=end), None if earlier is None else earlier.past)
+        there = self._there(partition, end)
+        if there is not None:
+            return there
+        return await self._make(partition, Until(offset=end), self._nearest(partition, end))
+
+    async def read(self, partition: int, until: Until, name: bytes, args: list[bytes], db: int) -> Reply:
+        """The reply of a reading command at `until`.
+
+        Raises:
+            CommandError, EventError: its own. Others: as `at`.
+        """
+        keys = frozenset(keys_asked_for(find(name), args))
+        end = await self._end_of(partition, until)
+        past = self._there(partition, end)
+        if past is None and keys:
+            past = await self._some(partition, end, keys)
+        if past is None:
+            past = await self.at(partition, Until(offset=end))
+        return past.machine.read(name, args, db)
 
     async def close(self) -> None:
         """Remove all of them."""
+        self._some_kept.clear()
         while self._kept:
             await self._kept.pop().stack.aclose()
         if self._log is not None:
             await self._log.close()
+
+    def _there(self, partition: int, end: int) -> Past | None:
+        """The whole state that is kept of just this moment."""
+        for kept in self._kept:
+            if (kept.partition, kept.past.machine.next_offset) == (partition, end):
+                self._kept.remove(kept)
+                self._kept.append(kept)
+                return kept.past
+        return None
+
+    def _nearest(self, partition: int, end: int) -> Past | None:
+        """The last whole state before `end` that is kept."""
+        pasts = [kept.past for kept in self._kept if kept.partition == partition]
+        earlier = [past for past in pasts if past.machine.next_offset <= end]
+        return max(earlier, key=lambda past: past.machine.next_offset, default=None)
+
+    async def _some(self, partition: int, end: int, keys: frozenset[bytes]) -> Past | None:
+        """A state of these keys alone, in memory; None: see `narrowed`."""
+        place = (partition, end, keys)
+        past = self._some_kept.pop(place, None)
+        if past is None:
+            base, until = self._nearest(partition, end), Until(offset=end)
+            nearest = await asyncio.to_thread(nearest_snapshot, self._settings, partition, until)
+            if base is not None:
+                nearest = max(nearest, base.machine.next_offset)
+            past = await narrowed(self._settings, partition, until, apply_all, sorted(keys), nearest=nearest)
+        if past is not None:
+            self._some_kept[place] = past
+            if len(self._some_kept) > _SOME_MAX:
+                del self._some_kept[next(iter(self._some_kept))]
+        return past
 
     async def _make(self, partition: int, until: Until, base: Past | None) -> Past:
         while len(self._kept) >= self._states_max:

@@ -52,9 +52,10 @@ def at(
 ) -> None:
     """Run one read on the state as it was, also while a service runs.
 
-    The partition of the command's keys is rebuilt in a scratch directory inside --data, up to that moment, and removed
-    after the read. It begins with the newest verified snapshot before that moment, if SLOTLOG_SNAPSHOTS__URL says where
-    snapshots are, else with the log's first record. The reply is that of the log's clock then.
+    The events that touch the command's keys, and what they depend on, are applied in memory, up to that moment. An
+    index in --data knows them, which the first time reads the log once. Where it cannot know, as with scripts or
+    without keys, the partition is rebuilt in a scratch directory inside --data. It begins with the newest verified
+    snapshot before that moment, if SLOTLOG_SNAPSHOTS__URL says where. The reply is that of the log's clock then.
 
     Example: slotlog at 2013-01-08T06:00:00Z ZRANGE departures:JFK 0 9
     """
@@ -79,7 +80,9 @@ async def _read(settings: Settings, until: Until, words: list[bytes], db: int) -
     Raises:
         EventError, CommandError: the command is wrong, or fails. Others: as `walked`.
     """
-    from ops.past.walk import apply_all, walked
+    from ops.past.kept import keys_asked_for
+    from ops.past.narrow import walked_for
+    from ops.past.walk import apply_all
 
     spec, args = find_words(words)
     spec.check_arity(args)
@@ -88,7 +91,8 @@ async def _read(settings: Settings, until: Until, words: list[bytes], db: int) -
     if spec.keyless and settings.partitions > 1:
         raise CommandError(f"ERR {spec.name.decode()} over several partitions: name a key")
     (partition,) = partitions_of(settings, spec.keys(args))
-    async with walked(settings, partition, until, apply_all, from_snapshot=True) as past:
+    keys = keys_asked_for(spec, args)
+    async with walked_for(settings, partition, until, apply_all, keys, from_snapshot=True) as past:
         machine = past.machine
         print_note(
             f"partition {partition} before offset {machine.next_offset}, where the log's clock was"

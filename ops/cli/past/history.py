@@ -40,15 +40,16 @@ def history(
 ) -> None:
     """Print each event that named or changed a key: when, what, and what came of it.
 
-    All events of the key's partition are applied anew, in a scratch directory inside --data, also while a service runs:
-    it takes as long as a replay of that partition. Where a trim has cut the log, the history begins with the newest
-    snapshot. A key that expires does so without an event: the next one finds it gone.
+    The events that touch the key, and what they depend on, are applied anew, also while a service runs. An index in
+    --data knows them, which the first time reads the log once. Where it cannot know, as with scripts, all events of the
+    partition are applied, in a scratch directory inside --data. Where a trim has cut the log, the history begins with
+    the newest snapshot. A key that expires does so without an event: the next one finds it gone.
 
     Example: slotlog history --values user:42
     """
     from ops.logging import configure_logging
     from ops.past.history import History
-    from ops.past.walk import walked
+    from ops.past.narrow import walked_for
     from ops.state.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
@@ -61,7 +62,7 @@ def history(
     watching = History(db, name, show if count is None else kept.append, from_offset=from_offset, values=values)
 
     async def walk() -> None:
-        async with walked(settings, partition, end, watching.step, from_snapshot=False):
+        async with walked_for(settings, partition, end, watching.step, [name], from_snapshot=False):
             for touch in kept:
                 show(touch)
 

@@ -106,6 +106,18 @@ async def test_states_are_kept_and_bounded(random_log: Settings) -> None:
     assert not (settings.data / "scratch").exists()
 
 
+async def test_a_key_is_read_from_its_own_events(random_log: Settings) -> None:
+    """A read that names keys makes no whole state; where one is kept of that moment, it is asked."""
+    states = KeptStates(random_log)
+    try:
+        alone = await states.read(0, Until(offset=60), b"TYPE", [b"s1"], 0)
+        assert not (random_log.data / "scratch").exists()
+        counted = await states.read(0, Until(offset=60), b"DBSIZE", [], 0)
+        assert (alone, True) == (await states.read(0, Until(offset=60), b"TYPE", [b"s1"], 0), counted > 0)
+    finally:
+        await states.close()
+
+
 async def test_a_full_disk_is_left_alone(settings: Settings) -> None:
     """No state is made where the disk has less than the reserve: the service needs that for what is new."""
     states = KeptStates(settings.model_copy(update={"free_bytes_min": 1 << 62}))

@@ -1,0 +1,65 @@
+"""The records that decide what some keys hold: those that touch them, and those that touch what these touch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ingest.applying.decoding import decode_batch
+from ops.config import Settings
+from ops.past.offsets.footprint import footprint_of, token_of
+from ops.past.offsets.offset_index import indexed
+from ops.past.offsets.reading import records_at
+
+if TYPE_CHECKING:
+    from slotlog.log import Log, LogRecord
+
+RECORDS_MAX: Final = 20_000
+_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class Relevant(NamedTuple):
+    """Some records of a partition.
+
+    Attributes:
+        records: in order.
+        clock_ms: the latest time of all records of the log before the end.
+    """
+
+    records: list[LogRecord]
+    clock_ms: int
+
+
+async def relevant(
+    settings: Settings, log: Log, partition: int, keys: Sequence[bytes], end: int, unread_max: int
+) -> Relevant | None:
+    """The records before `end` that decide what `keys` hold, in a log that begins at offset 0.
+
+    A machine that applies them alone has the same outcome of each, and the same content of these keys, as one that
+    applies all. None: too many of them, or nobody knows which without a look at more than `unread_max` others.
+
+    Raises:
+        OSError: the index cannot be written. Others: as `Reader.fetch`.
+    """
+    index = await indexed(settings, log, partition, end, unread_max)
+    if index is None or not index.is_exact:
+        return None
+    found: dict[int, LogRecord] = {}
+    new = {token_of(key) for key in keys}
+    seen = set(new)
+    offsets = set(index.offsets_everywhere())
+    size = 0
+    while new or offsets:
+        offsets.update(index.offsets(sorted(new)))
+        offsets -= found.keys()
+        if len(found) + len(offsets) > RECORDS_MAX:
+            return None
+        records = await records_at(log, partition, sorted(offsets))
+        size += sum(len(record[3] or b"") for record in records)
+        if size > _BYTES_MAX:
+            return None
+        found.update((record[0], record) for record in records)
+        new = {token for event in decode_batch(records) for token in footprint_of(event).tokens} - seen
+        seen |= new
+        offsets = set()
+    return Relevant([found[offset] for offset in sorted(found)], index.clock_ms)
