@@ -37,6 +37,16 @@ class Host(Protocol):
         """
         ...
 
+    async def read_history(
+        self, partition: int, key: bytes, db: int, count: int, from_offset: int, until: bytes | None, *, values: bool
+    ) -> Reply:
+        """The last `count` events of a key between an offset and a moment, each as a map.
+
+        Raises:
+            CommandError: why there is no such history.
+        """
+        ...
+
     def check_moment(self, moment: bytes) -> None:
         """Refuse what is no moment.
 

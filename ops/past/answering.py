@@ -12,7 +12,10 @@ from engine.errors import CommandError, PartitionStoppedError
 from engine.values.replies import Reply, pack
 from ops.config import ConfigError, Settings
 from ops.logging import configure_logging
+from ops.past.history import History
 from ops.past.kept import KeptStates
+from ops.past.narrow import walked_for
+from ops.past.rows import Rows
 from ops.progress import show_nothing
 from ops.snapshots.child import give_way
 from ops.snapshots.errors import SnapshotStoreError
@@ -52,6 +55,30 @@ class Read(NamedTuple):
     db: int
 
 
+class HistoryOf(NamedTuple):
+    """The last events that named or changed a key.
+
+    Attributes:
+        partition: of the key.
+        key, db: it, and its database.
+        rows: how many events, at most.
+        from_offset: earlier ones are left out.
+        until: a moment to end before; None: the log's end.
+        values: with the key before and after each.
+    """
+
+    partition: int
+    key: bytes
+    db: int
+    rows: int
+    from_offset: int
+    until: str | None
+    values: bool
+
+
+Question = Read | HistoryOf
+
+
 def answer_all(connection: Connection, settings: Settings) -> None:
     """Answer each question that comes with the bytes of a reply (`pack`), until the other end is closed."""
     give_way()
@@ -68,14 +95,16 @@ async def _answer_all(connection: Connection, settings: Settings) -> None:
                 question = await asyncio.to_thread(connection.recv)
             except EOFError:
                 return
-            reply = await _answer(states, question)
+            reply = await _answer(settings, states, question)
             await asyncio.to_thread(connection.send_bytes, pack(reply))
     finally:
         await states.close()
 
 
-async def _answer(states: KeptStates, question: Read) -> Reply:
+async def _answer(settings: Settings, states: KeptStates, question: Question) -> Reply:
     try:
+        if isinstance(question, HistoryOf):
+            return await _history(settings, question)
         until = parse_until(question.moment, "the moment")
         return await states.read(question.partition, until, question.name, question.args, question.db)
     except CommandError as error:
@@ -85,3 +114,12 @@ async def _answer(states: KeptStates, question: Read) -> Reply:
     except Exception as error:
         logger.exception("past_not_read")
         return CommandError(f"ERR the past cannot be read: {shown_error(error)}")
+
+
+async def _history(settings: Settings, question: HistoryOf) -> Reply:
+    partition, key, db, count, from_offset, until, values = question
+    rows = Rows(count)
+    watching = History(db, key, rows.add, from_offset=from_offset, values=values)
+    end = parse_until(until, "UNTIL")
+    async with walked_for(settings, partition, end, watching.step, [key], from_snapshot=False):
+        return rows.reply

@@ -13,7 +13,7 @@ from typing import Final
 from engine.errors import CommandError
 from engine.values.replies import Reply, unpack
 from ops.config import Settings
-from ops.past.answering import Read, answer_all
+from ops.past.answering import Question, answer_all
 from ops.snapshots.child import readable
 from ops.snapshots.scratch import remove_abandoned
 
@@ -44,7 +44,7 @@ class PastProcess:
         self._running: tuple[BaseProcess, Connection] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
-    async def ask(self, question: Read) -> Reply:
+    async def ask(self, question: Question) -> Reply:
         """The answer, once those before are answered. Who is cancelled meanwhile ends the process.
 
         Raises:
@@ -72,7 +72,7 @@ class PastProcess:
             process.kill()
             Thread(target=_clear, args=(process, connection, self._settings.data)).start()
 
-    async def _answer(self, question: Read) -> bytes:
+    async def _answer(self, question: Question) -> bytes:
         if self._idle is not None:
             self._idle.cancel()
         try:

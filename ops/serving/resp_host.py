@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ops.config import ConfigError, Settings, parse_address
-from ops.past.answering import Read
+from ops.past.answering import HistoryOf, Read
 from ops.serving.running import Running
 from ops.snapshots.starting import start_from_snapshot
 from ops.state.rebuilding.replay import replay
@@ -79,6 +79,13 @@ class ServiceHost:
     async def read_past(self, partition: int, moment: bytes, name: bytes, args: list[bytes], db: int) -> Reply:
         """By the process beside the service that reads the past."""
         return await self._service.past.ask(Read(partition, os.fsdecode(moment), name, args, db))
+
+    async def read_history(
+        self, partition: int, key: bytes, db: int, count: int, from_offset: int, until: bytes | None, *, values: bool
+    ) -> Reply:
+        """By that process, too."""
+        end = None if until is None else os.fsdecode(until)
+        return await self._service.past.ask(HistoryOf(partition, key, db, count, from_offset, end, values))
 
     def check_moment(self, moment: bytes) -> None:
         """As the verbs take it."""

@@ -27,6 +27,10 @@ class Process:
         """What was asked for."""
         return [partition, moment, name, *args, db]
 
+    async def read_history(self, *what: Any, values: bool) -> Any:
+        """What was asked for."""
+        return [*what, int(values)]
+
     def check_moment(self, moment: bytes) -> None:
         """Every moment is one."""
 

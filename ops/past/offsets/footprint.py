@@ -22,7 +22,7 @@ _NOWHERE: Final = frozenset({b"TICK", b"SELECT", b"UNWATCH"})
 
 
 class Footprint(NamedTuple):
-    """What an event may touch.
+    """The reach of an event.
 
     Attributes:
         tokens: numbers of its keys, its id and its session.

@@ -86,7 +86,7 @@ def packed(block: Block) -> bytes:
 
 
 class IndexFile:
-    """The blocks of one partition that are on the disk, in order and without a gap. One process at a time has it.
+    """The blocks of one partition that are on the disk, without a gap. One process at a time has it.
 
     Args:
         path: of the file; made where it is not there.

@@ -1,4 +1,4 @@
-"""The index of one partition's offsets: built from the log as far as it is asked for, and kept for the next time."""
+"""The index of one partition's offsets: built from the log as far as it is needed, and kept."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""SLOTLOG AT and ASOF: reads as of a moment, one or all of a connection."""
+"""SLOTLOG AT, ASOF and HISTORY: reads as of a moment, and the events of a key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import CommandError
+from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from resp.catalog.plans import CommandKind
 from resp.clients.looking_back import read_past
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from resp.clients.session import Session
 
 _NOW: Final = b"NOW"
+_COUNT: Final = 100
+"""Events of a history, where nobody says how many."""
 
 
 @server_command(
@@ -62,3 +65,42 @@ def asof(session: Session, args: list[bytes]) -> Reply:
         session.as_of = moment
     session.refresh()
     return OK
+
+
+@server_command(
+    "SLOTLOG HISTORY key [COUNT count] [FROM offset] [UNTIL moment] [VALUES]",
+    group="slotlog",
+    since="1",
+    of="slotlog",
+    complexity="O(N) where N is the events that the key depends on",
+    flags=("readonly", "admin", "no_multi"),
+    categories=("slow", "admin", "dangerous"),
+    container=True,
+    large_reply=True,
+    access="RO",
+)
+async def history(session: Session, args: list[bytes]) -> Reply:
+    """Return the last events (100) that named or changed a key, each as a map, with VALUES before and after."""
+    key, *options = args
+    count, from_offset, until, values = _COUNT, 0, None, False
+    while options:
+        word = options.pop(0).upper()
+        if word == b"VALUES":
+            values = True
+        elif word == b"COUNT" and options:
+            count = _number(options.pop(0), least=1)
+        elif word == b"FROM" and options:
+            from_offset = _number(options.pop(0), least=0)
+        elif word == b"UNTIL" and options:
+            until = options.pop(0)
+        else:
+            raise CommandError("ERR syntax error")
+    partition = session.server.pipeline_of([key]).partition
+    return await session.server.host.read_history(partition, key, session.db, count, from_offset, until, values=values)
+
+
+def _number(text: bytes, *, least: int) -> int:
+    number = parse_int(text)
+    if number is None or number < least:
+        raise CommandError("ERR value is not an integer or out of range")
+    return number

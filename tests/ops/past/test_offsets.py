@@ -1,4 +1,4 @@
-"""The index of offsets: it finds all that decides what a key holds, and is made anew where it is not whole."""
+"""The index of offsets finds all that decides what a key holds."""
 
 from __future__ import annotations
 

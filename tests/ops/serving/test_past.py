@@ -67,6 +67,8 @@ async def test_a_client_looks_around_in_the_past(settings: Settings) -> None:
         wrong = [await call("SLOTLOG", "AT", moment, "GET", "name") for moment in ("99", "soon")]
         wrong.append(await call("SLOTLOG", "ASOF", "soon"))
         wrong.append(await call("SLOTLOG", "AT", "1", "LLEN", "name"))
+        rows = await call("SLOTLOG", "HISTORY", "name", "COUNT", "2", "VALUES")
+        wrong.append(await call("SLOTLOG", "HISTORY", "name", "UNTIL", "soon"))
         for each in (client, other):
             each.close()
         assert 0 == service.terminate()
@@ -84,8 +86,13 @@ async def test_a_client_looks_around_in_the_past(settings: Settings) -> None:
         b"ERR the moment 'soon' is neither an offset nor an ISO 8601 time nor @MILLISECONDS",
         b"ERR the moment 'soon' is neither an offset nor an ISO 8601 time nor @MILLISECONDS",
         b"WRONGTYPE Operation against a key holding the wrong kind of value",
+        b"ERR UNTIL 'soon' is neither an offset nor an ISO 8601 time nor @MILLISECONDS",
     ] == [each.text for each in wrong]
     assert not (data / "scratch").exists()
+    maps = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+    assert [(2, START_MS + 20), (4, maps[1][b"time_ms"])] == [(row[b"offset"], row[b"time_ms"]) for row in maps]
+    assert [b"SET", b"name", b"Cy"] == maps[1][b"command"]
+    assert [b"type", b"string", b"value", b"Bo", b"expire_ms", -1] == maps[1][b"before"]
 
 
 async def test_states_are_kept_and_bounded(random_log: Settings) -> None:

@@ -81,3 +81,25 @@ async def test_who_may(tmp_path: Path) -> None:
     ]
     assert [b"NOPERM"] * 3 == [text.split()[0] for text in texts(got)]
     assert b"'hget'" in texts(got)[1]
+
+
+async def test_history_options(tmp_path: Path) -> None:
+    """Each option once or not at all; what is no option, or no number, is refused; the key must be readable."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        got = await pipeline(
+            client,
+            *("SLOTLOG HISTORY a", "SELECT 2", "slotlog history a count 3 from 7 until @9 values"),
+            *(
+                "SLOTLOG HISTORY a COUNT",
+                "SLOTLOG HISTORY a COUNT 0",
+                "SLOTLOG HISTORY a FROM x",
+                "SLOTLOG HISTORY a b",
+            ),
+            *("ACL SETUSER eve on nopass ~mine +slotlog|history", "AUTH eve x", "SLOTLOG HISTORY other"),
+        )
+
+    assert [[0, b"a", 0, 100, 0, None, 0], OK, [0, b"a", 2, 3, 7, b"@9", 1]] == got[:3]
+    number = b"ERR value is not an integer or out of range"
+    assert [b"ERR syntax error", number, number, b"ERR syntax error"] == texts(got)[:4]
+    assert texts(got)[4].startswith(b"NOPERM")
