@@ -11,7 +11,7 @@ from ops.cli.events import import_keys, produce, query
 from ops.cli.keep import backup, restore, snapshot, snapshots, trim
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
-from ops.cli.past import at, history, restore_key
+from ops.cli.past import at, history, restore_key, tail
 from ops.cli.program import EVENTS, KEEP, OTHER, PAST, REBUILD, REPAIR, RUN, Program
 from ops.cli.rebuild import convert, digest, dump, export, replay
 from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
@@ -52,6 +52,7 @@ app.command("import", rich_help_panel=EVENTS)(import_keys.import_keys)
 app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": True})(query.query)
 app.command(rich_help_panel=PAST, context_settings={"ignore_unknown_options": True})(at.at)
 app.command(rich_help_panel=PAST)(history.history)
+app.command(rich_help_panel=PAST)(tail.tail)
 app.command("restore-key", rich_help_panel=PAST)(restore_key.restore_key)
 app.command(rich_help_panel=REBUILD)(replay.replay)
 app.command(rich_help_panel=REBUILD)(convert.convert)

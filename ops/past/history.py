@@ -151,9 +151,9 @@ class History:
         changed = before != after or any(each[1] == self._db and each[5] == self._key for each in applied.modified)
         if offset < self._from_offset or not (changed or self._is_named(record)):
             return
-        outcome, reply = _outcome(applied, offset)
+        outcome, reply = outcome_of(applied, offset)
         shown = (before, after) if self._values else (None, None)
-        self._tell(Touch(offset, time_ms, (name, *args), event_id, _meta_of(value), outcome, reply, changed, *shown))
+        self._tell(Touch(offset, time_ms, (name, *args), event_id, meta_of(value), outcome, reply, changed, *shown))
 
 
 def value_of(machine: Machine, db: int, key: bytes, at_ms: int = 0) -> Value:
@@ -177,7 +177,8 @@ def _parted(records: Sequence[Record], touching: set[int]) -> Iterator[tuple[Seq
     yield records[begin:], None
 
 
-def _outcome(applied: Applied, offset: int) -> tuple[str, Reply]:
+def outcome_of(applied: Applied, offset: int) -> tuple[str, Reply]:
+    """What came of the one record that was applied, as `Touch` says it, and the reply."""
     if applied.dead_letters:
         return "dead letter", applied.dead_letters[0][1].encode()
     if applied.skipped:
@@ -188,7 +189,8 @@ def _outcome(applied: Applied, offset: int) -> tuple[str, Reply]:
     return ("rejected" if isinstance(reply, CommandError) else "applied"), reply
 
 
-def _meta_of(value: bytes | None) -> Any:
+def meta_of(value: bytes | None) -> Any:
+    """What the producer of an event has said of it; None: nothing."""
     try:
         event = unpackb(value or b"", raw=True, strict_map_key=False)
     except ValueError:

@@ -140,7 +140,7 @@ async def _walk(
                     fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
                     records = [each for each in fetched.get(planned.partition, ()) if each[0] < planned.end]
                     to_offset = min(planned.end, reader.position(planned.partition))
-                    await _take(step, store, machine, records)
+                    await take(step, store, machine, records)
                     if to_offset > machine.next_offset:  # markers of transactions, and no record
                         machine.apply((), machine.next_offset, to_offset=to_offset)
                     machine.commit(None)
@@ -151,8 +151,8 @@ async def _walk(
         await log.close()
 
 
-async def _take(step: Step, store: MaintainedStore, machine: Machine, records: Sequence[LogRecord]) -> None:
-    """Let `step` take these records. RocksDB gets up to half a minute to catch up with its compactions."""
+async def take(step: Step, store: MaintainedStore, machine: Machine, records: Sequence[LogRecord]) -> None:
+    """Let `step` take these records, which follow. RocksDB gets up to half a minute to catch up."""
     events = decode_batch(records)
     async for attempt in patience():
         with attempt:

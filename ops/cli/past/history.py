@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.events.query import partitions_of
-from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
-from ops.cli.reply_text import as_json, as_text, bytes_as_json, moment_text, quoted
+from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, reports_errors
+from ops.cli.past.touches import print_touch
+from ops.cli.reply_text import as_text, moment_text, quoted
 from ops.state.rebuilding.replay_plan import parse_until
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def history(
     name = os.fsencode(key)
     (partition,) = partitions_of(settings, [name])
     end = parse_until(until)
-    show = _print_json if json else _print
+    show = print_touch if json else _print
     kept: deque[Touch] = deque(maxlen=count)
     watching = History(db, name, show if count is None else kept.append, from_offset=from_offset, values=values)
 
@@ -91,39 +92,3 @@ def _value_text(value: Value) -> str:
         return "(nil)"
     expires = f"  expires at {value.expire_ms} ms" if value.expire_ms >= 0 else ""
     return f"{value.type.decode()}  {'; '.join(as_text(value.content).split(chr(10)))}{expires}"
-
-
-def _print_json(touch: Touch) -> None:
-    shown = {"before": _value(touch.before), "after": _value(touch.after)} if touch.before is not None else {}
-    print_json(
-        {
-            "offset": touch.offset,
-            "time_ms": touch.time_ms,
-            "command": _plain(list(touch.command)),
-            "id": None if touch.event_id is None else bytes_as_json(touch.event_id),
-            "meta": _plain(touch.meta),
-            "outcome": touch.outcome,
-            "reply": as_json(touch.reply),
-            "changed": touch.changed,
-            **shown,
-        }
-    )
-
-
-def _plain(value: Any) -> Any:
-    """What msgpack may hold, for JSON."""
-    if isinstance(value, dict):
-        return {str(_plain(name)): _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return bytes_as_json(value) if isinstance(value, bytes) else value
-
-
-def _value(value: Value | None) -> Any:
-    if value is None or value.type == b"none":
-        return None
-    return {
-        "type": value.type.decode(),
-        "value": as_json(value.content),
-        "expire_ms": value.expire_ms if value.expire_ms >= 0 else None,
-    }

@@ -27,6 +27,7 @@ VERBS = [
     "query",
     "at",
     "history",
+    "tail",
     "restore-key",
     "replay",
     "convert",

@@ -1,0 +1,99 @@
+"""Follows a partition's events, each with what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from engine.apply.machine import Applied, Machine, Record
+from engine.commands.registry import keys_of
+from ops.config import Settings
+from ops.past.history import Touch, meta_of, outcome_of
+from ops.past.walk import apply_all, take, walked
+from ops.state.rebuilding.replay_plan import Until, opened
+from slotlog.shared.errors import EventError
+
+if TYPE_CHECKING:
+    from slotlog.log import LogRecord
+
+_FETCH_RECORDS_MAX: Final = 1000
+_FETCH_WAIT_MS: Final = 500
+
+Tell = Callable[[Touch, list[tuple[int, bytes]]], bool]
+"""Told of an event, with the keys that it changed, each behind its database. Whether it wants more."""
+
+
+class Tail:
+    """Applies events one by one, and tells of those that have to do with some keys.
+
+    Args:
+        matches: whether a key is one of them; None: every event is told, also one that has to do with no key.
+        tell: see `Tell`.
+
+    Attributes:
+        is_over: nothing more is wanted.
+    """
+
+    def __init__(self, matches: Callable[[bytes], bool] | None, tell: Tell) -> None:
+        self._matches, self._tell = matches, tell
+        self.is_over = False
+
+    def step(self, machine: Machine, records: Sequence[Record], raw: Sequence[LogRecord]) -> None:
+        """Apply some records."""
+        machine.witnessing = True
+        values = {offset: value for offset, _, _, value in raw}
+        for record in records:
+            if self.is_over:
+                return
+            offset, time_ms, name, args, _, event_id, _ = record
+            applied = machine.apply([record], machine.next_offset, {offset})
+            machine.commit(None)  # so that nothing is taken back that was told
+            changed = list(dict.fromkeys((each[1], each[5]) for each in applied.modified))
+            if self._wants(record, applied):
+                outcome, reply = outcome_of(applied, offset)
+                meta = meta_of(values[offset])
+                touch = Touch(offset, time_ms, (name, *args), event_id, meta, outcome, reply, bool(changed), None, None)
+                self.is_over = not self._tell(touch, changed)
+
+    def _wants(self, record: Record, applied: Applied) -> bool:
+        matches = self._matches
+        if matches is None or any(matches(each[5]) for each in applied.modified):
+            return True
+        commands = record[3] if record[2] == b"EXEC" else [[record[2], *record[3]]]
+        return any(matches(key) for name, *args in commands for key in _keys(name, args))
+
+
+def _keys(name: bytes, args: list[bytes]) -> list[bytes]:
+    try:
+        return keys_of(name.upper(), args)
+    except EventError:  # it is a dead letter
+        return []
+
+
+async def follow(settings: Settings, partition: int, begin: Until, tail: Tail) -> None:
+    """Tell of the events from `begin` on, and of those that come, until `tail` is over.
+
+    Args:
+        settings: the log, and where snapshots are.
+        partition: one of the topic's.
+        begin: the first event; it is applied to the state as it was then.
+        tail: takes them.
+
+    Raises:
+        As `walked`, and as `Reader.fetch`.
+    """
+    async with walked(settings, partition, begin, apply_all, from_snapshot=True) as past:
+        machine = past.machine
+        log = opened(settings)
+        await log.start()
+        reader = log.reader({partition: machine.next_offset})
+        try:
+            while not tail.is_over:
+                fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
+                await take(tail.step, past.store, machine, fetched.get(partition, []))
+                if (to_offset := reader.position(partition)) > machine.next_offset:
+                    machine.apply((), machine.next_offset, to_offset=to_offset)  # markers of transactions, no record
+                    machine.commit(None)
+        finally:
+            await reader.close()
+            await log.close()
