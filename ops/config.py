@@ -15,18 +15,19 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass as validated
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from engine import native
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
+from ops.addresses import parse_address
 from ops.group_settings import GroupSettings
 from ops.partition_lists import parse_own, parse_share
+from ops.redis_settings import RedisSettings
 from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
 
@@ -42,44 +43,6 @@ _NOT_OURS: Final = re.compile(
 
 class ConfigError(Exception):
     """A setting that cannot be used; the message names it and says what it should be."""
-
-
-class RedisSettings(BaseModel):
-    """Settings of the RESP server."""
-
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_default=True)
-
-    peers: str = Field(default="", description="which worker owns which partitions: 0-1=host:6379,2-3=host:6380")
-    announce: str = Field(default="", description="address that clients are told; empty: as in peers, or --resp")
-    replica: str = Field(default="", description="address at which a worker of a group is a replica of what it follows")
-    peer_user: str = Field(default="default", description="user name with which a worker logs in to its peers")
-    peer_password: SecretStr = Field(default=SecretStr(""), description="password of peer_user; empty: as password")
-    node_timeout_seconds: float = Field(
-        default=5.0, gt=0, description="seconds without an answer after which a peer counts as possibly failed (fail?)"
-    )
-    tls_cluster: bool = Field(default=False, description="whether the addresses in peers accept only TLS")
-    tls: str = Field(default="", description="address for Redis clients over TLS; empty: none")
-    tls_cert: Path | None = Field(default=None, description="PEM file of the server's certificate")
-    tls_key: Path | None = Field(default=None, description="PEM file of that certificate's key")
-    tls_ca: Path | None = Field(default=None, description="PEM file of the authorities that sign client certificates")
-    tls_auth_clients: Literal["yes", "no", "optional"] = Field(
-        default="yes", description="whether clients must show a certificate: yes, no or optional"
-    )
-    password: SecretStr = Field(default=SecretStr(""), description="password of the default user; empty: none")
-    acl_file: Path | None = Field(default=None, description="file of users, in the format of Redis' ACL file")
-    protected: bool = Field(default=True, description="whether other machines are refused without a password")
-    debug_commands: bool = Field(default=False, description="whether clients may use the DEBUG command")
-    handshake_seconds: float = Field(default=10.0, gt=0, description="seconds for a TLS handshake, and for the login")
-    config: dict[str, str] = Field(
-        default_factory=dict, description="start values of CONFIG SET, such as maxclients or notify-keyspace-events"
-    )
-
-    @field_validator("announce", "replica", "tls")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        if value:
-            parse_address(value)
-        return value
 
 
 @validated(config=ConfigDict(extra="forbid", hide_input_in_errors=True), frozen=True, kw_only=True)
@@ -243,7 +206,14 @@ class Settings(BaseSettings):
         listens = parse_address(self.resp)[0] in {"0.0.0.0", "::", ""} if self.resp else False  # noqa: S104 - looked for
         reasons = (
             (not self.log_url.startswith("kafka://"), "needs a log in Kafka (--log kafka://…)"),
-            (self.partitions == 1, "needs more than one partition (--partitions)"),
+            (
+                self.partitions == 1 and bool(self.redis.replica),
+                "with one partition is a replica at --resp itself: leave SLOTLOG_REDIS__REPLICA out",
+            ),
+            (
+                self.partitions > 1 and bool(self.redis.sentinel),
+                "with several partitions is a cluster, which has no Sentinels: leave SLOTLOG_REDIS__SENTINEL out",
+            ),
             (bool(self.own or self.own_of), "says itself which partitions are whose: leave --own out"),
             (bool(self.redis.peers), "says itself who the peers are: leave SLOTLOG_REDIS__PEERS out"),
             (self.processes > 1, "takes one process a worker: start several workers instead of --processes"),
@@ -369,23 +339,3 @@ def _misspelt(names: Iterable[str]) -> list[tuple[str, str]]:
         for name in names
     }
     return [(name, right[name.upper()]) for name in names if name.upper() in right]
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """HOST and PORT of an address; IPv6 in brackets.
-
-    Raises:
-        ValueError: not HOST:PORT.
-    """
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r} is not HOST:PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

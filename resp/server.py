@@ -18,6 +18,7 @@ from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Cleaned, Condition
+from resp.clients.addresses import Endpoint
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
 from resp.clients.entrances import ENTRANCES
@@ -86,7 +87,9 @@ class Server(Shared[Session]):
             )
         if settings.replica_address is not None:
             tls = server_context(settings) if settings.tls_cluster and settings.tls_address is not None else None
-            self.replica_port = await self._listen(settings.replica_address, at_replica=True, ssl=tls)
+            self.replica_port = await self._listen(settings.replica_address, Endpoint.REPLICA, ssl=tls)
+        if settings.sentinel_address is not None:
+            self.sentinel_port = await self._listen(settings.sentinel_address, Endpoint.SENTINEL)
         self.cluster = map_of(settings, self.port)
         self.bus.start()
         self.config.start("port", str(self.port))
@@ -138,6 +141,7 @@ class Server(Shared[Session]):
         """Answer no reads any more in a partition that was followed."""
         if replica := self.replicas.pop(partition, None):
             replica.leave()
+            self._has_new_role()
 
     async def give_up(self, partition: int, cluster: ClusterMap) -> None:
         """Send a partition's clients elsewhere from now on, and answer what they have written.
@@ -164,6 +168,7 @@ class Server(Shared[Session]):
         else:  # it never began
             pipeline.owned.begin_serving_nobody()
             self._left(pipeline)
+        self._has_new_role()
 
     def _left(self, pipeline: WritePipeline) -> None:
         """The consumer lets go of the partition: nothing of it is applied any more."""
@@ -171,6 +176,17 @@ class Server(Shared[Session]):
         pipeline.leave()
         if self.leaving.get(pipeline.partition) is pipeline:
             del self.leaving[pipeline.partition]
+
+    def _has_new_role(self) -> None:
+        """A master is a replica from now on, or the other way round: its clients are closed, and ask anew who is who.
+
+        Redis Sentinel does the same when it fails over.
+        """
+        if self.clustered:
+            return
+        for session in list(self.sessions.values()):
+            if session.endpoint is Endpoint.MAIN and not session.peer:
+                session.close("this worker has another role now")
 
     def follow(self, cluster: ClusterMap) -> None:
         """Tell clients of other owners from now on."""
@@ -212,8 +228,8 @@ class Server(Shared[Session]):
             pipeline.closing = True
         self.refresh()
 
-    async def _listen(self, address: Address, *, at_replica: bool = False, **options: Any) -> int:
-        loop, connection = asyncio.get_running_loop(), partial(Connection, self, at_replica=at_replica)
+    async def _listen(self, address: Address, endpoint: Endpoint = Endpoint.MAIN, **options: Any) -> int:
+        loop, connection = asyncio.get_running_loop(), partial(Connection, self, endpoint=endpoint)
         listener = await loop.create_server(connection, *address, backlog=511, **options)  # as Redis
         self._listeners.append(listener)
         port: int = listener.sockets[0].getsockname()[1]
@@ -232,6 +248,7 @@ class Server(Shared[Session]):
                 self.heap.look()
                 self.pause.end_if_due()
                 self.tracking.limit()
+                self.sentinel.look()
                 self.flush()
             except Exception:
                 logger.exception("resp_cron_failed")

@@ -27,6 +27,7 @@ class Member:
         zone: where it runs; members of one zone may fail together. Empty: not told.
         resp, http: the addresses at which Redis clients and operators reach it; empty: none.
         replica: the address at which Redis clients reach it as a replica; empty: none.
+        sentinel: the address at which they reach it as a Sentinel; empty: none.
         owns, follows: the partitions that it owns now, and those that it follows.
         behind: partitions of which it holds a state, and by how many events that is behind the log.
     """
@@ -39,6 +40,7 @@ class Member:
     follows: frozenset[int] = frozenset()
     behind: Mapping[int, int] = field(default_factory=dict)
     replica: str = ""
+    sentinel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def pack_member(member: Member) -> bytes:
             "follows": sorted(member.follows),
             "behind": sorted(member.behind.items()),
             "replica": member.replica,
+            "sentinel": member.sentinel,
         }
     )
 
@@ -47,7 +48,8 @@ def unpack_member(data: bytes) -> Member:
         name, zone, resp, http = _four_texts(fields["member"])
         behind = {_count(partition): _count(events) for partition, events in fields["behind"]}
         owns, follows = (frozenset(_count(each) for each in fields[role]) for role in ("owns", "follows"))
-        return Member(name, zone, resp, http, owns, follows, behind, _text(fields.get("replica", "")))
+        replica, sentinel = _text(fields.get("replica", "")), _text(fields.get("sentinel", ""))
+        return Member(name, zone, resp, http, owns, follows, behind, replica, sentinel)
 
     return _unpack(data, "a member of the group", read)
 
@@ -59,6 +61,7 @@ def pack_plan(plan: Plan) -> bytes:
         {
             "members": [_member(member) for member in plan.members.values()],
             "replicas": [member.replica for member in plan.members.values()],
+            "sentinels": [member.sentinel for member in plan.members.values()],
             "owners": [(partition, places[name]) for partition, name in sorted(plan.owners.items())],
             "standbys": [
                 (partition, [places[name] for name in names])
@@ -80,8 +83,13 @@ def unpack_plan(data: bytes) -> Plan:
 
     def read(fields: Mapping[str, Any]) -> Plan:
         listed = fields["members"]
-        replicas = [_text(each) for each in fields.get("replicas", [""] * len(listed))]
-        members = [Member(*_four_texts(each), replica=replica) for each, replica in zip(listed, replicas, strict=True)]
+        replicas, sentinels = (
+            [_text(each) for each in fields.get(part, [""] * len(listed))] for part in ("replicas", "sentinels")
+        )
+        members = [
+            Member(*_four_texts(each), replica=replica, sentinel=sentinel)
+            for each, replica, sentinel in zip(listed, replicas, sentinels, strict=True)
+        ]
         names = [member.name for member in members]
         owners, warming, former = (
             {_count(partition): names[_count(place)] for partition, place in fields[part]}

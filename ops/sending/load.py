@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
-from ops.config import parse_address
+from ops.addresses import parse_address
 from ops.progress import Advance
 from slotlog.shared.slots import slot
 

@@ -21,7 +21,8 @@ from ingest.applying.consumer import Consumer
 from ingest.membership import Member, Plan, Role
 from ingest.membership.assignor import WARM_EVENTS
 from ingest.reporting.observer import Condition
-from ops.config import Settings, parse_address
+from ops.addresses import parse_address
+from ops.config import Settings
 from ops.serving.restoring import Restorer
 from ops.state.directories import applied_to, state_directories
 from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
@@ -89,16 +90,14 @@ class GroupRoles:
         owns = frozenset(partition for partition, role in roles.items() if role is Role.OWNER)
         behind = {partition: self._behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
         resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
-        replica = self._replica_address(resp)
+        replica = sentinel = ""
+        if self._server is not None:
+            redis = self._settings.redis
+            replica = _address_beside(resp, redis.replica, self._server.replica_port)
+            sentinel = _address_beside(resp, redis.sentinel, self._server.sentinel_port)
         follows = frozenset(roles) - owns
-        return Member(self._name, self._settings.group.zone, resp, self._settings.http, owns, follows, behind, replica)
-
-    def _replica_address(self, resp: str) -> str:
-        """Where clients reach this worker as a replica; where no host is told, at that of `resp`."""
-        if self._server is None or not self._server.replica_port:
-            return ""
-        host, _ = parse_address(self._settings.redis.replica)
-        return f"{resp.rpartition(':')[0] if host in ALL_ADDRESSES else _bracketed(host)}:{self._server.replica_port}"
+        zone, http = self._settings.group.zone, self._settings.http
+        return Member(self._name, zone, resp, http, owns, follows, behind, replica, sentinel)
 
     def planned(self, plan: Plan) -> None:
         """The group has a new plan."""
@@ -255,8 +254,13 @@ class GroupRoles:
             partition: [addresses[name] for name in names if name in addresses]
             for partition, names in self.plan.standbys.items()
         }
-        replicas = {addresses[name]: parse_address(each.replica) for name, each in members.items() if each.replica}
-        return ClusterMap.of_group(self._settings.partitions, me, owners, list(addresses.values()), standbys, replicas)
+        if self._settings.partitions == 1:  # each is the owner or a replica, and so one node
+            replicas = {address: address for address in addresses.values()}
+        else:
+            replicas = {addresses[name]: parse_address(each.replica) for name, each in members.items() if each.replica}
+        sentinels = {addresses[name]: parse_address(each.sentinel) for name, each in members.items() if each.sentinel}
+        others = list(addresses.values())
+        return ClusterMap.of_group(self._settings.partitions, me, owners, others, standbys, replicas, sentinels)
 
     def _has_warmed(self) -> bool:
         """Whether a partition that shall move to this worker is warm here."""
@@ -281,6 +285,14 @@ class GroupRoles:
 async def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():  # noqa: ASYNC110 - what other tasks and other workers bring about
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _address_beside(resp: str, address: str, port: int) -> str:
+    """Where clients reach another port of the worker; where `address` names no host, at that of `resp`."""
+    if not port:
+        return ""
+    host, _ = parse_address(address)
+    return f"{resp.rpartition(':')[0] if host in ALL_ADDRESSES else _bracketed(host)}:{port}"
 
 
 def _shown(address: tuple[str, int]) -> tuple[str, int]:

@@ -16,7 +16,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ops.config import ConfigError, Settings, is_loopback, parse_address
+from ops.addresses import is_loopback, parse_address
+from ops.config import ConfigError, Settings
 from ops.serving.http_page import Status, add_page
 
 CONNECTIONS_MAX: Final = 64

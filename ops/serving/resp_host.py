@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ops.config import ConfigError, Settings, parse_address
+from ops.addresses import parse_address
+from ops.config import ConfigError, Settings
 from ops.past.answering import HistoryOf, Read
 from ops.serving.running import Running
 from ops.snapshots.starting import start_from_snapshot
@@ -36,6 +37,8 @@ def resp_settings(settings: Settings) -> RespSettings:
         grouped=bool(settings.group.name),
         peers=redis.peers,
         replica_address=parse_address(redis.replica) if redis.replica else None,
+        master_name=settings.group.name,
+        sentinel_address=parse_address(redis.sentinel) if redis.sentinel else None,
         announce=parse_address(redis.announce) if redis.announce else None,
         password=redis.password.get_secret_value(),
         peer_user=redis.peer_user,

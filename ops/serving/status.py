@@ -18,7 +18,7 @@ from typing import Any, Final
 from engine.errors import CorruptionError
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.dead_letters.found import DeadLetterSearch, Summary
-from ops.config import parse_address
+from ops.addresses import parse_address
 from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
 from ops.serving.recent import RecentQuantile

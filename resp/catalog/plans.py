@@ -117,6 +117,11 @@ class Plan:
         """Whether it may change the state."""
         return self.kind is CommandKind.WRITE or (self.server is not None and "write" in self.server.flags)
 
+    @property
+    def changes(self) -> bool:
+        """Whether it may change the state, or needs an event."""
+        return self.write or (self.server is not None and (self.server.appends or self.server.as_event is not None))
+
     def keys(self, args: list[bytes]) -> list[bytes]:
         """The keys among its arguments: what follows the name, or that of the subcommand."""
         if self.spec is not None:

@@ -5,6 +5,18 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from enum import Enum, auto
+
+
+class Endpoint(Enum):
+    """The addresses of a worker, by what it is to clients that come there.
+
+    At MAIN it is the owner of its partitions. In a group with one partition, it is their owner or a replica.
+    """
+
+    MAIN = auto()
+    REPLICA = auto()
+    SENTINEL = auto()
 
 
 def addresses(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from engine.errors import CommandError
+from resp.clients.addresses import Endpoint
 from resp.clients.authorization import admission
 from resp.clients.inbox import Inbox
 from resp.clients.multi import unwatch
@@ -35,12 +36,12 @@ class Connection(asyncio.Protocol):
 
     Args:
         server: whose it is.
-        at_replica: it comes to the address at which this worker is a replica.
+        endpoint: the address to which it comes.
     """
 
-    def __init__(self, server: Shared[Session], *, at_replica: bool = False) -> None:
+    def __init__(self, server: Shared[Session], *, endpoint: Endpoint = Endpoint.MAIN) -> None:
         self._server = server
-        self._at_replica = at_replica
+        self._endpoint = endpoint
         self._session: Session | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -51,7 +52,7 @@ class Connection(asyncio.Protocol):
         if connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _keep_alive(connected, self._server.config["tcp-keepalive"])
-        refusal = admit(self._server, transport, at_replica=self._at_replica)
+        refusal = admit(self._server, transport, endpoint=self._endpoint)
         if isinstance(refusal, CommandError):
             transport.write(encode2(refusal))
             transport.close()
@@ -152,7 +153,9 @@ class Connection(asyncio.Protocol):
             forget(self._server, self._session)
 
 
-def admit(server: Shared[Session], transport: asyncio.Transport, *, at_replica: bool = False) -> Session | CommandError:
+def admit(
+    server: Shared[Session], transport: asyncio.Transport, *, endpoint: Endpoint = Endpoint.MAIN
+) -> Session | CommandError:
     """A session for a new connection, or why there is none."""
     server.stats.connections_received += 1
     refusal = admission(server, transport)
@@ -160,7 +163,7 @@ def admit(server: Shared[Session], transport: asyncio.Transport, *, at_replica: 
         server.stats.rejected_connections += 1
         return refusal
     server.last_id += 1
-    session = Session(server, transport, server.last_id, Inbox, at_replica=at_replica)
+    session = Session(server, transport, server.last_id, Inbox, endpoint=endpoint)
     server.sessions[session.id] = session
     return session
 
@@ -169,7 +172,7 @@ def forget(server: Shared[Session], session: Session) -> None:
     """The session's connection is closed."""
     server.sessions.pop(session.id, None)
     server.forget(session)
-    server.pubsub.forget(session)
+    server.messages_of(session).forget(session)
     server.monitors.forget(session)
     server.tracking.disable(session)
     server.blocked.forget(session)

@@ -18,6 +18,7 @@ from engine.errors import CommandError, DueError
 from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
+from resp.clients.addresses import Endpoint
 from resp.clients.authorization import denial
 from resp.clients.long_commands import start
 from resp.clients.looking_back import read_past, refusal_in_past
@@ -30,7 +31,7 @@ from resp.wire.protocol import TooLarge
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import TOO_LARGE, event_entry
 from resp.writes.groups import BROKEN
-from resp.writes.stopping import READ_ONLY, about_keys
+from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP, about_keys
 from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ QUEUED: Final = Status(b"QUEUED")
 _READ, _WRITE, _SERVER, _CONTAINER = CommandKind.READ, CommandKind.WRITE, CommandKind.SERVER, CommandKind.CONTAINER
 _NOAUTH: Final = CommandError("NOAUTH Authentication required.")
 _SHOWN_BYTES: Final = 128
+_OF_SENTINEL: Final = frozenset(
+    b"ACL AUTH CLIENT COMMAND HELLO INFO PING PSUBSCRIBE PUBSUB PUNSUBSCRIBE QUIT RESET ROLE SENTINEL SUBSCRIBE "
+    b"UNSUBSCRIBE".split()
+)
+"""What a Sentinel's address takes."""
+
 
 logger = structlog.get_logger(__name__)
 
@@ -119,6 +126,8 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
     """Why the command cannot run, in the order of Redis' checks; None when it can."""
     if plan is None:
         return TOO_LARGE if type(command) is TooLarge else CommandError(_unknown(command))
+    if session.endpoint is Endpoint.SENTINEL and plan.name.partition(b"|")[0] not in _OF_SENTINEL:
+        return CommandError(_unknown(command))
     if plan.kind is _CONTAINER or (args and plan.name in CONTAINERS):
         try:
             find_subcommand(plan.name, args)
@@ -145,14 +154,17 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         return denied
     if plan.kind is not _SERVER or plan.server is None or plan.server.keys is not None:
         return _place_refusal(session, plan, args)
-    return None if "loading" in flags else _loading(session)
+    return None if "loading" in flags or session.endpoint is Endpoint.SENTINEL else _loading(session)
 
 
 def _loading(session: Session) -> CommandError | None:
     """The error of a command that needs no partition while the server loads: clients PING to learn when it is ready."""
     if session.server.evaluate is not None:  # there is one partition, and it takes all
         return None
-    refusals = [pipeline.refusal(write=False) for pipeline in session.server.pipelines.values()]
+    if session.server.is_standby and not session.server.replicas:
+        return WAITS_FOR_GROUP
+    serving = session.server.replicas if session.server.is_standby else session.server.pipelines
+    refusals = [pipeline.refusal(write=False) for pipeline in serving.values()]
     return next((one for one in refusals if one is not None and one.message.startswith("LOADING ")), None)
 
 
@@ -181,7 +193,8 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
 def _pipeline_of(session: Session, plan: Plan, keys: list[bytes]) -> WritePipeline:
     """Where these keys are for this command; CommandError when they are not here."""
     server = session.server
-    return server.reader_of(session, keys) if plan.kind is _READ else server.pipeline_of(keys)
+    reads = plan.kind is _READ or (server.is_standby and plan.kind is _SERVER and not plan.changes)
+    return server.reader_of(session, keys) if reads else server.pipeline_of(keys)
 
 
 def _refuse(session: Session, plan: Plan | None, error: CommandError) -> bool:

@@ -19,7 +19,7 @@ import structlog
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from resp.catalog.plans import Plan
-from resp.clients.addresses import addresses, is_loopback
+from resp.clients.addresses import Endpoint, addresses, is_loopback
 from resp.clients.output import Output, Place, to_nobody
 from resp.clients.turns import Turns
 from resp.wire.encode import encode2, encode3
@@ -77,7 +77,7 @@ class Session:
         transport: the connection's, connected.
         session_id: a number of its own, growing with each connection.
         inbox_of: makes what runs its commands.
-        at_replica: it has come to the address at which this worker is a replica.
+        endpoint: the address to which it has come.
 
     Attributes:
         inbox: runs its commands.
@@ -103,10 +103,10 @@ class Session:
         session_id: int,
         inbox_of: Callable[[Session], CommandRunner],
         *,
-        at_replica: bool = False,
+        endpoint: Endpoint = Endpoint.MAIN,
     ) -> None:
         self.server = server
-        self.at_replica = at_replica
+        self.endpoint = endpoint
         self.readonly = False
         self.transport = transport
         self.id = session_id
@@ -157,6 +157,16 @@ class Session:
         self.refresh()
 
     # ------------------------------------------------------------------ how it is
+
+    @property
+    def at_replica(self) -> bool:
+        """Whether it has come to this worker as to a replica, or to one that is nothing else."""
+        return self.endpoint is Endpoint.REPLICA or (self.server.is_standby and not self.at_sentinel)
+
+    @property
+    def at_sentinel(self) -> bool:
+        """Whether it has come to this worker as to a Sentinel."""
+        return self.endpoint is Endpoint.SENTINEL
 
     @property
     def is_subscriber(self) -> bool:
@@ -214,6 +224,7 @@ class Session:
         self.plain = (
             self.authenticated
             and self.user.unrestricted
+            and self.endpoint is not Endpoint.SENTINEL
             and self.transaction is None
             and self.as_of is None
             and self.reply_mode == "on"

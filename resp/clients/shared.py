@@ -19,6 +19,7 @@ from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
 from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
+from resp.cluster.sentinel import Sentinel
 from resp.cluster.topology import map_of
 from resp.host import Host
 from resp.messages.monitor import Monitors
@@ -34,6 +35,7 @@ from resp.statistics.latency import Latency
 from resp.statistics.slowlog import SlowLog
 from resp.statistics.stats import Stats
 from resp.writes.replica_pipeline import ReplicaPipeline
+from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log
@@ -52,6 +54,11 @@ class Refreshable(CachingClient, Protocol):
     @property
     def at_replica(self) -> bool:
         """Whether it has come to this worker as to a replica."""
+        ...
+
+    @property
+    def at_sentinel(self) -> bool:
+        """Whether it has come to this worker as to a Sentinel."""
         ...
 
     def refresh(self) -> None:
@@ -83,6 +90,7 @@ class Shared(Generic[S]):
         last_id: of the newest of them.
         pipelines: the write pipelines of the owned partitions.
         replicas: what answers reads in partitions that this worker follows.
+        sentinel: the master of a group with one partition, and its replicas.
         owns_until: until when, on the monotonic clock, a group lets this worker own anything.
         has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
         leaving: those of partitions that were given up, until their last writes are answered.
@@ -125,7 +133,8 @@ class Shared(Generic[S]):
         self.bus, self.heap, self.refusals = Bus(self), Heap(), RateLimitedLog()
         self.run_id, self.read_clock = secrets.token_hex(20), ReadClock()
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
-        self.port = self.tls_port = self.replica_port = 0
+        self.port = self.tls_port = self.replica_port = self.sentinel_port = 0
+        self.sentinel = Sentinel(self, settings.master_name)
         self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self._crowd: dict[S, None] = {}
@@ -183,13 +192,24 @@ class Shared(Generic[S]):
         """The partitions that are served here, or whose last writes are not answered yet."""
         return tuple(sorted({*self.pipelines, *self.leaving}))
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether this worker is in a group with one partition, and does not own it: a replica as a whole."""
+        return self.settings.grouped and not self.clustered and not self.pipelines
+
+    def messages_of(self, session: S) -> PubSub:
+        """The subscriptions that a session may have: at a Sentinel's address those to its events."""
+        return self.sentinel.pubsub if session.at_sentinel else self.pubsub
+
     def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
         """The partition of these keys.
 
         Raises:
-            CommandError: CROSSSLOT, or MOVED to whoever has them.
+            CommandError: CROSSSLOT, MOVED to whoever has them, or READONLY where another worker has everything.
         """
         if not self.clustered:
+            if not self.pipelines:
+                raise WAITS_FOR_GROUP if self.cluster.owner_of(0) in {None, self.cluster.me.address} else READ_ONLY
             return self.pipelines[0]
         if not keys:
             if not self.pipelines:
@@ -212,6 +232,10 @@ class Shared(Generic[S]):
         Raises:
             CommandError: as `pipeline_of`.
         """
+        if not (self.clustered or self.pipelines):
+            if not self.replicas:
+                raise WAITS_FOR_GROUP
+            return self.replicas[0]
         if self.replicas and not keys and session.at_replica:
             return next(iter(self.replicas.values()))
         if self.replicas and keys and session.reads_replicas:

@@ -40,6 +40,7 @@ class ClusterMap:
         nodes: this worker, then the others, by their first partition.
         standbys: the workers that follow each partition.
         replicas: those workers as nodes of their own, each the replica of one owner.
+        sentinels: where workers, by their address, answer as Sentinels.
 
     Raises:
         ValueError: `peers` is not such a list, two of its entries name the same partition, it does not say where this
@@ -55,6 +56,7 @@ class ClusterMap:
         self.partitions = partitions
         self.standbys: dict[int, tuple[Node, ...]] = {}
         self.replicas: list[Replica] = []
+        self.sentinels: Mapping[Address, Address] = {}
         self._lay_out(addresses, announce, ())
 
     @classmethod
@@ -66,6 +68,7 @@ class ClusterMap:
         others: Sequence[Address],
         standbys: Mapping[int, Sequence[Address]] | None = None,
         replicas: Mapping[Address, Address] | None = None,
+        sentinels: Mapping[Address, Address] | None = None,
     ) -> ClusterMap:
         """The map that a group of workers has agreed on.
 
@@ -76,10 +79,12 @@ class ClusterMap:
             others: all other workers; one may own nothing.
             standbys: the workers that follow each partition.
             replicas: where clients reach a worker as a replica; one that is not there is listed as none.
+            sentinels: where they reach it as a Sentinel.
         """
         made = cls(partitions, (), "", me)
         made._lay_out(owners, me, others)
         made._add_standbys(standbys or {}, replicas or {})
+        made.sentinels = sentinels or {}
         return made
 
     def _lay_out(self, addresses: Mapping[int, Address], announce: Address, others: Sequence[Address]) -> None:
@@ -128,8 +133,12 @@ class ClusterMap:
 
     def owner_of(self, slot: int) -> Address | None:
         """The address of the worker that owns the slot; None if no owner is known."""
-        node = self._owners.get(partition_of(slot, self.partitions))
+        node = self.owner_node(partition_of(slot, self.partitions))
         return node.address if node is not None else None
+
+    def owner_node(self, partition: int) -> Node | None:
+        """The worker that owns a partition; None if none is known."""
+        return self._owners.get(partition)
 
     def find(self, node_id: str) -> Node | None:
         """The node of that id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resp.commands import blocking, containers, multi_exec, pubsub, streams
-from resp.commands.cluster import cluster, peers
+from resp.commands.cluster import cluster, peers, sentinel
 from resp.commands.connection import auth, client, connection, tracking
 from resp.commands.server import (
     acl,
@@ -39,6 +39,7 @@ __all__ = [
     "process",
     "pubsub",
     "running_scripts",
+    "sentinel",
     "slotlog",
     "slowlog",
     "streams",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.errors import CommandError
 from engine.values.glob import matcher
@@ -32,6 +32,10 @@ class Messages(Protocol):
     bus: Bus
     clustered: bool
     cluster: ClusterMap
+
+    def messages_of(self, session: Any) -> PubSub:
+        """The subscriptions that a session may have."""
+        ...
 
 
 class ListeningClient(Subscriber, Client[Messages], Protocol):
@@ -72,7 +76,7 @@ def _published_to(args: list[bytes]) -> Channels:
 @_listening("SUBSCRIBE channel [channel ...]", since="2.0.0", complexity="O(channels named)", channels=Channels)
 def subscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to channels."""
-    return _join(client, client.server.pubsub.channels, args)
+    return _join(client, client.server.messages_of(client).channels, args)
 
 
 @_listening(
@@ -83,7 +87,7 @@ def subscribe(client: ListeningClient, args: list[bytes]) -> Reply:
 )
 def psubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to every channel whose name matches one of the patterns."""
-    return _join(client, client.server.pubsub.patterns, args)
+    return _join(client, client.server.messages_of(client).patterns, args)
 
 
 @_listening(
@@ -98,19 +102,19 @@ def ssubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Listen to shard channels, which belong to slots as keys do."""
     if client.in_exec:
         raise CommandError("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
-    return _join(client, client.server.pubsub.shard_channels, args)
+    return _join(client, client.server.messages_of(client).shard_channels, args)
 
 
 @_listening("UNSUBSCRIBE [channel ...]", since="2.0.0", complexity="O(channels named)")
 def unsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to channels; to all of them when none is named."""
-    return _leave(client, client.server.pubsub.channels, args)
+    return _leave(client, client.server.messages_of(client).channels, args)
 
 
 @_listening("PUNSUBSCRIBE [pattern ...]", since="2.0.0", complexity="O(patterns named)")
 def punsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to patterns; to all of them when none is named."""
-    return _leave(client, client.server.pubsub.patterns, args)
+    return _leave(client, client.server.messages_of(client).patterns, args)
 
 
 @_listening(
@@ -122,7 +126,7 @@ def punsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
 )
 def sunsubscribe(client: ListeningClient, args: list[bytes]) -> Reply:
     """Stop listening to shard channels; to all of them when none is named."""
-    return _leave(client, client.server.pubsub.shard_channels, args)
+    return _leave(client, client.server.messages_of(client).shard_channels, args)
 
 
 @server_command(

@@ -168,7 +168,8 @@ def _scripts(figures: ScriptFigures) -> Fields:
 
 
 def _persistence(server: Shared[Session]) -> Fields:
-    loading = any(_is_loading(pipeline.refusal(write=False)) for pipeline in server.pipelines.values())
+    serving = server.replicas if server.is_standby else server.pipelines
+    loading = any(_is_loading(pipeline.refusal(write=False)) for pipeline in serving.values())
     yield "loading", int(loading)
     yield "async_loading", 0
     for name in ("current_cow_peak", "current_cow_size", "current_cow_size_age"):
@@ -283,9 +284,10 @@ def _cluster(server: Shared[Session]) -> Fields:
 
 
 def _keyspace(server: Shared[Session]) -> Fields:
-    counts = key_counts(server.pipelines)
+    shown = server.replicas if server.is_standby else server.pipelines
+    counts = key_counts(shown)
     expiring: dict[int, Expiring] = {}
-    for pipeline in server.pipelines.values():
+    for pipeline in shown.values():
         if pipeline.owned.worker.is_open:
             for db, found in server.stats.census.of(pipeline).items():
                 expiring[db] = expiring.get(db, Expiring()) + found

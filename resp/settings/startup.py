@@ -24,6 +24,8 @@ class RespSettings:
         peers: which worker has which partitions, `0-1=host:port,2-3=host:port`; empty: nobody else.
         grouped: a group of workers says again and again which partitions are whose; `own` and `peers` are empty.
         replica_address: to listen on for clients that take this worker for a replica of what it follows; None: none.
+        master_name: by which Sentinel clients ask for the owner of the only partition: that of the group.
+        sentinel_address: to listen on for them; None: none.
         announce: the address that other workers' clients are told; None: what `peers` says of `own`, or `address`;
             of an address that stands for all, the port alone.
         password: of the default user; empty for none.
@@ -48,6 +50,8 @@ class RespSettings:
     peers: str = ""
     grouped: bool = False
     replica_address: Address | None = None
+    master_name: str = ""
+    sentinel_address: Address | None = None
     announce: Address | None = None
     password: str = field(default="", repr=False)
     peer_user: str = "default"

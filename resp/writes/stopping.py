@@ -16,6 +16,7 @@ from typing import Final
 from engine.errors import CommandError
 
 READ_ONLY: Final = CommandError("READONLY You can't write against a read only replica.")
+WAITS_FOR_GROUP: Final = CommandError("LOADING slotlog waits for what its group says")
 CLOSED: Final = CommandError("ERR the partition was closed")
 MOVED_AWAY: Final = "UNBLOCKED another worker owns the partition now"
 _AT_WORK_SECONDS: Final = 4.0

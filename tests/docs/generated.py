@@ -21,10 +21,11 @@ import resp.commands  # noqa: F401 - fills both registries
 from benchmarks.results.figures import results_of
 from benchmarks.results.page import part
 from engine.commands.registry import SPECS, Spec
-from ops.config import KafkaTable, RedisSettings, Settings
+from ops.config import KafkaTable, Settings
 from ops.group_settings import GroupSettings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
+from ops.redis_settings import RedisSettings
 from ops.snapshot_settings import SnapshotSettings
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
 from resp.settings.config import all_parameters

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import resp.commands  # noqa: F401 - rules name commands
-from ops.config import RedisSettings
+from ops.redis_settings import RedisSettings
 from resp.acl import Acl
 from resp.settings.config import Config
 

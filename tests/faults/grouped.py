@@ -39,6 +39,8 @@ class GroupedWorker(ServiceProcess):
         instance: str = "",
         standbys: int = 0,
         replica_port: int = 0,
+        sentinel_port: int = 0,
+        processes: int = 1,
     ) -> None:
         self.port, self.data, self.replica_port = port, home, replica_port
         options = [
@@ -52,14 +54,18 @@ class GroupedWorker(ServiceProcess):
             partitions,
             "--group",
             f"{topic}-g",
+            "--standbys",
+            standbys,
+            "--processes",
+            processes,
         ]
         environment = {
             "SLOTLOG_LOG_LEVEL": "info",
             "SLOTLOG_GROUP__SESSION_SECONDS": str(session_seconds),
             "SLOTLOG_GROUP__INSTANCE": instance,
-            "SLOTLOG_GROUP__STANDBYS": str(standbys),
             "SLOTLOG_KAFKA__GROUP": f"{topic}-offsets",
             "SLOTLOG_REDIS__REPLICA": f"127.0.0.1:{replica_port}" if replica_port else "",
+            "SLOTLOG_REDIS__SENTINEL": f"127.0.0.1:{sentinel_port}" if sentinel_port else "",
         }
         super().__init__([*map(str, options), "--http", "", "--resp", f"127.0.0.1:{port}"], environment)
 

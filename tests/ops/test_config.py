@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.config import ConfigError, is_loopback, load_settings, parse_address, unknown_variables
+from ops.addresses import is_loopback, parse_address
+from ops.config import ConfigError, load_settings, unknown_variables
 from ops.partition_lists import parse_own
 
 

@@ -27,6 +27,13 @@ def serve(
         str | None,
         typer.Option(metavar="NAME", help="Instead of --own: the Kafka group that shares the partitions out."),
     ] = None,
+    standbys: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=9, help="Of a group: followers of each partition.", show_default="0"),
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Of a group: where this worker runs; a partition's copies are in several.")
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(metavar="N", help="Processes that share the partitions, on ports of their own.", show_default="1"),
@@ -68,6 +75,10 @@ def serve(
         settings.redis.peers = peers
     if group is not None:
         settings.group.name = group
+    if standbys is not None:
+        settings.group.standbys = standbys
+    if zone is not None:
+        settings.group.zone = zone
     settings.refuse_group()
     _run(settings, json=True if json else None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ops.config import ConfigError, Settings, parse_address
+from ops.addresses import parse_address
+from ops.config import ConfigError, Settings
 from resp.cluster.topology import ALL_ADDRESSES, parse_peers
 from resp.settings.startup import Address
 

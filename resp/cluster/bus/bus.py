@@ -248,6 +248,15 @@ class Bus:
             return replica.answers_at if replica is not None and replica.is_ready else None
         return link.beat.follows.get(partition) if link.is_up and link.beat is not None else None
 
+    def serves(self, worker: Node, partition: int) -> bool:
+        """Whether a worker takes commands in a partition, as far as it has said so."""
+        link = self.links.get(worker.node_id)
+        if link is None:
+            pipeline = self._server.pipelines.get(partition)
+            return pipeline is not None and pipeline.refusal(write=True) is None
+        beat = link.beat
+        return link.is_up and beat is not None and partition in beat.own and not beat.loading
+
     def hurry(self, worker: Node) -> None:
         """Ask a worker soon how it is."""
         if link := self.links.get(worker.node_id):

@@ -82,11 +82,14 @@ class Visitor(Client[Cluster], Protocol):
 
     Attributes:
         readonly: it has said READONLY.
-        at_replica: it has come to the address at which this worker is a replica.
     """
 
     readonly: bool
-    at_replica: bool
+
+    @property
+    def at_replica(self) -> bool:
+        """Whether it has come to this worker as to a replica."""
+        ...
 
 
 _about_nodes = partial(

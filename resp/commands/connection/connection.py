@@ -119,7 +119,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
     session.name = b""
     session.reply_mode = "on"
     session.no_evict = session.no_touch = session.readonly = False
-    server.pubsub.forget(session)
+    server.messages_of(session).forget(session)
     server.monitors.forget(session)
     server.tracking.disable(session)
     session.user = server.acl.default_user
@@ -196,11 +196,17 @@ def hello(session: Session, args: list[bytes]) -> Reply:
             (b"version", REDIS_VERSION.encode()),
             (b"proto", session.protocol),
             (b"id", session.id),
-            (b"mode", b"cluster" if session.server.clustered else b"standalone"),
-            (b"role", b"master"),
+            (b"mode", _mode(session)),
+            (b"role", b"replica" if session.at_replica else b"master"),
             (b"modules", []),
         ]
     )
+
+
+def _mode(session: Session) -> bytes:
+    if session.at_sentinel:
+        return b"sentinel"
+    return b"cluster" if session.server.clustered else b"standalone"
 
 
 def _read_protocol(text: bytes) -> Literal[2, 3]:

@@ -34,6 +34,8 @@ def client_tracking(session: Session, args: list[bytes]) -> Reply:
     options = _options(args[1:], session.server.sessions)
     word = args[0].upper()
     if word == b"ON":
+        if session.server.is_standby:
+            raise CommandError("ERR a standby does not tell what to invalidate: have the reads at the master tracked")
         check(options, session.tracking)
         tracking.enable(session, options)
     elif word == b"OFF":

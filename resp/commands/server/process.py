@@ -16,6 +16,7 @@ from engine.values.replies import OK, Map, Reply, Status, Verbatim
 from resp.cluster.standbys import applied_here, hurry, standbys_at, standbys_of, standbys_planned
 from resp.commands.handlers import Client, server_command
 from resp.reports.info import info_text
+from resp.reports.sentinel import sentinel_info
 from resp.resources.memory import memory_use
 from resp.statistics.partitions import applied_offsets, key_counts
 from resp.wire.server_replies import NO_REPLY
@@ -58,6 +59,8 @@ class Process(Protocol):
 )
 def info(client: Session, args: list[bytes]) -> Reply:
     """Return facts and statistics: the named sections, `all` of them, or the `default` ones."""
+    if client.at_sentinel:
+        return Verbatim(sentinel_info(client.server).encode())
     return Verbatim(info_text(client.server, args, at_replica=client.at_replica).encode())
 
 
@@ -155,12 +158,14 @@ def shutdown(client: Client[Process], args: list[bytes]) -> Reply:
 def role(client: Session, args: list[bytes]) -> Reply:
     """Return `master` with its replicas, or `slave` with its master. The offset is that of all partitions together."""
     server = client.server
+    if client.at_sentinel:
+        return [b"sentinel", [] if server.sentinel.master is None else [server.sentinel.name.encode()]]
     if client.at_replica:
         cluster = server.cluster
         mine = [each for each in cluster.replicas if each.worker is cluster.me]
         host, port = mine[0].master.address if mine else ("", 0)
         is_up = bool(mine) and all(each.is_ready for each in server.replicas.values())
-        state = b"connected" if is_up else b"sync"
+        state = b"connected" if is_up else b"sync" if mine else b"connect"
         return [b"slave", host.encode(), port, state, applied_offsets(server.replicas)]
     offset = applied_offsets(server.pipelines)
     standbys = [(*each.replica.address, offset - each.lag_offsets) for each in standbys_of(server)]
