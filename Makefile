@@ -155,7 +155,7 @@ clean: ## Remove everything that make has brought, the demo's data too; not what
 	@rm -rf .venv .venv-bench .cache .data/demo build dist *.egg-info .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-NATIVE := $(wildcard engine/native/*.c engine/native/*.h)
+NATIVE := $(wildcard engine/native/*.c engine/native/*.h slotlog/log/kafka/*.c)
 
 $(VENV): requirements/dev.txt pyproject.toml $(NATIVE)
 	$(call say,$(@D): installing the locked packages)

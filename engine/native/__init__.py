@@ -24,6 +24,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
+from slotlog.shared.compiled import allow
+
 try:
     from engine.native import _hot
 except ImportError:  # it was installed without a C compiler
@@ -44,8 +46,9 @@ _chosen: ModuleType | None = _hot if FITS else None
 
 
 def choose(*, native: bool) -> None:
-    """Let later machines run on the part in C, if it was built and fits, or on Python alone."""
+    """Let later machines run on the part in C, if it was built and fits, or on Python alone; and so later readers."""
     global _chosen  # noqa: PLW0603 - one for the process: it stands for how slotlog was installed
+    allow(compiled=native)
     _chosen = _hot if native and FITS else None
 
 

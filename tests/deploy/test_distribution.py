@@ -17,6 +17,8 @@ import pytest
 from ops.version import VERSION
 from tests.deploy.environments import PACKAGES, Built, Environment, build, build_wheel, sources
 
+COMPILED: Final = r"(engine/native/_hot|slotlog/log/kafka/_batches)\.[\w-]+\.so"
+
 SERVICE: Final = """
 import asyncio, json, sys
 import engine, ingest, ops, resp
@@ -86,12 +88,12 @@ def test_every_file_is_in_wheel_and_sdist(built: Built) -> None:
     compiled = {name for name in expected if name.endswith((".c", ".h"))}
     with zipfile.ZipFile(built.wheel) as archive:
         in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
-    library = {name for name in in_wheel if re.fullmatch(r"engine/native/_hot\.[\w-]+\.so", name)}
+    library = {name for name in in_wheel if re.fullmatch(COMPILED, name)}
     with tarfile.open(built.sdist) as archive:
         in_sdist = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
 
     assert {f"{name}/py.typed" for name in PACKAGES} <= expected
-    assert 1 == len(library)
+    assert 2 == len(library)
     assert expected - compiled == in_wheel - library
     assert set() == expected - in_sdist
     assert {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"} <= in_sdist
@@ -106,6 +108,7 @@ def test_it_is_built_without_a_compiler(built: Built, tmp_path: Path) -> None:
         names = archive.namelist()
 
     assert "engine.native._hot" in said
+    assert "slotlog.log.kafka._batches" in said
     assert "engine/native/__init__.py" in names
     assert [] == [name for name in names if name.endswith(".so")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from contextlib import suppress
 from importlib.metadata import version as version_of
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer
@@ -52,12 +53,18 @@ def _hot_path() -> str:
     if hot is not None:
         return (
             "compiled, older than its source: make install"
-            if is_older_than_source(Path(str(hot.__file__)))
+            if any(is_older_than_source(Path(library)) for library in (str(hot.__file__), *_libraries_of_logs()))
             else "compiled"
         )
     if native.IS_BUILT and not native.FITS:
         return "Python, as what is compiled is of another version: make install"
     return "Python, as native is false" if native.IS_BUILT else "Python, as it was installed without a C compiler"
+
+
+def _libraries_of_logs() -> list[str]:
+    """What is compiled of the client library, found without a load of it."""
+    found = find_spec("slotlog.log.kafka._batches")
+    return [found.origin] if found is not None and found.origin is not None else []
 
 
 def is_older_than_source(library: Path) -> bool:

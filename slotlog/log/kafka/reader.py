@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError, UnsupportedCodecError
 
 from slotlog.errors import LogRecordError, LogUnavailableError
 from slotlog.log.identity import check_range
+from slotlog.log.kafka.batches import piece_of
 from slotlog.log.kafka.clients import is_dead, open_consumer, stop_consumer, told, unavailable
 from slotlog.log.kafka.requests import Incarnation, fetch_once, incarnations
 from slotlog.log.kafka.settings import KafkaSettings
@@ -26,8 +27,17 @@ from slotlog.log_lines import LineLogger
 _PROBE_SECONDS: Final = 5.0  # without a record for so long, ask whether there is one
 _PROBE_TIMEOUT_SECONDS: Final = 5.0
 
-_Fetched: TypeAlias = dict[TopicPartition, list[Any]]
-"""Records of aiokafka's parser by partition, with offset, timestamp, key, value and headers."""
+_Headers: TypeAlias = dict[tuple[int, int], Headers]
+"""By partition and offset."""
+
+
+class _Fetched(NamedTuple):
+    """Records by partition, with the headers of those that have some, and the positions behind them."""
+
+    records: dict[int, list[LogRecord]]
+    headers: _Headers
+    positions: dict[int, int]
+
 
 logger = LineLogger(__name__)
 
@@ -77,15 +87,16 @@ class KafkaReader:
         self._open = True
         self._heard_at = monotonic()
         self._stalled_at: dict[int, int] | None = None  # positions at the last probe, if records were missing then
-        self._headers: list[dict[tuple[int, int], Headers]] = [{}, {}]  # of the last two fetches
+        self._headers: list[_Headers] = [{}, {}]  # of the last two fetches
 
     async def fetch(self, wait_ms: int, records_max: int) -> dict[int, list[LogRecord]]:
         """What the consumer has fetched ahead, or gets within `wait_ms`."""
         consumer, unpacker = await self._ready()
         try:
-            fetched, positions = await self._get(consumer, unpacker, wait_ms, records_max)
+            fetched = await self._get(consumer, unpacker, wait_ms, records_max)
+            moved = [p for p, offset in fetched.positions.items() if offset != self._positions[p]]
             async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
-                await self._verify(consumer, [p for p, offset in positions.items() if offset != self._positions[p]])
+                await self._verify(consumer, moved)
         except OffsetOutOfRangeError:
             await self._drop()
             await self._explain()
@@ -96,13 +107,14 @@ class KafkaReader:
         except Exception as error:
             await self._drop()
             raise unavailable(f"Kafka at {self._servers} failed", error) from error
-        self._positions = positions  # all or none: a position that moved alone would skip what was fetched
-        if not fetched:
+        self._positions = fetched.positions  # all or none: one that moved alone would skip what was fetched
+        if not fetched.records:
             await self._watch(consumer)
             return {}
         self._heard_at = monotonic()
         self._stalled_at = None
-        return self._take(fetched)
+        self._headers = [fetched.headers, self._headers[0]]
+        return fetched.records
 
     def position(self, partition: int) -> int:
         """The consumer's position as of the last fetch or seek."""
@@ -162,23 +174,19 @@ class KafkaReader:
         if consumer is not None:
             await stop_consumer(consumer)
 
-    async def _get(
-        self, consumer: AIOKafkaConsumer, unpacker: Unpacker, wait_ms: int, records_max: int
-    ) -> tuple[_Fetched, dict[int, int]]:
-        """Records and the positions behind them."""
+    async def _get(self, consumer: AIOKafkaConsumer, unpacker: Unpacker, wait_ms: int, records_max: int) -> _Fetched:
         try:
-            fetched = await unpacker.get(wait_ms, records_max)
+            records = await unpacker.get(wait_ms, records_max)
         except (CorruptRecordException, UnsupportedCodecError) as error:
             return await self._get_leniently(consumer, records_max, error)
         except (KafkaError, OSError):
             raise
         except Exception as error:  # noqa: BLE001 - header names that are not UTF-8, and whatever else a decoder raises
             return await self._get_leniently(consumer, records_max, error)
-        return fetched, {partition: await consumer.position(tp) for partition, tp in self._partitions.items()}
+        positions = {partition: await consumer.position(tp) for partition, tp in self._partitions.items()}
+        return _Fetched(records, unpacker.headers, positions)
 
-    async def _get_leniently(
-        self, consumer: AIOKafkaConsumer, records_max: int, cause: Exception
-    ) -> tuple[_Fetched, dict[int, int]]:
+    async def _get_leniently(self, consumer: AIOKafkaConsumer, records_max: int, cause: Exception) -> _Fetched:
         """After a record that aiokafka cannot decode, which it says without a position: one fetch by other means.
 
         Raises:
@@ -186,30 +194,30 @@ class KafkaReader:
             LogUnavailableError: there is no record at all, so it was something else that failed.
         """
         logger.warning("kafka_records_read_leniently", topic=self._topic, error=told(cause))
-        fetched: _Fetched = {}
-        positions = dict(self._positions)
+        fetched = _Fetched({}, {}, dict(self._positions))
         failure: LogRecordError | None = None
         for partition, tp in self._partitions.items():
             if partition in self._paused or records_max <= 0:
                 continue
             try:
                 async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
-                    records, positions[partition], _ = await fetch_once(consumer, tp, self._positions[partition])
+                    found = await fetch_once(consumer, tp, self._positions[partition])
             except LogRecordError as error:
                 failure = error
                 continue
-            if len(records) > records_max:
-                records = records[:records_max]
-                positions[partition] = records[-1].offset + 1
+            records, headers, fetched.positions[partition] = piece_of(found.records[:records_max], found.next_offset)
+            if len(found.records) > records_max:
+                fetched.positions[partition] = records[-1][0] + 1
             if records:
-                fetched[tp] = records
+                fetched.records[partition] = records
+                fetched.headers.update({(partition, offset): its for offset, its in headers})
                 records_max -= len(records)
-        if not fetched and positions == self._positions:
+        if not fetched.records and fetched.positions == self._positions:
             text = f"aiokafka failed to fetch from {self._topic}: {told(cause)}"
             raise failure or LogUnavailableError(text) from cause
         for partition, tp in self._partitions.items():
-            consumer.seek(tp, positions[partition])  # also those that aiokafka has moved, and then lost their records
-        return fetched, positions
+            consumer.seek(tp, fetched.positions[partition])  # also those that aiokafka has moved, losing their records
+        return fetched
 
     async def _verify(self, consumer: AIOKafkaConsumer, moved: list[int]) -> None:
         """What moved the positions of `moved` must come from the log that was checked."""
@@ -227,18 +235,6 @@ class KafkaReader:
                 f"the topic {self._topic} was created again, or has another leader, for partition "
                 f"{', '.join(map(str, sorted(changed)))}: to be checked before anything of it is applied"
             )
-
-    def _take(self, fetched: _Fetched) -> dict[int, list[LogRecord]]:
-        """The fetched records as plain tuples; headers go to the side table."""
-        headers: dict[tuple[int, int], Headers] = {}
-        taken: dict[int, list[LogRecord]] = {}
-        for (_, partition), records in fetched.items():
-            taken[partition] = [(r.offset, r.timestamp, r.key, r.value) for r in records]
-            for record in records:
-                if record.headers:
-                    headers[partition, record.offset] = tuple(record.headers)
-        self._headers = [headers, self._headers[0]]
-        return taken
 
     async def _explain(self) -> None:
         """A position is out of the log's range: say on which side, as LogMismatchError."""
