@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -140,6 +141,9 @@ class StoredObjects:
         """The bytes of an object, in pieces."""
         try:
             with _named(self._label):
+                if self._directory is not None:  # obstore reads files 8 KiB at a time, at 40 times the CPU time
+                    file = (self._directory / key).open("rb", buffering=0)
+                    return self._pieces(_read(file))
                 result = self._store.get(key)
         except FileNotFoundError:
             return None
@@ -177,6 +181,13 @@ class StoredObjects:
             sync(each)
             if each == self._directory:
                 break
+
+
+def _read(file: FileIO) -> Iterator[bytes]:
+    """The bytes of an open file, in pieces; then it is closed."""
+    with file:
+        while piece := file.read(_CHUNK_BYTES):
+            yield piece
 
 
 def sync(path: Path) -> None:
