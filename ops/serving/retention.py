@@ -73,7 +73,7 @@ class RetentionGuard:
         except SnapshotStoreError as error:
             logger.warning("retention_not_checked", error=str(error), hint="the store of the snapshots is away")
             return
-        for partition in self._partitions:
+        for partition in self._settings.owned:  # in a group: those that it may be given
             begin, (covered, _) = await self._log.begin_offset(partition), newest.get(partition, (0, 0))
             if begin > covered:
                 raise ConfigError(

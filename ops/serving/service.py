@@ -124,7 +124,7 @@ class Service:
         self.reports = {partition: SnapshotReport() for partition in settings.owned}
         self.restorer = Restorer(settings, self.consumer.partitions, self._log, self.reports)
         self._health.restoring = self.restorer.text
-        self.snapshots = Snapshots(settings, owned, self.metrics.applied_bytes, self.reports)
+        self.snapshots = Snapshots(settings, self.consumer.partitions, owned, self.metrics.applied_bytes, self.reports)
         self._retention = RetentionGuard(settings, self.consumer.partitions, self._log, self.reports)
         self._trimmer = LogTrimmer(settings, owned, self._log, self.reports)
         if self.resp is not None:

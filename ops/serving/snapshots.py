@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -26,6 +26,7 @@ from ops.snapshots.store import Listed, SnapshotStore
 from ops.snapshots.taking import Taken, facts_of, link, refuse_indexed, take
 from ops.snapshots.trimming import kept_from
 from slotlog.clock import now_ms
+from slotlog.errors import LogMismatchError
 from slotlog.shared.shown_errors import shown_error
 
 _LOOK_SECONDS: Final = 0.5
@@ -41,33 +42,40 @@ logger = structlog.get_logger(__name__)
 class Snapshots:
     """The snapshots that one service takes.
 
+    By schedule it takes those of the partitions that it owns; what it is asked for, of any that it applies.
+
     Args:
         settings: where they go, and when.
-        partitions: the owned ones.
+        partitions: those that it applies; others are found by their number.
+        owned: those of them that it owns.
         applied_bytes: of the events of a partition, since the start of the process.
-        reports: of each partition, to be kept up to date.
+        reports: of each partition that it may ever apply, to be kept up to date.
     """
 
     def __init__(
         self,
         settings: Settings,
         partitions: Mapping[int, OwnedPartition],
+        owned: Mapping[int, OwnedPartition],
         applied_bytes: Callable[[int], int],
         reports: Mapping[int, SnapshotReport],
     ) -> None:
         self._reports = reports
         self._settings = settings
         self._partitions = partitions
+        self._owned = owned
         self._applied_bytes = applied_bytes
         self._bytes_at = dict.fromkeys(reports, 0)
+        self._seen = frozenset[int](), frozenset[int]()  # applied and owned, at the last look
         self._learnt = False
         self._learn_at = 0.0
+        self._learn_error = ""
         self._retry_at = dict.fromkeys(reports, 0.0)
         self._retry_seconds = dict.fromkeys(reports, _RETRY_SECONDS_MIN)
         self._collect_at = 0.0
         if settings.snapshots.url:
-            for owned in partitions.values():
-                owned.snapshot_offset = None
+            for partition in reports:
+                partitions[partition].snapshot_offset = None
 
     async def run(self) -> None:
         """Take what is due and what is asked for, one at a time, until cancelled."""
@@ -83,35 +91,54 @@ class Snapshots:
         for request in list(requests(self._settings.data)):
             if request.partition in self._partitions:
                 await self._serve(request)
+        self._note_roles()
         if self._settings.snapshots.url and monotonic() >= self._learn_at:
             await self._learn()
         if not (self._learnt and self._settings.snapshots.is_scheduled):
             return
-        for partition in self._partitions:
+        for partition in self._owned:
             if self._is_due(partition) and monotonic() >= self._retry_at[partition]:
                 await self._try(partition, self._settings.snapshots.url)
         if monotonic() >= self._collect_at:
             self._collect_at = monotonic() + _COLLECT_SECONDS
             await in_child(collect_in_child, self._settings)
 
+    def _note_roles(self) -> None:
+        """Where a group has given this worker other partitions, others have taken the snapshots of those until now."""
+        applied, owned = frozenset(self._partitions), frozenset(self._owned)
+        if self._seen != (applied, owned):
+            for partition in self._seen[1] - owned:  # what failed here is the next owner's now
+                self._reports[partition].error = ""
+            self._seen = applied, owned
+            self._learnt, self._learn_at = False, 0.0
+
     async def _learn(self) -> None:
         """Read from the store which snapshots are the newest: others take and delete some as well."""
+        applied, owned = self._seen
         try:
-            there = await asyncio.to_thread(listed_of, self._settings)
+            there = await asyncio.to_thread(listed_of, self._settings, applied)
         except (ConfigError, SnapshotStoreError) as error:
-            for partition, owned in self._partitions.items():
-                owned.snapshot_offset = owned.snapshot_offset or 0
+            self._learn_error = shown_error(error)
+            for partition in applied:
+                each = self._partitions[partition]
+                each.snapshot_offset = each.snapshot_offset or 0
+            for partition in owned:
                 self._failed(partition, error)
             self._learn_at = max(self._retry_at.values())
             return
         self._learnt, self._learn_at = True, monotonic() + _LEARN_SECONDS
         newest = _newest(there)
-        for partition in self._partitions:
-            self._note_newest(partition, *newest.get(partition, (0, None)))
-            self._note_listed(partition, there[partition])
+        for partition, report in self._reports.items():
+            if report.error == self._learn_error:
+                report.error = ""
+            if partition in there:
+                self._note_newest(partition, *newest.get(partition, (0, None)))
+                self._note_listed(partition, there[partition])
 
     def _note_newest(self, partition: int, next_offset: int, taken_ms: int | None) -> None:
         report = self._reports[partition]
+        if report.next_offset and next_offset != report.next_offset:  # another worker has taken one, or some are gone
+            self._bytes_at[partition] = self._applied_bytes(partition)
         report.next_offset, report.taken_ms = next_offset, taken_ms
         self._partitions[partition].snapshot_offset = next_offset
 
@@ -122,13 +149,13 @@ class Snapshots:
         report.newest = None if last is None else Newest(last.next_offset, last.modified_ms, last.is_verified)
         oldest = next((each for each in there if each.is_verified), None)
         report.kept_from = None
-        with contextlib.suppress(SnapshotRefusedError):  # of another number of partitions: the log is not cut by it
+        with contextlib.suppress(SnapshotRefusedError, LogMismatchError):  # of another log, which it does not cut
             report.kept_from = None if oldest is None else kept_from(oldest.usable(), self._settings.partitions)
 
     def _is_due(self, partition: int) -> bool:
         """Whether enough has come since the newest snapshot: of events, bytes or time."""
         settings, report = self._settings.snapshots, self._reports[partition]
-        owned = self._partitions[partition]
+        owned = self._owned[partition]
         if not owned.worker.is_open:
             return False
         events = owned.worker.machine.position.next_offset - report.next_offset
@@ -218,15 +245,15 @@ class Snapshots:
         return worker.is_open and worker.store is store
 
 
-def listed_of(settings: Settings) -> dict[int, list[Listed]]:
-    """The snapshots of each owned partition, verified or not, the oldest first."""
+def listed_of(settings: Settings, partitions: Iterable[int]) -> dict[int, list[Listed]]:
+    """The snapshots of some partitions, verified or not, the oldest first."""
     store = SnapshotStore(open_objects(settings.snapshots.url))
-    return {partition: store.listed(settings.topic, partition) for partition in settings.owned}
+    return {partition: store.listed(settings.topic, partition) for partition in partitions}
 
 
 def newest_of(settings: Settings) -> dict[int, tuple[int, int]]:
-    """Position and time of the newest verified snapshot of each owned partition that has one."""
-    return _newest(listed_of(settings))
+    """Position and time of the newest verified snapshot of each partition that has one and may be applied here."""
+    return _newest(listed_of(settings, settings.owned))
 
 
 def _newest(listed: Mapping[int, list[Listed]]) -> dict[int, tuple[int, int]]:

@@ -63,6 +63,9 @@ class LogTrimmer:
     async def _trim_all(self) -> None:
         """Delete the snapshots that are not to be kept, which may be the oldest, and then what is before the oldest."""
         await in_child(collect_in_child, self._settings)
+        for partition, report in self._reports.items():
+            if partition not in self._partitions:  # its log is cut by another worker of the group
+                report.trim_error = ""
         for partition, owned in self._partitions.items():
             if owned.worker.is_open:  # else it is not known what it has applied
                 await self._trim(partition, owned.worker.machine.position.next_offset)

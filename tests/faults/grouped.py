@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -41,6 +41,7 @@ class GroupedWorker(ServiceProcess):
         replica_port: int = 0,
         sentinel_port: int = 0,
         processes: int = 1,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.port, self.data, self.replica_port = port, home, replica_port
         options = [
@@ -66,6 +67,7 @@ class GroupedWorker(ServiceProcess):
             "SLOTLOG_KAFKA__GROUP": f"{topic}-offsets",
             "SLOTLOG_REDIS__REPLICA": f"127.0.0.1:{replica_port}" if replica_port else "",
             "SLOTLOG_REDIS__SENTINEL": f"127.0.0.1:{sentinel_port}" if sentinel_port else "",
+            **(variables or {}),
         }
         super().__init__([*map(str, options), "--http", "", "--resp", f"127.0.0.1:{port}"], environment)
 
