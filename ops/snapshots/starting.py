@@ -1,4 +1,4 @@
-"""Begins a replay with a snapshot, where the log has lost its first records to a trim."""
+"""Begins a replay with a snapshot, where the log was cut or an operator wants it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def start_from_snapshot(target: Settings, gap: Gap) -> int:
         SnapshotStoreError: the store cannot be asked.
     """
     cut = f"partition {gap.partition} of the log begins at offset {gap.begin}, so a replay has to start from a snapshot"
+    if not gap.begin:
+        cut = f"the replay of partition {gap.partition} is to start from a snapshot"
     if not target.snapshots.url:
         raise ConfigError(f"{cut}: say where they are, SLOTLOG_SNAPSHOTS__URL=DIR or s3://BUCKET/PREFIX")
     store = SnapshotStore(open_objects(target.snapshots.url))

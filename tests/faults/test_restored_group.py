@@ -1,4 +1,4 @@
-"""Workers of one group that share Kafka and an S3 store alone: one is lost with its disk, the other has what it had."""
+"""Workers of a group that share Kafka and an S3 store alone: one takes over from another without its disk."""
 
 from __future__ import annotations
 

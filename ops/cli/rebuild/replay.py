@@ -54,6 +54,13 @@ _Until = Annotated[
         help="Stop before this offset, or before the first record at this time: ISO 8601, or @ and ms since 1970.",
     ),
 ]
+_FromSnapshot = Annotated[
+    bool,
+    typer.Option(
+        "--from-snapshot",
+        help="Start from the newest snapshot before the end, as a replay always does where the log was cut.",
+    ),
+]
 _Skip = Annotated[
     list[str] | None,
     typer.Option(
@@ -76,6 +83,7 @@ def replay(
     even_if_different: _Different = False,
     keep_old: _KeepOld = False,
     until: _Until = None,
+    from_snapshot: _FromSnapshot = False,
     skip: _Skip = None,
     data: Data = None,
     log: LogUrl = None,
@@ -119,12 +127,10 @@ def replay(
     end = Until(at_live=True) if swap else parse_until(until)
     skips = [parse_skip(text) for text in skip or []]
     built = to or rebuilt_in(settings.data)
-    build = partial(
-        replay_at_once, settings, built, end, skips, start=start_from_snapshot, layout=layout, index=index, tell=tell
-    )
+    build = partial(replay_at_once, settings, built, end, skips, start=start_from_snapshot, from_snapshot=from_snapshot)
     with out_of_use(settings.data, settings.owned) if swap else nullcontext():
         with _interruptible(built, json=json):
-            results = build(processes=processes)
+            results = build(layout=layout, index=index, processes=processes, tell=tell)
         failed = _tell_failures(results, whole=until is None)
         swapped = swap and (not failed or even_if_different)
         if swapped:

@@ -111,6 +111,7 @@ def replay_at_once(
     skips: Sequence[tuple[int, int, int]] = (),
     *,
     start: Start,
+    from_snapshot: bool = False,
     layout: str | None = None,
     index: str | None = None,
     processes: int | None = None,
@@ -124,6 +125,7 @@ def replay_at_once(
         until: likewise.
         skips: likewise.
         start: likewise.
+        from_snapshot: ask `start` also where the log begins at 0.
         layout: of what is built; None: that of the live state.
         index: of what is built; None: it has its sorted sets in itself.
         processes: how many at a time; None: one for each processor, and this one alone where few events are applied.
@@ -134,7 +136,7 @@ def replay_at_once(
     """
     target = settings_of_new(settings, to, layout, index)
     _refuse_to(to)
-    plans = asyncio.run(plan(settings, until, skips))
+    plans = asyncio.run(plan(settings, until, skips, from_snapshot=from_snapshot))
     with _building(target):
         plans = _started(target, plans, start)
         total = _events(plans)

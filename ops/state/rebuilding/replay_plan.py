@@ -46,7 +46,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A partition whose first records are not in the log any more.
+    """The first records of a partition, where a snapshot stands for them: gone from the log, or left out.
 
     Attributes:
         begin: the first offset that the log has.
@@ -72,7 +72,7 @@ class PartitionPlan:
     Attributes:
         start: the offset to begin with; 0: in an empty state.
         end: the offset to end before.
-        gap: what the log does not have; None: it has everything.
+        gap: what a snapshot stands for; None: all is applied from the log.
         skips: (begin, end) of records to go past, by decision of an operator.
         retimes: decisions on the times of records.
     """
@@ -122,8 +122,16 @@ def parse_until(text: str | None, option: str = "--until") -> Until:
     return Until(time_ms=round(moment.timestamp() * 1000))
 
 
-async def plan(settings: Settings, until: Until, skips: Sequence[tuple[int, int, int]]) -> list[PartitionPlan]:
+async def plan(
+    settings: Settings, until: Until, skips: Sequence[tuple[int, int, int]], *, from_snapshot: bool = False
+) -> list[PartitionPlan]:
     """The plan of every owned partition.
+
+    Args:
+        settings: the log, and the live state.
+        until: where to end.
+        skips: (partition, begin, end) of records to go past, beside those that the live state goes past.
+        from_snapshot: leave out what a snapshot has, also where the log has all of it.
 
     Raises:
         ConfigError: `until` or `skips` lie beyond the log's end.
@@ -144,7 +152,7 @@ async def plan(settings: Settings, until: Until, skips: Sequence[tuple[int, int,
             partition,
             0,
             end,
-            Gap(partition, begins[partition], end, until.time_ms) if begins[partition] else None,
+            Gap(partition, begins[partition], end, until.time_ms) if begins[partition] or from_snapshot else None,
             (*live[partition].skips, *(_skips_of(partition, skips))),
             tuple(sorted({*live[partition].retimes, *decided(settings.data, partition)})),
             live[partition],

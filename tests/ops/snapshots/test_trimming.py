@@ -101,6 +101,22 @@ def test_a_replay_starts_from_the_snapshot(data: Path, tmp_path: Path, monkeypat
     assert (1, True) == (early.exit_code, "it is behind offset 2999" in early.stderr)
 
 
+def test_a_replay_may_start_from_a_snapshot(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the log has all: it applies the rest alone, up to any end behind a snapshot; else it says why not."""
+    whole = facts("replay", "--data", data, "--to", tmp_path / "whole", "--until", 3002)
+    words = ("replay", "--data", data, "--from-snapshot", "--to")
+    nowhere = run(*words, tmp_path / "nowhere")
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(tmp_path / "store"))
+    early = run(*words, tmp_path / "early", "--until", 2999)
+    rest = facts(*words, tmp_path / "rest", "--until", 3002, "--metrics-file", tmp_path / "told")
+
+    assert "the replay of partition 0 is to start from a snapshot: say where they are" in nowhere.stderr
+    assert (1, True) == (early.exit_code, "it is behind offset 2999" in early.stderr)
+    assert (3002, whole["digest"]) == (rest["partitions"][0]["next_offset"], rest["digest"])
+    assert "slotlog_replay_done_events 2" in (tmp_path / "told").read_text()
+    assert "all is well" in succeed("check", "--data", tmp_path / "rest")
+
+
 def test_a_service_goes_on_at_a_log_that_was_cut(data: Path, tmp_path: Path) -> None:
     """The state that stands at the snapshot knows its log by the record that was kept, and applies the rest."""
     succeed("trim", "--from", tmp_path / "store", "--data", data)
