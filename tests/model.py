@@ -134,6 +134,9 @@ class Model:
     def _pexpireat(self, name: bytes, at_ms: bytes) -> None:
         self._die_at(name, int(at_ms))
 
+    def _pexpire(self, name: bytes, lifetime_ms: bytes) -> None:
+        self._die_at(name, self.clock_ms + int(lifetime_ms))
+
     def _die_at(self, name: bytes, expire_ms: int) -> None:
         entry = self._find(name)
         if entry is None:
@@ -366,6 +369,7 @@ _COMMANDS: Final[dict[bytes, Callable[..., None]]] = {
     b"LPUSH": Model._lpush,
     b"LTRIM": Model._ltrim,
     b"PERSIST": Model._persist,
+    b"PEXPIRE": Model._pexpire,
     b"PEXPIREAT": Model._pexpireat,
     b"RENAME": Model._rename,
     b"RPOP": Model._rpop,

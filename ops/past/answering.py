@@ -95,13 +95,14 @@ async def _answer_all(connection: Connection, settings: Settings) -> None:
                 question = await asyncio.to_thread(connection.recv)
             except EOFError:
                 return
-            reply = await _answer(settings, states, question)
+            reply = await answer(settings, states, question)
             await asyncio.to_thread(connection.send_bytes, pack(reply))
     finally:
         await states.close()
 
 
-async def _answer(settings: Settings, states: KeptStates, question: Question) -> Reply:
+async def answer(settings: Settings, states: KeptStates, question: Question) -> Reply:
+    """The reply to a question; an error is one, too."""
     try:
         if isinstance(question, HistoryOf):
             return await _history(settings, question)
