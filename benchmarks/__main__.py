@@ -16,6 +16,7 @@ on disk a key.
 `stages_…` have `…_us`, the CPU time of each stage of an event, and with `--instructions` `…_instructions`.
 `replay_…` have the rate of two processes as `two_per_second`, and those of the whole command; `snapshot` and
 `restore_…` have figures of their own (benchmarks/snapshots).
+`past_…` have times of reads in the past, and their growth with the log (benchmarks/past).
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
 
@@ -53,6 +54,7 @@ from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_impor
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Line, Result
 from benchmarks.metrics.cost import CountResult, ScrapeResult, run_metrics
+from benchmarks.past.reading import PAST_LARGE, PAST_SMOKE, run_past, up_to
 from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, run_caching
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.resp.data import DataResult, run_data
@@ -97,6 +99,7 @@ STAGES: Final = "stages"
 REPLAY: Final = "replay"
 SNAPSHOT: Final = "snapshot"
 RESTORE: Final = "restore"
+PAST: Final = "past"
 NAMES: Final = (
     *WORKLOADS,
     QUIX,
@@ -118,6 +121,7 @@ NAMES: Final = (
     REPLAY,
     SNAPSHOT,
     RESTORE,
+    PAST,
 )
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
@@ -182,7 +186,11 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(NAMES), help=f"some of {', '.join(NAMES)} (all)")
     parser.add_argument("--sources", default=",".join(SOURCES), help=f"some of {', '.join(SOURCES)} (all)")
     parser.add_argument("--size", choices=_SIZES, default="large", help="smoke: seconds, and no figure to quote")
-    parser.add_argument("--events", type=int, help="events of a pass, requests of a run of resp, at most of data")
+    parser.add_argument(
+        "--events",
+        type=int,
+        help="events of a pass, requests of a run of resp, at most of data; of past: of the longest log",
+    )
     parser.add_argument("--pairs", type=int, help="how often each pass is repeated")
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
@@ -191,6 +199,7 @@ def main() -> None:
     parser.add_argument(
         "--results", type=Path, help="add the lines to this file, and draw their chart beside it, as .svg"
     )
+    parser.add_argument("--logs", type=Path, help="of past: a directory that keeps the logs for the next run")
     parser.add_argument("--large", action="store_true", help=f"of restore: {LARGE_KEYS:,} keys, too")
     parser.add_argument("--instructions", action="store_true", help="of stages: count them, too, which valgrind does")
     options = parser.parse_args()
@@ -269,6 +278,10 @@ async def _print(
     if IMPORT in names and EMBEDDED in sources:
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
         results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
+    if PAST in names and EMBEDDED in sources:
+        past = PAST_SMOKE if size.events <= SMOKE.events else PAST_LARGE
+        past = past if options.events is None else replace(past, events=up_to(options.events))
+        results.append(run_past(replace(past, directory=options.logs)))
     results += _of_snapshots(size, names, sources, options)
     for lines in results:
         async for result in lines:

@@ -3,13 +3,17 @@
     file    = magic of 8 bytes, the last of them `<` or `>`: the order of bytes in all that follows
               {block}
     block   = [crc:4] [begin:8] [end:8] [clock_ms:8] [tokens:4] [everywhere:4] [flags:4] [last_time_ms:8] [last_crc:4]
-              {token:4}       ascending
-              {place:2}       of the event with that token: its offset less `begin`
               {place:2}       of the events that reach everywhere
+              {token:4}       the first of each page
+              {crc:4}         of each page
+              {page}
+    page    = {token:4}       up to 1,024, ascending, also from page to page
+              {place:2}       of the event with that token: its offset less `begin`
     flags   = 1: an event is opaque; 2: the time of a record goes back
 
-`crc` is over the rest of the block. `last_…` are time and checksum of the last record before `end`, by which the log is
-known again. A block that is cut short, or damaged, ends the file: what follows is made anew.
+The block's `crc` is over what follows it up to the first page. So a look for a token reads a page of each block, and
+the heads. `last_…` are time and checksum of the last record before `end`, by which the log is known again. A block that
+is cut short, or damaged, ends the file: what follows is made anew.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ import fcntl
 import os
 import struct
 import sys
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -28,23 +33,40 @@ BLOCK_OFFSETS: Final = 16_384
 """A block ends at a multiple of it."""
 
 _ORDER: Final = "<" if sys.byteorder == "little" else ">"
-_MAGIC: Final = f"slotoff{_ORDER}".encode()
+_MAGIC: Final = f"slotof2{_ORDER}".encode()
 _CRC: Final = struct.Struct(f"{_ORDER}I")
 _HEADER: Final = struct.Struct(f"{_ORDER}QQqIIIqI")
 _TOKEN_BYTES: Final = 4
 _PLACE_BYTES: Final = 2
+_PAGE_TOKENS: Final = 1024
 _OPAQUE: Final = 1
 _WENT_BACK: Final = 2
 
+Give = Callable[[int, int], bytes]
+"""Gives bytes of the file: from where on, how many. Fewer at its end."""
 
-class Block(NamedTuple):
-    """The offsets from `begin` to before `end`.
+
+class DamagedPageError(Exception):
+    """A page is not what was written.
 
     Attributes:
+        begin: of its block.
+    """
+
+    def __init__(self, begin: int) -> None:
+        super().__init__(begin)
+        self.begin = begin
+
+
+class Content(NamedTuple):
+    """What a block is made of.
+
+    Attributes:
+        begin, end: its offsets are those from `begin` to before `end`.
         clock_ms: the latest time of a record before `end`.
         tokens: ascending.
         places: by token: offset less `begin`.
-        everywhere: offsets less `begin`.
+        everywhere: offsets less `begin`, of the events that reach everywhere.
         opaque: it has an event of which nobody knows what it reads.
         went_back: the time of a record is before that of an earlier one.
         last_time_ms, last_crc: of the last record.
@@ -53,36 +75,103 @@ class Block(NamedTuple):
     begin: int
     end: int
     clock_ms: int
-    tokens: memoryview
-    places: memoryview
-    everywhere: memoryview
+    tokens: array[int]
+    places: array[int]
+    everywhere: array[int]
     opaque: bool
     went_back: bool
     last_time_ms: int
     last_crc: int
 
+
+def packed(content: Content) -> bytes:
+    """A block as the file has it."""
+    tokens, places, everywhere = content.tokens, content.places, content.everywhere
+    starts = range(0, len(tokens), _PAGE_TOKENS)
+    pages = [b"".join(column[at : at + _PAGE_TOKENS].tobytes() for column in (tokens, places)) for at in starts]
+    flags = _OPAQUE * content.opaque | _WENT_BACK * content.went_back
+    head = _HEADER.pack(
+        *(content.begin, content.end, content.clock_ms, len(tokens), len(everywhere), flags),
+        *(content.last_time_ms, content.last_crc),
+    )
+    head += everywhere.tobytes() + tokens[::_PAGE_TOKENS].tobytes() + array("I", map(crc32, pages)).tobytes()
+    return b"".join([_CRC.pack(crc32(head)), head, *pages])
+
+
+class Block:
+    """The offsets from `begin` to before `end`. Its pages stay where they are until they are looked at.
+
+    Attributes:
+        begin, end, clock_ms, opaque, went_back, last_time_ms, last_crc: as `Content` has them.
+        size: its bytes.
+    """
+
+    def __init__(self, give: Give, at: int, head: bytes) -> None:
+        self._give = give
+        self.begin, self.end, self.clock_ms, self._tokens, count, flags, self.last_time_ms, self.last_crc = (
+            _HEADER.unpack_from(head)
+        )
+        self.opaque, self.went_back = bool(flags & _OPAQUE), bool(flags & _WENT_BACK)
+        rest = memoryview(head)[_HEADER.size :]
+        firsts = _PLACE_BYTES * count
+        crcs = firsts + _TOKEN_BYTES * pages_of(self._tokens)
+        self._everywhere = array("H", bytes(rest[:firsts]))
+        self._firsts = array("I", bytes(rest[firsts:crcs]))
+        self._crcs = array("I", bytes(rest[crcs:]))
+        self._pages_at = at + _CRC.size + len(head)
+        self.size = _CRC.size + len(head) + (_TOKEN_BYTES + _PLACE_BYTES) * self._tokens
+
     def offsets(self, tokens: Iterable[int]) -> Iterator[int]:
-        """Of the events that have any of these tokens."""
+        """Of the events that have any of these tokens.
+
+        Raises:
+            DamagedPageError: nobody knows.
+        """
         for token in tokens:
-            at = bisect_left(self.tokens, token)
-            while at < len(self.tokens) and self.tokens[at] == token:
-                yield self.begin + self.places[at]
-                at += 1
+            # It may begin in the page before the first one that begins with it, or behind it.
+            page = max(0, bisect_left(self._firsts, token) - 1)
+            while page < len(self._firsts) and self._firsts[page] <= token:
+                found, places = self._page(page)
+                at = bisect_left(found, token)
+                while at < len(found) and found[at] == token:
+                    yield self.begin + places[at]
+                    at += 1
+                if at < len(found):
+                    break
+                page += 1
 
     def offsets_everywhere(self) -> Iterator[int]:
         """Of the events that reach everywhere."""
-        return (self.begin + place for place in self.everywhere)
+        return (self.begin + place for place in self._everywhere)
+
+    def _page(self, number: int) -> tuple[memoryview, memoryview]:
+        """Tokens and places of a page."""
+        first = number * _PAGE_TOKENS
+        count = min(_PAGE_TOKENS, self._tokens - first)
+        size = (_TOKEN_BYTES + _PLACE_BYTES) * count
+        page = self._give(self._pages_at + (_TOKEN_BYTES + _PLACE_BYTES) * first, size)
+        if len(page) < size or crc32(page) != self._crcs[number]:
+            raise DamagedPageError(self.begin)
+        whole, cut = memoryview(page), _TOKEN_BYTES * count
+        return whole[:cut].cast("I"), whole[cut:].cast("H")
 
 
-def packed(block: Block) -> bytes:
-    """A block as the file has it."""
-    flags = _OPAQUE * block.opaque | _WENT_BACK * block.went_back
-    head = _HEADER.pack(
-        *(block.begin, block.end, block.clock_ms, len(block.tokens), len(block.everywhere), flags),
-        *(block.last_time_ms, block.last_crc),
-    )
-    rest = head + block.tokens.tobytes() + block.places.tobytes() + block.everywhere.tobytes()
-    return _CRC.pack(crc32(rest)) + rest
+def pages_of(tokens: int) -> int:
+    """How many pages so many tokens have."""
+    return -(-tokens // _PAGE_TOKENS)
+
+
+def block_at(give: Give, at: int, end: int) -> Block | None:
+    """The block that begins there, in a file that ends at `end`; None: there is no whole one."""
+    start = give(at, _CRC.size + _HEADER.size)
+    if len(start) < _CRC.size + _HEADER.size:
+        return None
+    _, _, _, tokens, everywhere, *_ = _HEADER.unpack_from(start, _CRC.size)
+    size = _HEADER.size + _PLACE_BYTES * everywhere + 2 * _TOKEN_BYTES * pages_of(tokens)
+    if at + _CRC.size + size + (_TOKEN_BYTES + _PLACE_BYTES) * tokens > end:
+        return None
+    head = give(at + _CRC.size, size)
+    return Block(give, at, head) if crc32(head) == _CRC.unpack_from(start)[0] else None
 
 
 class IndexFile:
@@ -100,63 +189,38 @@ class IndexFile:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         self.blocks: list[Block] = []
-        data = memoryview(os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0))
-        at = len(_MAGIC) if data[: len(_MAGIC)] == _MAGIC else 0
-        if at:
-            while (found := _block_at(data, at)) is not None:
-                block, after = found
-                if self.blocks and block.begin != self.blocks[-1].end:
-                    break
-                self.blocks.append(block)
-                at = after
-        self._size = at
+        end = os.fstat(self._descriptor).st_size
+        self._size = len(_MAGIC) if self._give(0, len(_MAGIC)) == _MAGIC else 0
+        while self._size and (block := block_at(self._give, self._size, end)) is not None:
+            if self.blocks and block.begin != self.blocks[-1].end:
+                break
+            self.blocks.append(block)
+            self._size += block.size
 
-    def clear(self) -> None:
-        """Forget all blocks: they are of another log, or of records that are not there any more."""
-        self.blocks.clear()
-        self._size = 0
-
-    def append(self, block: Block) -> None:
-        """Add a block."""
-        data = packed(block)
-        if not self._size:
-            data, begin = _MAGIC + data, len(_MAGIC)
-        else:
-            begin = 0
+    def clear(self, begin: int = 0) -> None:
+        """Forget all blocks from `begin` on: they are damaged, or of another log."""
+        while self.blocks and self.blocks[-1].end > begin:
+            self._size -= self.blocks.pop().size
+        if not self.blocks:
+            self._size = 0
         os.ftruncate(self._descriptor, self._size)
+
+    def append(self, content: Content) -> None:
+        """Add a block."""
+        data = packed(content)
+        if not self._size:
+            os.pwrite(self._descriptor, _MAGIC, 0)
+            self._size = len(_MAGIC)
+        os.ftruncate(self._descriptor, self._size)  # a block that was cut short, and what follows it
         os.pwrite(self._descriptor, data, self._size)
+        block = block_at(self._give, self._size, self._size + len(data))
+        assert block is not None
+        self.blocks.append(block)
         self._size += len(data)
-        found = _block_at(memoryview(data), begin)
-        assert found is not None
-        self.blocks.append(found[0])
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Let another process have it. Nothing more can be looked at."""
         os.close(self._descriptor)
 
-
-def _block_at(data: memoryview, at: int) -> tuple[Block, int] | None:
-    """The block that begins there, and where it ends; None: there is no whole one."""
-    start = at + _CRC.size
-    if len(data) < start + _HEADER.size:
-        return None
-    begin, end, clock_ms, tokens, everywhere, flags, time_ms, last_crc = _HEADER.unpack_from(data, start)
-    first = start + _HEADER.size
-    second = first + _TOKEN_BYTES * tokens
-    third = second + _PLACE_BYTES * tokens
-    after = third + _PLACE_BYTES * everywhere
-    if after > len(data) or crc32(data[start:after]) != _CRC.unpack_from(data, at)[0]:
-        return None
-    block = Block(
-        begin,
-        end,
-        clock_ms,
-        data[first:second].cast("I"),
-        data[second:third].cast("H"),
-        data[third:after].cast("H"),
-        bool(flags & _OPAQUE),
-        bool(flags & _WENT_BACK),
-        time_ms,
-        last_crc,
-    )
-    return block, after
+    def _give(self, at: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, at)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -11,7 +12,7 @@ from zlib import crc32
 from ingest.applying.decoding import decode_batch
 from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of
-from ops.past.offsets.index_file import BLOCK_OFFSETS, Block, IndexFile
+from ops.past.offsets.index_file import BLOCK_OFFSETS, Block, Content, DamagedPageError, IndexFile, block_at, packed
 from ops.past.offsets.reading import records_between
 from ops.progress import progress
 
@@ -28,7 +29,7 @@ class OffsetIndex:
     """The blocks of a partition's offsets from 0 to before an end; the last one is not on the disk.
 
     Args:
-        blocks: in order.
+        blocks: in order; those on the disk can be looked at until the file is closed.
     """
 
     def __init__(self, blocks: Sequence[Block]) -> None:
@@ -55,27 +56,38 @@ class OffsetIndex:
             yield from block.offsets_everywhere()
 
 
-async def indexed(settings: Settings, log: Log, partition: int, end: int, unread_max: int) -> OffsetIndex | None:
+@asynccontextmanager
+async def indexed(
+    settings: Settings, log: Log, partition: int, end: int, unread_max: int
+) -> AsyncIterator[OffsetIndex | None]:
     """The index of a partition whose log begins at offset 0, up to `end`. What is missing on the disk is added.
 
-    None: more than `unread_max` offsets would have to be read for it.
+    None: more than `unread_max` offsets would have to be read for it. A damaged page that is met is forgotten, with all
+    that follows.
 
     Raises:
-        OSError: the file cannot be written. Others: as `Reader.fetch`.
+        OSError: the file cannot be written. DamagedPageError: one was met. Others: as `Reader.fetch`.
     """
     whole = end - end % BLOCK_OFFSETS
-    blocks: list[Block] | None = []
-    if whole:
-        file = IndexFile(settings.data / _DIRECTORY / str(partition))
-        try:
-            blocks = await _extended(file, log, partition, end, unread_max)
-        finally:
+    file = IndexFile(settings.data / _DIRECTORY / str(partition)) if whole else None
+    try:
+        blocks = [] if file is None else await _extended(file, log, partition, end, unread_max)
+        if blocks is None:
+            yield None
+            return
+        if whole < end:
+            data = packed(await _content(log, partition, whole, end, blocks[-1].clock_ms if blocks else 0))
+            last = block_at(lambda at, size: data[at : at + size], 0, len(data))
+            assert last is not None
+            blocks.append(last)
+        yield OffsetIndex(blocks)
+    except DamagedPageError as error:
+        if file is not None:
+            file.clear(error.begin)
+        raise
+    finally:
+        if file is not None:
             file.close()
-    if blocks is None:
-        return None
-    if whole < end:
-        blocks.append(await _block(log, partition, whole, end, blocks[-1].clock_ms if blocks else 0))
-    return OffsetIndex(blocks)
 
 
 async def _extended(file: IndexFile, log: Log, partition: int, end: int, unread_max: int) -> list[Block] | None:
@@ -89,7 +101,7 @@ async def _extended(file: IndexFile, log: Log, partition: int, end: int, unread_
     with progress("index", len(missing) * BLOCK_OFFSETS, "offsets") as advance:
         for start in missing:
             clock_ms = file.blocks[-1].clock_ms if file.blocks else 0
-            file.append(await _block(log, partition, start, start + BLOCK_OFFSETS, clock_ms))
+            file.append(await _content(log, partition, start, start + BLOCK_OFFSETS, clock_ms))
             advance(start + BLOCK_OFFSETS - begin)
     return [block for block in file.blocks if block.end <= end]
 
@@ -108,7 +120,7 @@ def _mark_of(record: LogRecord) -> tuple[int, int]:
     return record[1], crc32(record[3] or b"")
 
 
-async def _block(log: Log, partition: int, begin: int, end: int, clock_ms: int) -> Block:
+async def _content(log: Log, partition: int, begin: int, end: int, clock_ms: int) -> Content:
     """Made of the log. `clock_ms` is the latest time before `begin`."""
     pairs: list[tuple[int, int]] = []
     everywhere = array("H")
@@ -126,11 +138,9 @@ async def _block(log: Log, partition: int, begin: int, end: int, clock_ms: int) 
             clock_ms = max(clock_ms, time_ms)
         last = records[-1] if records else last
     pairs.sort(key=_TOKEN)
-    return Block(
+    return Content(
         *(begin, end, clock_ms),
-        memoryview(array("I", _column(pairs, 0))),
-        memoryview(array("H", _column(pairs, 1))),
-        memoryview(everywhere),
+        *(array("I", _column(pairs, 0)), array("H", _column(pairs, 1)), everywhere),
         *(opaque, went_back),
         *(_mark_of(last) if last is not None else (0, 0)),
     )

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import structlog
+
 from ingest.applying.decoding import decode_batch
 from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of, token_of
-from ops.past.offsets.offset_index import indexed
+from ops.past.offsets.index_file import DamagedPageError
+from ops.past.offsets.offset_index import OffsetIndex, indexed
 from ops.past.offsets.reading import records_at
 
 if TYPE_CHECKING:
     from slotlog.log import Log, LogRecord
+
+logger = structlog.get_logger(__name__)
 
 RECORDS_MAX: Final = 20_000
 _BYTES_MAX: Final = 16 * 1024 * 1024
@@ -41,9 +46,15 @@ async def relevant(
     Raises:
         OSError: the index cannot be written. Others: as `Reader.fetch`.
     """
-    index = await indexed(settings, log, partition, end, unread_max)
-    if index is None or not index.is_exact:
-        return None
+    while True:
+        try:
+            async with indexed(settings, log, partition, end, unread_max) as index:
+                return None if index is None or not index.is_exact else await _found(index, log, partition, keys)
+        except DamagedPageError:  # it is made anew, unless that takes too long
+            logger.warning("index_damaged", partition=partition, hint="the offsets from there on are read again")
+
+
+async def _found(index: OffsetIndex, log: Log, partition: int, keys: Sequence[bytes]) -> Relevant | None:
     found: dict[int, LogRecord] = {}
     new = {token_of(key) for key in keys}
     seen = set(new)

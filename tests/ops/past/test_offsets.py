@@ -175,17 +175,17 @@ def test_the_file_is_kept_and_goes_on(counted: Settings, monkeypatch: pytest.Mon
     assert [(0, 64), (64, 128), (128, 192)] == [(block.begin, block.end) for block in file.blocks]
     file.close()
     begun: list[int] = []
-    make = offset_index._block
+    make = offset_index._content
 
     def noting(log: Any, partition: int, begin: int, *rest: int) -> Any:
         begun.append(begin)
         return make(log, partition, begin, *rest)
 
-    monkeypatch.setattr(offset_index, "_block", noting)
+    monkeypatch.setattr(offset_index, "_content", noting)
     assert (b"50", [192]) == (value(counted), begun)
 
 
-@pytest.mark.parametrize("place", range(3, 1000, 97))
+@pytest.mark.parametrize("place", range(3, 1200, 97))
 def test_damage_is_found_and_made_anew(counted: Settings, place: int) -> None:
     """A flipped bit anywhere, or a file that ends early: the blocks before are used, the rest is made again."""
     path = counted.data / "offsets" / "0"
