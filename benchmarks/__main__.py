@@ -278,10 +278,6 @@ async def _print(
     if IMPORT in names and EMBEDDED in sources:
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
         results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
-    if PAST in names and EMBEDDED in sources:
-        past = PAST_SMOKE if size.events <= SMOKE.events else PAST_LARGE
-        past = past if options.events is None else replace(past, events=up_to(options.events))
-        results.append(run_past(replace(past, directory=options.logs)))
     results += _of_snapshots(size, names, sources, options)
     for lines in results:
         async for result in lines:
@@ -306,6 +302,10 @@ def _of_snapshots(
         keys = (options.keys,) if options.keys else restore_size.keys
         keys += (LARGE_KEYS,) if options.large else ()
         results.append(run_restore(replace(restore_size, keys=keys, runs=options.pairs or restore_size.runs)))
+    if PAST in names and EMBEDDED in sources:
+        past = PAST_SMOKE if is_smoke else PAST_LARGE
+        past = past if options.events is None else replace(past, events=up_to(options.events))
+        results.append(run_past(replace(past, directory=options.logs)))
     return results
 
 

@@ -25,8 +25,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from engine import native
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from ops.addresses import parse_address
+from ops.change_settings import ChangeSettings
 from ops.group_settings import GroupSettings
 from ops.partition_lists import parse_own, parse_share
+from ops.past_settings import PastSettings
 from ops.redis_settings import RedisSettings
 from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
@@ -162,6 +164,8 @@ class Settings(BaseSettings):
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
     group: GroupSettings = Field(default_factory=GroupSettings, description="which workers share the partitions")
     snapshots: SnapshotSettings = Field(default_factory=SnapshotSettings, description="where snapshots are, and when")
+    changes: ChangeSettings = Field(default_factory=ChangeSettings, description="whether changes of keys are told")
+    past: PastSettings = Field(default_factory=PastSettings, description="how reads in the past are made quick")
     kafka: KafkaTable = Field(default_factory=KafkaTable, description="how to reach Kafka")
 
     @classmethod
@@ -239,6 +243,8 @@ _TABLES: Final = {
     "redis": tuple(RedisSettings.model_fields),
     "snapshots": tuple(SnapshotSettings.model_fields),
     "group": tuple(GroupSettings.model_fields),
+    "changes": tuple(ChangeSettings.model_fields),
+    "past": tuple(PastSettings.model_fields),
     "kafka": tuple(each.name for each in fields(KafkaSettings)),
 }
 """The names of nested settings, by table."""

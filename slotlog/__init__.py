@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from slotlog.errors import (
         AppendUncertainError,
         CrossSlotError,
+        ErasedError,
         LogDamagedError,
         LogMismatchError,
         LogUnavailableError,
@@ -33,29 +34,35 @@ if TYPE_CHECKING:
     )
     from slotlog.log import KafkaSettings, Log, RecordPosition, open_log
     from slotlog.producer import Producer, SyncProducer
+    from slotlog.sealing import KeyFile, KeyStore, Personal, Sealer
     from slotlog.shared.errors import EventError
 
 __all__ = [
     "AppendUncertainError",
     "CrossSlotError",
+    "ErasedError",
     "EventError",
     "KafkaSettings",
+    "KeyFile",
+    "KeyStore",
     "Log",
     "LogDamagedError",
     "LogMismatchError",
     "LogUnavailableError",
     "Mismatch",
+    "Personal",
     "Producer",
     "ProducerClosedError",
     "RecordPosition",
     "RecordTooLargeError",
+    "Sealer",
     "SyncProducer",
     "TimeAheadError",
     "WallClockMovedError",
     "open_log",
 ]
 
-_HOMES: Final = ("slotlog.log", "slotlog.producer", "slotlog.shared.errors", "slotlog.errors")
+_HOMES: Final = ("slotlog.log", "slotlog.producer", "slotlog.sealing", "slotlog.shared.errors", "slotlog.errors")
 """The modules of these names. They load at first use, as the engine imports `slotlog.shared` and may load no I/O."""
 
 

@@ -11,6 +11,7 @@ RecordTooLargeError       an entry that no log takes; nothing was appended
 TimeAheadError            an entry with a time in the future; nothing was appended
 CrossSlotError            keys of one event in several slots, in cluster mode; nothing was appended
 ProducerClosedError       a producer was used after its close
+ErasedError               a sealed value whose key was destroyed
 """
 
 from __future__ import annotations
@@ -129,6 +130,10 @@ class CrossSlotError(ValueError):
 
 class ProducerClosedError(RuntimeError):
     """The producer is closed, or was closed while the event waited."""
+
+
+class ErasedError(LookupError):
+    """A sealed value cannot be opened any more: its key was destroyed, or is in another key store."""
 
 
 def _moment(time_ms: int) -> str:

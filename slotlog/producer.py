@@ -20,6 +20,7 @@ from slotlog.errors import ProducerClosedError
 from slotlog.events import decode, encode
 from slotlog.log.log import Entry, Log, RecordPosition
 from slotlog.routing import find, route
+from slotlog.sealing import Sealer, sealed_in
 from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Producer:
     Args:
         log: started, and closed by whoever started it.
         tracing: makes a span of each event (slotlog/log/tracing.py); None: no spans.
+        sealer: seals the arguments that are `Personal`; None: there may be none.
 
     Example:
         >>> from slotlog import open_log
@@ -113,8 +115,9 @@ class Producer:
         [0, 2]
     """
 
-    def __init__(self, log: Log, tracing: Tracing | None = None) -> None:
+    def __init__(self, log: Log, tracing: Tracing | None = None, *, sealer: Sealer | None = None) -> None:
         self._log = log
+        self._sealer = sealer
         self._tracing = tracing
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
@@ -145,7 +148,7 @@ class Producer:
 
         Args:
             cmd: its name, in any case.
-            args: bytes, str, int or float.
+            args: bytes, str, int or float; or `Personal`, where the producer has a sealer.
             id: idempotency key, at most 64 bytes.
             db: logical database (one partition only).
             meta: carried along, not interpreted.
@@ -159,7 +162,7 @@ class Producer:
             EventError, CrossSlotError: as `prepare`.
             ProducerClosedError: too late.
         """
-        entries = prepare(self.partitions, cmd, args, id=id, db=db, meta=meta, time_ms=time_ms)
+        entries = prepare(self.partitions, cmd, sealed_in(args, self._sealer), id=id, db=db, meta=meta, time_ms=time_ms)
         return await self.enqueue(cmd, entries)
 
     async def send_and_wait(self, cmd: str | bytes, *args: Any, **options: Any) -> list[RecordPosition]:
@@ -272,6 +275,7 @@ class SyncProducer:
     Args:
         open_log: makes the log; it is started, used and closed in a thread of the producer's.
         tracing: as for `Producer`.
+        sealer: likewise.
 
     Example:
         >>> from slotlog import open_log
@@ -281,7 +285,10 @@ class SyncProducer:
         1 0
     """
 
-    def __init__(self, open_log: Callable[[], Log], tracing: Tracing | None = None) -> None:
+    def __init__(
+        self, open_log: Callable[[], Log], tracing: Tracing | None = None, *, sealer: Sealer | None = None
+    ) -> None:
+        self._sealer = sealer
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="slotlog-producer", daemon=True)
         self._thread.start()
@@ -297,7 +304,7 @@ class SyncProducer:
         """As `Producer.send`; the future is one of `concurrent.futures`."""
         if self._loop.is_closed():
             raise ProducerClosedError("the producer is closed")
-        entries = prepare(self._producer.partitions, cmd, args, **options)
+        entries = prepare(self._producer.partitions, cmd, sealed_in(args, self._sealer), **options)
         self._room.acquire()
         future = asyncio.run_coroutine_threadsafe(self._append(cmd, entries), self._loop)
         self._outstanding[future] = None

@@ -3,11 +3,11 @@
 past_100000, past_1000000, …    a log of so many events, with a snapshot of each 100,000
 
 `index_ms` is what it takes to make the index of offsets, `index_bytes` its size. The rest finds it there, in a process
-that has just begun: `first_ms` is a read of a key with 100 events as of the log's end, `following_ms` the same read again, `other_ms` one of
-another key then, `history_ms` the history of such a key. `snapshot_first_ms` is a read that needs the whole state,
-50,000 events behind a snapshot; `whole_first_ms` without snapshots, of logs up to a million events;
-`snapshot_following_ms` such a read of the same moment. `…_growth` is by the shortest log. Medians of the rounds, but
-that of the index, and that without snapshots. Each read is compared with what the events say.
+that has just begun: `first_ms` is a read of a key with 100 events as of the log's end, `following_ms` the same read
+again, `other_ms` one of another key then, `history_ms` the history of such a key. `snapshot_first_ms` is a read that
+needs the whole state, 50,000 events behind a snapshot; `whole_first_ms` without snapshots, of logs up to a million
+events; `snapshot_following_ms` such a read of the same moment. `…_growth` is by the shortest log. Medians of the
+rounds, but that of the index, and that without snapshots. Each read is compared with what the events say.
 """
 
 from __future__ import annotations

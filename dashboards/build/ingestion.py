@@ -236,6 +236,25 @@ def _log() -> Row:
             (highest("slotlog_log_warn_bytes", "instance"), "{{instance}}: log_bytes_warn"),
         ),
         *_scrub(),
+        *_changes(),
+    ]
+
+
+def _changes() -> list[Panel]:
+    return [
+        graph(
+            "Changes that are told",
+            "Records in the topic of changes, in the interval of a point.",
+            "short",
+            (growth("slotlog_changes_told_total", *_WHERE), _LEGEND),
+        ),
+        graph(
+            "Changes behind",
+            "Offsets that are applied and whose changes are not in their topic yet; 1 while the feed fails.",
+            "short",
+            (highest("slotlog_changes_lag_offsets", *_WHERE), _LEGEND),
+            (highest("slotlog_changes_failing", *_WHERE), f"failing {_LEGEND}"),
+        ),
     ]
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ops.cli.events import import_keys, produce, query
-from ops.cli.keep import backup, restore, snapshot, snapshots, trim
+from ops.cli.keep import backup, erase, restore, snapshot, snapshots, trim
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
-from ops.cli.past import at, history, restore_key, tail
+from ops.cli.past import at, changes, history, restore_key, tail
 from ops.cli.program import EVENTS, KEEP, OTHER, PAST, REBUILD, REPAIR, RUN, Program
 from ops.cli.rebuild import convert, digest, dump, export, replay
 from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
@@ -53,6 +53,7 @@ app.command(rich_help_panel=EVENTS, context_settings={"ignore_unknown_options": 
 app.command(rich_help_panel=PAST, context_settings={"ignore_unknown_options": True})(at.at)
 app.command(rich_help_panel=PAST)(history.history)
 app.command(rich_help_panel=PAST)(tail.tail)
+app.command(rich_help_panel=PAST)(changes.changes)
 app.command("restore-key", rich_help_panel=PAST)(restore_key.restore_key)
 app.command(rich_help_panel=REBUILD)(replay.replay)
 app.command(rich_help_panel=REBUILD)(convert.convert)
@@ -64,6 +65,7 @@ app.command(rich_help_panel=KEEP)(snapshot.snapshot)
 app.add_typer(snapshots.app, name="snapshots", rich_help_panel=KEEP)
 app.command(rich_help_panel=KEEP)(restore.restore)
 app.command(rich_help_panel=KEEP)(trim.trim)
+app.command(rich_help_panel=KEEP)(erase.erase)
 app.command(rich_help_panel=REPAIR, cls=check.LogOption)(check.check)
 app.command(rich_help_panel=REPAIR)(space.space)
 app.command(rich_help_panel=REPAIR)(clean.clean)

@@ -1,10 +1,9 @@
-"""Replies for people (as redis-cli prints them) and for programs (JSON)."""
+"""Replies as redis-cli prints them."""
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from engine.errors import CommandError
 from engine.values.replies import NIL_ARRAY, Map, Named, Pairs, Reply, Status
@@ -29,27 +28,6 @@ def flat(reply: Reply) -> Reply:
 def as_text(reply: Reply) -> str:
     """The lines that redis-cli prints on a terminal."""
     return "\n".join(_lines(flat(reply)))
-
-
-def as_json(reply: Reply) -> Any:
-    """The reply as a JSON value; bytes that are no UTF-8 as {"base64": "…"}, an error as {"error": "…"}."""
-    if isinstance(reply, CommandError):
-        return {"error": reply.message}
-    if reply is NIL_ARRAY:
-        return None
-    if isinstance(reply, Map | Pairs | list):
-        return [as_json(list(element) if isinstance(element, tuple) else element) for element in reply]
-    if isinstance(reply, float):
-        return reply if abs(reply) != float("inf") else format_double(reply).decode()
-    return bytes_as_json(reply) if isinstance(reply, bytes) else reply
-
-
-def bytes_as_json(value: bytes) -> Any:
-    """A string, or {"base64": "…"} for bytes that are no UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
 
 
 def _lines(reply: Reply) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ops.metrics.changes import CHANGES
 from ops.metrics.record import DUE_KEYS_MAX, Metric, MetricKind
 from ops.metrics.snapshots import SNAPSHOTS
 from ops.metrics.stall import STALL_SECONDS
@@ -387,6 +388,7 @@ GROUPS: Final = {
     "Storage": _STORAGE,
     "Cleaning": _CLEANED,
     "Snapshots": SNAPSHOTS,
+    "Changes": CHANGES,
     "Redis clients": _CLIENTS,
     "Workers": _WORKERS,
     "Process": _PROCESS,

@@ -21,6 +21,7 @@ from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from ops.config import Settings
 from ops.metrics.catalog import BATCH_RECORDS, CATALOG, LATENCY_SECONDS
+from ops.metrics.changes import ToldChanges, read_changes
 from ops.metrics.counts import PartitionCounts, add_latency
 from ops.metrics.readings import Readings, ScrapeSlices
 from ops.metrics.snapshots import read_snapshots
@@ -63,6 +64,7 @@ class Watched:
         ownership: what is known of the partitions' owners; None where nobody looks.
         dead_letters: where they go; None: nowhere.
         snapshots: what is known of each partition's.
+        changes: what was told of keys that change; None: nothing.
     """
 
     settings: Settings
@@ -74,6 +76,7 @@ class Watched:
     ownership: Ownership | None = None
     dead_letters: DeadLetters | None = None
     snapshots: Mapping[int, SnapshotReport] = field(default_factory=dict)
+    changes: ToldChanges | None = None
 
 
 class Metrics:
@@ -189,6 +192,8 @@ class Metrics:
             readings.add("log_append_failing", failing, str(partition))
             if partition in watched.snapshots:
                 read_snapshots(readings, partition, watched.snapshots[partition])
+            if watched.changes is not None:
+                read_changes(readings, partition, watched.changes)
             if owned.begin_offset is not None:
                 readings.add("log_begin_offset", owned.begin_offset, str(partition))
             if worker.is_open:  # asked after each pause: it may have been closed meanwhile

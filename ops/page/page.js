@@ -58,17 +58,17 @@ function ranges(numbers) {
   return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
 }
 
-const utc = (ms) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString().slice(0, 19).replace("T", " ") : `${ms} ms`);
+export const utc = (ms) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString().slice(0, 19).replace("T", " ") : `${ms} ms`);
 
 // ---------------------------------------------------------------------- the page's parts
 
-const find = (id) => document.getElementById(id);
+export const find = (id) => document.getElementById(id);
 
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function make(tag, attributes = {}, ...children) {
+export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
@@ -376,6 +376,7 @@ function show(status) {
   tiles(status, now, perSecond);
   partitions(status, now, perSecond);
   snapshots(status);
+  find("history").hidden = !status.history;
   letters(status);
   find("silence").hidden = true;
   last = status;

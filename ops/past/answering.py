@@ -15,11 +15,12 @@ from ops.logging import configure_logging
 from ops.past.history import History
 from ops.past.kept import KeptStates
 from ops.past.narrow import walked_for
+from ops.past.offsets.offset_index import extend
 from ops.past.rows import Rows
 from ops.progress import show_nothing
 from ops.snapshots.child import give_way
 from ops.snapshots.errors import SnapshotStoreError
-from ops.state.rebuilding.replay_plan import parse_until
+from ops.state.rebuilding.replay_plan import opened, parse_until
 from slotlog.errors import LogMismatchError, LogRecordError, LogUnavailableError
 from slotlog.shared.errors import EventError
 from slotlog.shared.shown_errors import shown_error
@@ -76,7 +77,16 @@ class HistoryOf(NamedTuple):
     values: bool
 
 
-Question = Read | HistoryOf
+class IndexMore(NamedTuple):
+    """Add some of what is missing to the index of a partition's offsets; the answer is how many are still missing."""
+
+    partition: int
+
+
+Question = Read | HistoryOf | IndexMore
+
+INDEXED_AT_ONCE: Final = 131_072
+"""Offsets: others who ask wait meanwhile, for a second or two."""
 
 
 def answer_all(connection: Connection, settings: Settings) -> None:
@@ -106,6 +116,8 @@ async def answer(settings: Settings, states: KeptStates, question: Question) -> 
     try:
         if isinstance(question, HistoryOf):
             return await _history(settings, question)
+        if isinstance(question, IndexMore):
+            return await _index_more(settings, question.partition)
         until = parse_until(question.moment, "the moment")
         return await states.read(question.partition, until, question.name, question.args, question.db)
     except CommandError as error:
@@ -124,3 +136,12 @@ async def _history(settings: Settings, question: HistoryOf) -> Reply:
     end = parse_until(until, "UNTIL")
     async with walked_for(settings, partition, end, watching.step, [key], from_snapshot=False):
         return rows.reply
+
+
+async def _index_more(settings: Settings, partition: int) -> Reply:
+    log = opened(settings)
+    await log.start()
+    try:
+        return await extend(settings, log, partition, INDEXED_AT_ONCE)
+    finally:
+        await log.close()

@@ -30,10 +30,10 @@ _WHOLE_READS: Final[dict[bytes, tuple[bytes, ...]]] = {
 }
 """By type: the command that reads all of a key. The key follows the first word."""
 
-_EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
+EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
 """Change keys that no event names, and that no machine reports one by one."""
 
-_MAY_CARRY: Final = frozenset({*_EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
+_MAY_CARRY: Final = frozenset({*EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
 """May have one of those inside."""
 
 
@@ -122,7 +122,7 @@ class History:
             return {each[0] for each in records}
         touching = {each[0] for each in applied.modified if each[1] == self._db and each[5] == self._key}
         touching.update(each[0] for each in records if self._is_named(each))
-        if not _EMPTYING.isdisjoint(applied.commands):
+        if not EMPTYING.isdisjoint(applied.commands):
             touching.update(each[0] for each in records if each[2] in _MAY_CARRY)
         return touching
 

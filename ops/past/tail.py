@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.commands.registry import keys_of
@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 
 _FETCH_RECORDS_MAX: Final = 1000
 _FETCH_WAIT_MS: Final = 500
+
+
+class Follower(Protocol):
+    """Takes a partition's events, in order."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is wanted."""
+        ...
+
+    def step(self, machine: Machine, records: Sequence[Record], raw: Sequence[LogRecord]) -> None:
+        """Apply some records."""
+        ...
+
+    async def may_apply(self, to_offset: int) -> None:
+        """Wait until what stands before `to_offset` may be applied."""
+        ...
+
+    async def applied(self, next_offset: int) -> None:
+        """Everything before `next_offset` is applied."""
+        ...
+
 
 Tell = Callable[[Touch, list[tuple[int, bytes]]], bool]
 """Told of an event, with the keys that it changed, each behind its database. Whether it wants more."""
@@ -55,6 +77,12 @@ class Tail:
                 touch = Touch(offset, time_ms, (name, *args), event_id, meta, outcome, reply, bool(changed), None, None)
                 self.is_over = not self._tell(touch, changed)
 
+    async def may_apply(self, to_offset: int) -> None:
+        """It may: nobody else is asked."""
+
+    async def applied(self, next_offset: int) -> None:
+        """It was told already."""
+
     def _wants(self, record: Record, applied: Applied) -> bool:
         matches = self._matches
         if matches is None or any(matches(each[5]) for each in applied.modified):
@@ -70,14 +98,14 @@ def _keys(name: bytes, args: list[bytes]) -> list[bytes]:
         return []
 
 
-async def follow(settings: Settings, partition: int, begin: Until, tail: Tail) -> None:
-    """Tell of the events from `begin` on, and of those that come, until `tail` is over.
+async def follow(settings: Settings, partition: int, begin: Until, follower: Follower) -> None:
+    """Let `follower` take the events from `begin` on, and those that come, until it is over.
 
     Args:
         settings: the log, and where snapshots are.
         partition: one of the topic's.
         begin: the first event; it is applied to the state as it was then.
-        tail: takes them.
+        follower: takes them.
 
     Raises:
         As `walked`, and as `Reader.fetch`.
@@ -88,12 +116,15 @@ async def follow(settings: Settings, partition: int, begin: Until, tail: Tail) -
         await log.start()
         reader = log.reader({partition: machine.next_offset})
         try:
-            while not tail.is_over:
+            while not follower.is_over:
                 fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
-                await take(tail.step, past.store, machine, fetched.get(partition, []))
-                if (to_offset := reader.position(partition)) > machine.next_offset:
-                    machine.apply((), machine.next_offset, to_offset=to_offset)  # markers of transactions, no record
+                to_offset = reader.position(partition)
+                await follower.may_apply(to_offset)
+                await take(follower.step, past.store, machine, fetched.get(partition, []))
+                if to_offset > machine.next_offset and not follower.is_over:  # markers of transactions, no record
+                    machine.apply((), machine.next_offset, to_offset=to_offset)
                     machine.commit(None)
+                await follower.applied(machine.next_offset)
         finally:
             await reader.close()
             await log.close()

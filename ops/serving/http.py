@@ -1,5 +1,6 @@
-"""Serves `/metrics`, `/livez`, `/readyz` and the page, on loopback by default, without keys or values.
+"""Serves `/metrics`, `/livez`, `/readyz` and the page, on loopback by default.
 
+Keys and values are in the history of a key alone, which the page asks for on demand (`ops/serving/http_history.py`).
 With a password everything but `/livez` and `/readyz` asks for it: those are for whoever restarts the process.
 """
 
@@ -18,6 +19,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ops.addresses import is_loopback, parse_address
 from ops.config import ConfigError, Settings
+from ops.serving.http_history import HistoryAnswers, add_history
 from ops.serving.http_page import Status, add_page
 
 CONNECTIONS_MAX: Final = 64
@@ -47,7 +49,9 @@ class Asked(Protocol):
         ...
 
 
-async def start_http(settings: Settings, exposition: Exposition, health: Asked, status: Status) -> HttpServer:
+async def start_http(
+    settings: Settings, exposition: Exposition, health: Asked, status: Status, history: HistoryAnswers | None = None
+) -> HttpServer:
     """A server that listens where the settings say.
 
     Raises:
@@ -57,7 +61,7 @@ async def start_http(settings: Settings, exposition: Exposition, health: Asked, 
     password = settings.http_password.get_secret_value()
     if not is_loopback(host) and not password:
         logger.warning("http_is_public", address=settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside")
-    server = HttpServer(exposition, health, status, password)
+    server = HttpServer(exposition, health, status, password, history)
     try:
         await server.start(settings.http)
     except OSError as error:
@@ -74,9 +78,18 @@ class HttpServer:
         health: what `/livez` and `/readyz` answer.
         status: what the page shows.
         password: of the user `slotlog`; empty: none is asked for.
+        history: answers for the histories of keys; None: nobody does.
     """
 
-    def __init__(self, exposition: Exposition, health: Asked, status: Status, password: str = "") -> None:
+    def __init__(
+        self,
+        exposition: Exposition,
+        health: Asked,
+        status: Status,
+        password: str = "",
+        history: HistoryAnswers | None = None,
+    ) -> None:
+        self._history = history
         self._password = password
         self._exposition = exposition
         self._health = health
@@ -103,6 +116,8 @@ class HttpServer:
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         add_page(app.router, self._status)
+        if self._history is not None:
+            add_history(app.router, self._history, with_password=bool(self._password))
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0
         )

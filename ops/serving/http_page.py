@@ -1,4 +1,4 @@
-"""The page at `/`, which draws `/status`: three files and an icon, without a build step."""
+"""The page at `/`, which draws `/status`: four files and an icon, without a build step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _FILES: Final = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
+    "/history.js": ("history.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _HEADERS: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -10,12 +11,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+import structlog
+
 from engine.errors import CommandError
 from engine.values.replies import Reply, unpack
 from ops.config import Settings
-from ops.past.answering import Question, answer_all
+from ops.past.answering import IndexMore, Question, answer_all
 from ops.snapshots.child import readable
 from ops.snapshots.scratch import remove_abandoned
+
+logger = structlog.get_logger(__name__)
 
 QUESTIONS_MAX: Final = 64
 """That wait at a time."""
@@ -61,6 +66,21 @@ class PastProcess:
         if isinstance(reply, CommandError):
             raise reply
         return reply
+
+    async def keep_index(self, partitions: Mapping[int, object]) -> None:
+        """Add what is new to the index of offsets, as often as the settings say, until cancelled.
+
+        Args:
+            partitions: the owned ones; they may change.
+        """
+        while seconds := self._settings.past.index_seconds:
+            for partition in sorted(partitions):
+                try:
+                    while await self.ask(IndexMore(partition)):
+                        pass
+                except CommandError as error:
+                    logger.warning("past_not_indexed", partition=partition, error=error.message)
+            await asyncio.sleep(seconds)
 
     def close(self) -> None:
         """End the process. What it keeps is removed when it has ended."""

@@ -26,6 +26,7 @@ from ingest.reporting.observer import Observer, Observers
 from ops.config import ConfigError, Settings, unknown_variables
 from ops.metrics import Metrics, Watched
 from ops.serving.background import cleaning
+from ops.serving.changes import ChangeFeed
 from ops.serving.group import GroupRoles
 from ops.serving.group_life import hold_data, live_in_group
 from ops.serving.health import Health, PartitionHealth
@@ -126,6 +127,7 @@ class Service:
         self._health.restoring = self.restorer.text
         self.snapshots = Snapshots(settings, self.consumer.partitions, owned, self.metrics.applied_bytes, self.reports)
         self._retention = RetentionGuard(settings, self.consumer.partitions, self._log, self.reports)
+        self.changes = ChangeFeed(settings, owned)
         self._trimmer = LogTrimmer(settings, owned, self._log, self.reports)
         if self.resp is not None:
             self.resp.run_in(self._slices)
@@ -139,8 +141,8 @@ class Service:
         return self.metrics if self.resp is None else Observers((self.metrics, self.resp))
 
     @property
-    def _keepers(self) -> tuple[Snapshots, Restorer, LogTrimmer, RetentionGuard]:
-        return self.snapshots, self.restorer, self._trimmer, self._retention
+    def _keepers(self) -> tuple[Snapshots, Restorer, LogTrimmer, RetentionGuard, ChangeFeed]:
+        return self.snapshots, self.restorer, self._trimmer, self._retention, self.changes
 
     @property
     def log(self) -> Log:
@@ -198,6 +200,7 @@ class Service:
                     self.ownership,
                     self._dead_letters,
                     self.reports,
+                    self.changes,
                 )
             )
             if (
@@ -261,6 +264,7 @@ class Service:
         """Apply and clean until stopped. What ends that otherwise nobody expected, so it is logged with its origin."""
         owning = asyncio.create_task(self.ownership.run())
         keeping = [asyncio.create_task(each.run()) for each in self._keepers]
+        keeping.append(asyncio.create_task(self.past.keep_index(self.consumer.partitions)))
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
         grouping = asyncio.create_task(live_in_group(self.settings, self._roles)) if self.settings.group.name else None
         try:
@@ -307,12 +311,17 @@ class Service:
         return self._health.partitions()
 
     async def _start_http(self) -> None:
-        from ops.serving.http import HttpServer, start_http  # noqa: PLC0415 - aiohttp takes 0.2 s to import; a service without it need not wait
+        # aiohttp takes 0.2 s to import; a service without it need not wait
+        from ops.serving.http import HttpServer, start_http  # noqa: PLC0415
+        from ops.serving.page_history import history_of  # noqa: PLC0415
 
-        status = StatusDocument(self, self._health.readiness, open_search(self._log, self._dead_letters))
+        search = open_search(self._log, self._dead_letters)
         if self._http_socket is None:
-            self.http = await start_http(self.settings, self.metrics.exposition, self._health, status)
+            history = history_of(self)
+            status = StatusDocument(self, self._health.readiness, search, lambda: not history.refusal())
+            self.http = await start_http(self.settings, self.metrics.exposition, self._health, status, history)
         else:
+            status = StatusDocument(self, self._health.readiness, search)
             self.http = HttpServer(self.metrics.exposition, self._health, status)
             await self.http.start_unix(self._http_socket)
 

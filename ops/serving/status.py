@@ -39,6 +39,11 @@ _BEYOND_SECONDS: Final = 60.0
 _SAME_SECONDS: Final = 0.5  # however many look at the page: the document is made twice a second at most
 
 
+def _never() -> bool:
+    """No page asks."""
+    return False
+
+
 class StatusDocument:
     """Makes the document.
 
@@ -46,11 +51,17 @@ class StatusDocument:
         service: whose status it is.
         readiness: what `/readyz` answers.
         search: finds the dead letters of its log.
+        shows_history: whether the page may ask for histories now.
     """
 
     def __init__(
-        self, service: Running, readiness: Callable[[], Awaitable[dict[str, Any]]], search: DeadLetterSearch
+        self,
+        service: Running,
+        readiness: Callable[[], Awaitable[dict[str, Any]]],
+        search: DeadLetterSearch,
+        shows_history: Callable[[], bool] = _never,
     ) -> None:
+        self._shows_history = shows_history
         self._service = service
         self._readiness = readiness
         self._search = search
@@ -114,6 +125,7 @@ class StatusDocument:
             ],
             "clients": self._clients(now),
             "dead_letters": self._dead_letters(),
+            "history": self._shows_history(),
         }
 
     def _measure(self) -> None:

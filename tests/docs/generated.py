@@ -21,10 +21,12 @@ import resp.commands  # noqa: F401 - fills both registries
 from benchmarks.results.figures import results_of
 from benchmarks.results.page import part
 from engine.commands.registry import SPECS, Spec
+from ops.change_settings import ChangeSettings
 from ops.config import KafkaTable, Settings
 from ops.group_settings import GroupSettings
 from ops.metrics import GROUPS as METRICS
 from ops.metrics import LABELS, Metric
+from ops.past_settings import PastSettings
 from ops.redis_settings import RedisSettings
 from ops.snapshot_settings import SnapshotSettings
 from resp.catalog.server_registry import SERVER_SPECS, ServerSpec
@@ -36,6 +38,8 @@ GROUPS: Final[dict[str, type]] = {
     "redis": RedisSettings,
     "group": GroupSettings,
     "snapshots": SnapshotSettings,
+    "changes": ChangeSettings,
+    "past": PastSettings,
     "kafka": KafkaTable,
 }
 """The settings that stand in tables of their own."""

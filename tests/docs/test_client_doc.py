@@ -15,6 +15,7 @@ import pytest
 import slotlog
 import slotlog.log.kafka.settings
 import slotlog.producer
+import slotlog.sealing
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
 
@@ -22,7 +23,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
 def test_programs_print_what_the_page_shows(tmp_path: Path) -> None:
     """Run one after the other in one directory, each program prints the text below it."""
     programs = re.findall(r"^```python\n(.*?)^```\n\nIt prints:\n\n```text\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert PAGE.count("```python") == len(programs) == 3
+    assert PAGE.count("```python") == len(programs) == 4
 
     for program, shown in programs:
         done = subprocess.run(
@@ -31,7 +32,9 @@ def test_programs_print_what_the_page_shows(tmp_path: Path) -> None:
         assert (shown, 0, "") == (done.stdout, done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("module", [slotlog.producer, slotlog.log.kafka.settings], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [slotlog.producer, slotlog.sealing, slotlog.log.kafka.settings], ids=lambda module: module.__name__
+)
 def test_docstrings_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     """The examples in the docstrings of the interface print what they show."""
     monkeypatch.chdir(tmp_path)

@@ -73,6 +73,11 @@ class ServiceProcess:
         """Every line until now, for a test that gives up: those that nobody has waited for, too."""
         return [*self.seen, *filter(None, list(self._lines.queue))]
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._process.kill()

@@ -84,8 +84,8 @@ def test_development_runs_what_users_run() -> None:
 @pytest.mark.parametrize(
     ("packages", "allowed"),
     [
-        (("slotlog",), DEPENDENCIES + EXTRAS["tracing"]),
-        (PRODUCT, TRACED),
+        (("slotlog",), DEPENDENCIES + EXTRAS["tracing"] + EXTRAS["sealing"]),
+        (PRODUCT, TRACED + EXTRAS["sealing"]),
         (EVERYTHING, TRACED + group("dev") + group("bench") + group("applications")),
     ],
     ids=["client", "product", "everything"],

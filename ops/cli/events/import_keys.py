@@ -25,8 +25,9 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
-from ops.cli.reply_text import bytes_as_json, quoted
+from ops.cli.reply_text import quoted
 from ops.config import Settings, load_settings
+from ops.reply_json import bytes_as_json
 from slotlog.wording import counted
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from ops.cli.options import (
     print_standings,
     reports_errors,
 )
-from ops.cli.reply_text import as_json, as_text
+from ops.cli.reply_text import as_text
 from ops.config import Settings
+from ops.reply_json import as_json
 from slotlog.shared.errors import CROSS_SLOT
 from slotlog.shared.slots import partition_of, slot
 

@@ -22,7 +22,8 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
-from ops.cli.reply_text import as_json, as_text, moment_text
+from ops.cli.reply_text import as_text, moment_text
+from ops.reply_json import as_json
 from ops.state.rebuilding.replay_plan import parse_until
 from slotlog.shared.errors import EventError
 

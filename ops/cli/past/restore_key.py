@@ -20,7 +20,8 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
-from ops.cli.reply_text import bytes_as_json, quoted
+from ops.cli.reply_text import quoted
+from ops.reply_json import bytes_as_json
 from ops.state.rebuilding.replay_plan import parse_until
 from slotlog.wording import counted
 

@@ -12,7 +12,7 @@ import typer
 
 from ops.cli.options import Data, LogUrl, StatePartitions, StateTopic, reports_errors
 from ops.cli.past.touches import print_touch
-from ops.cli.reply_text import bytes_as_json
+from ops.reply_json import bytes_as_json
 from ops.state.rebuilding.replay_plan import parse_until
 
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
 def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
     from engine.model import TYPE_NAMES
     from engine.proof.walk import live_keys
-    from ops.cli.reply_text import bytes_as_json
+    from ops.reply_json import bytes_as_json
     from ops.state.directories import reading
 
     with reading(settings, partition) as (store, machine):
@@ -89,7 +89,7 @@ def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
 
 
 def _field_times(field_times: Iterable[tuple[bytes, int]]) -> dict[str, Any]:
-    from ops.cli.reply_text import bytes_as_json
+    from ops.reply_json import bytes_as_json
 
     shown = [[bytes_as_json(field), expire_ms] for field, expire_ms in field_times]
     return {"field_expire_ms": shown} if shown else {}
@@ -98,7 +98,7 @@ def _field_times(field_times: Iterable[tuple[bytes, int]]) -> dict[str, Any]:
 def _content(type_code: int, pieces: list[bytes]) -> Any:
     from engine.model import HASH, STREAM, STRING, ZSET
     from engine.values.encoding import parse_score
-    from ops.cli.reply_text import as_json, bytes_as_json
+    from ops.reply_json import as_json, bytes_as_json
 
     if type_code == STRING:
         return bytes_as_json(pieces[0])
@@ -117,7 +117,7 @@ def _stream(pieces: list[bytes]) -> dict[str, Any]:
     from engine.types.streams import show_id
     from engine.values.stream_walk import parts_of
     from engine.values.streams import joined
-    from ops.cli.reply_text import bytes_as_json
+    from ops.reply_json import bytes_as_json
 
     entries, state = joined(parts_of(iter(pieces)))
     assert state is not None, "a whole stream has it"

@@ -303,7 +303,7 @@ def _facts(dead_letter: Summary) -> dict[str, Any]:
 
 
 def _all_facts(found: Found, refused: str, target: int | None, bytes_max: int) -> dict[str, Any]:
-    from ops.cli.reply_text import as_json, bytes_as_json
+    from ops.reply_json import as_json, bytes_as_json
     from slotlog.events import decode
 
     dead_letter = found.dead_letter

@@ -243,13 +243,13 @@ def _facts(space: Space, top: int) -> dict[str, Any]:
 
 
 def _prefix_facts(prefix: bytes | None, share: Share) -> dict[str, Any]:
-    from ops.cli.reply_text import bytes_as_json
+    from ops.reply_json import bytes_as_json
 
     shown = None if prefix is None else bytes_as_json(prefix)
     return {"prefix": shown, "keys_estimate": round(share.keys), "bytes_estimate": round(share.bytes)}
 
 
 def _key_facts(key: LargeKey) -> dict[str, Any]:
-    from ops.cli.reply_text import bytes_as_json
+    from ops.reply_json import bytes_as_json
 
     return {**key._asdict(), "name": bytes_as_json(key.name)}

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-BLOCK_OFFSETS: Final = 16_384
-"""A block ends at a multiple of it."""
+BLOCK_OFFSETS: Final = 32_768
+"""A block begins at a multiple of it, and has as many; the last one may have fewer."""
 
 _ORDER: Final = "<" if sys.byteorder == "little" else ">"
 _MAGIC: Final = f"slotof2{_ORDER}".encode()
@@ -39,6 +39,9 @@ _HEADER: Final = struct.Struct(f"{_ORDER}QQqIIIqI")
 _TOKEN_BYTES: Final = 4
 _PLACE_BYTES: Final = 2
 _PAGE_TOKENS: Final = 1024
+_HEAD_BYTES_USUAL: Final = 512
+"""Of a block in which events name one key each."""
+
 _OPAQUE: Final = 1
 _WENT_BACK: Final = 2
 
@@ -59,7 +62,7 @@ class DamagedPageError(Exception):
 
 
 class Content(NamedTuple):
-    """What a block is made of.
+    """The parts of a block.
 
     Attributes:
         begin, end: its offsets are those from `begin` to before `end`.
@@ -115,9 +118,9 @@ class Block:
         rest = memoryview(head)[_HEADER.size :]
         firsts = _PLACE_BYTES * count
         crcs = firsts + _TOKEN_BYTES * pages_of(self._tokens)
-        self._everywhere = array("H", bytes(rest[:firsts]))
-        self._firsts = array("I", bytes(rest[firsts:crcs]))
-        self._crcs = array("I", bytes(rest[crcs:]))
+        self._everywhere = rest[:firsts].cast("H")
+        self._firsts = rest[firsts:crcs].cast("I")
+        self._crcs = rest[crcs:].cast("I")
         self._pages_at = at + _CRC.size + len(head)
         self.size = _CRC.size + len(head) + (_TOKEN_BYTES + _PLACE_BYTES) * self._tokens
 
@@ -144,6 +147,22 @@ class Block:
         """Of the events that reach everywhere."""
         return (self.begin + place for place in self._everywhere)
 
+    def content(self) -> Content:
+        """All of it.
+
+        Raises:
+            DamagedPageError: a part of it is not what was written.
+        """
+        tokens, places = array("I"), array("H")
+        for number in range(len(self._firsts)):
+            found, at = self._page(number)
+            tokens.frombytes(found.cast("B"))
+            places.frombytes(at.cast("B"))
+        return Content(
+            *(self.begin, self.end, self.clock_ms, tokens, places, array("H", self._everywhere)),
+            *(self.opaque, self.went_back, self.last_time_ms, self.last_crc),
+        )
+
     def _page(self, number: int) -> tuple[memoryview, memoryview]:
         """Tokens and places of a page."""
         first = number * _PAGE_TOKENS
@@ -163,14 +182,15 @@ def pages_of(tokens: int) -> int:
 
 def block_at(give: Give, at: int, end: int) -> Block | None:
     """The block that begins there, in a file that ends at `end`; None: there is no whole one."""
-    start = give(at, _CRC.size + _HEADER.size)
+    start = give(at, _HEAD_BYTES_USUAL)
     if len(start) < _CRC.size + _HEADER.size:
         return None
     _, _, _, tokens, everywhere, *_ = _HEADER.unpack_from(start, _CRC.size)
     size = _HEADER.size + _PLACE_BYTES * everywhere + 2 * _TOKEN_BYTES * pages_of(tokens)
     if at + _CRC.size + size + (_TOKEN_BYTES + _PLACE_BYTES) * tokens > end:
         return None
-    head = give(at + _CRC.size, size)
+    read = len(start) - _CRC.size
+    head = start[_CRC.size : _CRC.size + size] if size <= read else give(at + _CRC.size, size)
     return Block(give, at, head) if crc32(head) == _CRC.unpack_from(start)[0] else None
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from engine.errors import CommandError
 from engine.values.replies import NIL_ARRAY, OK, Map, Pairs, Set
-from ops.cli.reply_text import as_json, as_text
+from ops.cli.reply_text import as_text
+from ops.reply_json import as_json
 
 CASES: list[tuple[Any, str, Any]] = [
     (None, "(nil)", None),

@@ -63,9 +63,9 @@ def known_events(seed: int = 7) -> list[Known]:
         now_ms += random.randrange(300)
         _, partitions, key, value = event = made.next()
         if isinstance(event.intent, Command):
-            known.append(Known(Entry(partitions[0], key, value, now_ms), event.intent))
+            known.append(Known(Entry(partitions[0], key, value or b"", now_ms), event.intent))
         elif isinstance(event.intent, Poison) and event.intent.what not in _NO_LOG_TAKES:
-            known.append(Known(Entry(partitions[0], key, value, now_ms), None))
+            known.append(Known(Entry(partitions[0], key, value or b"", now_ms), None))
     return known
 
 

@@ -15,7 +15,7 @@ from engine.store.memory import MemoryStore
 from ops.config import Settings, load_settings
 from ops.past.history import History, Touch, value_of
 from ops.past.narrow import narrowed
-from ops.past.offsets import index_file, offset_index
+from ops.past.offsets import offset_index
 from ops.past.offsets.footprint import Footprint, footprint_of, token_of
 from ops.past.offsets.index_file import IndexFile
 from ops.past.walk import Past, Step, apply_all, walked
@@ -33,6 +33,7 @@ BLOCK = 64
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of few offsets, so that a short log has many."""
     monkeypatch.setattr(offset_index, "BLOCK_OFFSETS", BLOCK)
+    monkeypatch.setattr(offset_index, "_KEPT_MIN", 1)
 
 
 def narrow(settings: Settings, keys: Sequence[bytes], offset: int | None = None, step: Step = apply_all) -> Past | None:
@@ -170,19 +171,38 @@ def value(settings: Settings) -> bytes:
 
 def test_the_file_is_kept_and_goes_on(counted: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole blocks are on the disk; what is there is not read again from the log."""
-    monkeypatch.setattr(index_file, "BLOCK_OFFSETS", BLOCK)
     file = IndexFile(counted.data / "offsets" / "0")
-    assert [(0, 64), (64, 128), (128, 192)] == [(block.begin, block.end) for block in file.blocks]
+    assert [(0, 64), (64, 128), (128, 192), (192, 200)] == [(block.begin, block.end) for block in file.blocks]
     file.close()
     begun: list[int] = []
     make = offset_index._content
 
-    def noting(log: Any, partition: int, begin: int, *rest: int) -> Any:
+    def noting(log: Any, partition: int, base: int, begin: int, *rest: int) -> Any:
         begun.append(begin)
-        return make(log, partition, begin, *rest)
+        return make(log, partition, base, begin, *rest)
 
     monkeypatch.setattr(offset_index, "_content", noting)
-    assert (b"50", [192]) == (value(counted), begun)
+    assert (b"50", []) == (value(counted), begun)
+
+
+def test_the_last_block_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New offsets join the last block of the file until it is full, and an earlier end leaves out what it has later."""
+    monkeypatch.setattr(offset_index, "_KEPT_MIN", 10)
+    lines = [(number, "INCR", [f"n{number % 4}"]) for number in range(200)]
+    settings = load_settings(data=write_log(tmp_path / "data", lines))
+    ends = [20, 29, 50, 64, 150, 7, 40, 110, 200, 64, 0]
+    found = []
+    for end in ends:
+        past = narrow(settings, [b"n1"], end)
+        assert past is not None
+        found.append((past.machine.clock_ms, value_of(past.machine, 0, b"n1").content))
+    file = IndexFile(settings.data / "offsets" / "0")
+    bounds = [(block.begin, block.end) for block in file.blocks]
+    file.close()
+
+    assert [(START_MS + end - 1, b"%d" % len(range(1, end, 4))) for end in ends[:-1]] == found[:-1]
+    assert (0, None) == found[-1]
+    assert [(0, 64), (64, 128), (128, 192), (192, 200)] == bounds
 
 
 @pytest.mark.parametrize("place", range(3, 1200, 97))

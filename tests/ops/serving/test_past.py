@@ -12,8 +12,10 @@ from engine.errors import CommandError
 from ops.config import Settings, load_settings
 from ops.past.answering import Read
 from ops.past.kept import KeptStates
+from ops.past.offsets.index_file import BLOCK_OFFSETS, IndexFile
+from ops.past.offsets.offset_index import extend
 from ops.serving.past import PastProcess
-from ops.state.rebuilding.replay_plan import Until
+from ops.state.rebuilding.replay_plan import Until, opened
 from tests.ops.past.logs import START_MS, random_entries, write_log
 from tests.ops.serving.test_service_resp import Service
 from tests.real.oracle import ErrorReply
@@ -169,4 +171,40 @@ async def test_so_many_may_wait(settings: Settings, monkeypatch: pytest.MonkeyPa
     with pytest.raises(CommandError, match="wait already"):
         await past.ask(read("1", "GET", "name"))
     assert b"Ann" == await first
+    past.close()
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Settings:
+    """Of a log of a little more than a block of the index."""
+    lines = [(at, "INCR", ["n"]) for at in range(BLOCK_OFFSETS + 10)]
+    return load_settings(data=write_log(tmp_path / "data", lines), past={"index_seconds": 0.2})
+
+
+async def test_the_index_is_added_to(long_log: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole blocks of offsets are added, some at a time, so that a look back reads few events."""
+    settings = long_log
+    monkeypatch.setattr("ops.past.offsets.offset_index.BLOCK_OFFSETS", 8192)
+    log = opened(settings)
+    await log.start()
+    left = [await extend(settings, log, 0, 64) for _ in range(5)]
+    await log.close()
+    file = IndexFile(settings.data / "offsets" / "0")
+    bounds = [(block.begin, block.end) for block in file.blocks]
+    file.close()
+
+    assert ([24576, 16384, 8192, 0, 0], [(at, at + 8192) for at in range(0, 32768, 8192)]) == (left, bounds)
+
+
+async def test_a_service_keeps_the_index(long_log: Settings) -> None:
+    """Where it is told to, the process that reads the past adds to it without a question; errors do not end that."""
+    past = PastProcess(long_log)
+    keeping = asyncio.create_task(past.keep_index({0: None, 7: None}))  # there is no partition 7
+    path = long_log.data / "offsets" / "0"
+    async with asyncio.timeout(120):
+        while not path.exists() or not path.stat().st_size:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.05)
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.wait((keeping,))
     past.close()

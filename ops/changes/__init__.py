@@ -1,0 +1,1 @@
+"""The change feed: what each event did to which key, for other services."""
