@@ -1,4 +1,4 @@
-"""The demo's steps: send the events, apply them, read the results, rebuild the state from the log.
+"""The demo's steps: send the events, apply them, read the results, look back, rebuild the state from the log.
 
 One partition, the embedded log, explicit event times: log time runs through January 2013, so flights leave the board.
 """
@@ -17,6 +17,7 @@ from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks
 from ops.demo.flights import Expected, Flight, FlightEvent, events, expected
+from ops.demo.past import PastWalk, walk_past
 from ops.progress import progress
 from ops.snapshots.starting import start_from_snapshot
 from ops.state.directories import home_of, prepare_data, reading, store_opener
@@ -59,6 +60,7 @@ class Report(NamedTuple):
     dead_letters: int
     expected: Expected
     reads: list[Read]
+    past: PastWalk
     replay_seconds: float
     replayed: Replayed
 
@@ -71,7 +73,7 @@ class Report(NamedTuple):
     def right(self) -> bool:
         """Whether everything is as it must be."""
         fine = not (self.wrong or self.rejected or self.dead_letters)
-        return fine and self.replayed.live_digest == self.replayed.digest
+        return fine and self.past.is_right and self.replayed.live_digest == self.replayed.digest
 
 
 def demo_settings(settings: Settings, directory: Path) -> Settings:
@@ -92,6 +94,7 @@ async def run(settings: Settings, flights: list[Flight]) -> Report:
     tally, apply_seconds = await _apply(settings, sent)
     facts = expected(flights)
     reads = _read(settings, checks(facts))
+    past = await walk_past(settings, flights, lambda: _apply(settings, None))
     began = perf_counter()
     (replayed,) = await replay(settings, settings.data.with_name(REPLAYED), Until(), start=start_from_snapshot)
     return Report(
@@ -105,6 +108,7 @@ async def run(settings: Settings, flights: list[Flight]) -> Report:
         dead_letters=tally.dead_letters,
         expected=facts,
         reads=reads,
+        past=past,
         replay_seconds=perf_counter() - began,
         replayed=replayed,
     )
@@ -142,10 +146,11 @@ async def _send(settings: Settings, stream: list[FlightEvent]) -> tuple[int, flo
     return len(stream), perf_counter() - began
 
 
-async def _apply(settings: Settings, end: int) -> tuple[_Tally, float]:
-    """Apply the log up to offset `end`."""
+async def _apply(settings: Settings, end: int | None) -> tuple[_Tally, float]:
+    """Apply the log up to offset `end`; None: to its end."""
     log = open_log(settings.log_url, topic=settings.topic, partitions=1, create=False)
     await log.start()
+    end = await log.end_offset(0) if end is None else end
     tally = _Tally()
     worker = Worker(home_of(settings, 0), log, store_opener(settings, settings.data), None, tally)
     consumer = Consumer(log, {0: worker}, tally)

@@ -72,7 +72,14 @@ class Selection:
 
 
 async def undo(
-    settings: Settings, partition: int, until: Until, selection: Selection, undone: Undone, *, dry_run: bool = False
+    settings: Settings,
+    partition: int,
+    until: Until,
+    selection: Selection,
+    undone: Undone,
+    *,
+    dry_run: bool = False,
+    time_ms: int | None = None,
 ) -> None:
     """Append to `partition` what makes the selected keys those that they were at `until`.
 
@@ -85,12 +92,14 @@ async def undo(
         selection: of the keys.
         undone: what was done is added to it, so that it is right even after an interruption.
         dry_run: append nothing.
+        time_ms: of the events, for an embedded log whose time is not that of the wall clock; None: now.
 
     Raises:
         As `walked`, and as `opened_target`.
     """
     async with walked(settings, partition, _NOW, apply_all, from_snapshot=True) as present:
-        now, now_ms = _digests(selection, present), max(present.machine.clock_ms, WallClock().now_ms())
+        now = _digests(selection, present)
+        now_ms = max(present.machine.clock_ms, WallClock().now_ms() if time_ms is None else time_ms)
     async with walked(settings, partition, until, apply_all, from_snapshot=True) as past:
         then, refused = _digests(selection, past), _refused(selection, past)
         undone.left_out += [each for each in refused if now.get(each.name) != then[each.name]]
@@ -107,7 +116,7 @@ async def undo(
         async with opened_target(settings) as target:
             for batch in batches(keys, settings.partitions):
                 if batch.entries:
-                    await target.append(batch.entries)
+                    await target.append([entry._replace(time_ms=time_ms) for entry in batch.entries])
                 undone.events += len(batch.entries)
                 undone.left_out += batch.left_out
 

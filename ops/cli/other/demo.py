@@ -16,7 +16,9 @@ from ops.config import ConfigError, Settings, load_settings
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
+    from ops.demo.past import PastWalk
     from ops.demo.run import Report
+    from ops.past.history import Touch
 
 _DEPARTURES_SHOWN: Final = 5
 _RATES: Final = """\
@@ -38,7 +40,8 @@ def demo(
     """Run slotlog on real data: a month of flights out of New York City, as events of a departure board.
 
     The events go through the embedded log into a state. The demo compares results from the state with the table of
-    flights. Then it replays the log into a second state and compares the digests. The exit code is 1 if any differs.
+    flights. It walks through the past of one flight, and undoes that it has left the board. Then it replays the log
+    into a second state and compares the digests. The exit code is 1 if any differs.
 
     Example: slotlog demo --keep
     """
@@ -104,6 +107,12 @@ def _facts(report: Report) -> dict[str, Any]:
         "apply_per_second": round(report.sent / report.apply_seconds),
         "reads": len(report.reads),
         "reads_wrong": [read.check.command[:2] for read in report.wrong],
+        "past": {
+            "flight": report.past.flight.name,
+            "events": len(report.past.history),
+            "undone": report.past.undone.events,
+            "right": report.past.is_right,
+        },
         "digest": str(report.replayed.live_digest),
         "replayed_digest": str(report.replayed.digest),
     }
@@ -122,10 +131,44 @@ def _print_report(report: Report) -> None:
         print(f"WRONG     rejected: {counted(report.rejected, 'event')}; became dead letters: {report.dead_letters}")
     agree = len(report.reads) - len(report.wrong)
     print(f"checked   {agree} of {len(report.reads)} reads of the state agree with the table of flights")
-    print(f"replayed  the log into a second state in {report.replay_seconds:.1f} s:")
+    print("\n".join(past_lines(report.past)))
+    print(f"replayed  the log, with the undo, into a second state in {report.replay_seconds:.1f} s:")
     print(f"          digest of the first   {replayed.live_digest}")
     verdict = "equal" if replayed.digest == replayed.live_digest else "DIFFERENT"
     print(f"          digest of the second  {replayed.digest}  {verdict}")
+
+
+def past_lines(past: PastWalk) -> list[str]:
+    """The walk, as the demo ends with it."""
+    from ops.cli.reply_text import moment_text
+
+    name, origin = past.flight.name, past.flight.origin
+    moment = moment_text(past.moment_ms)
+    board = "  ".join(row.decode() for row in past.board)
+    hash_then = "  ".join(f"{field.decode()}={value.decode()}" for field, value in past.then)
+    ended = "as then" if past.now else "gone"
+    brought_back = "as then" if past.after == past.then else "DIFFERENT"
+    by = counted(past.undone.events, "event")
+    lines = [
+        f"past      of flight {name}, which left {origin} in the morning of {moment[:10]}",
+        f"  at {moment} LRANGE departures:{origin} 0 {len(past.board) - 1}",
+        f"    {board}",
+        f"  at {moment} HGETALL flight:{name}",
+        f"    {hash_then}",
+        f"  at the end of the month: {ended}; after restore-key: {brought_back}, by {by}",
+        f"  history flight:{name}",
+    ]
+    return [*lines, *(f"    {_touch(touch)}" for touch in past.history)]
+
+
+def _touch(touch: Touch) -> str:
+    from ops.cli.reply_text import moment_text
+
+    name, *args = touch.command
+    words = [each[0] if isinstance(each, list) else each for each in args]
+    fields = len(touch.after.content or ()) if touch.after is not None else 0
+    said = b" ".join(words[: 2 if name == b"EXEC" else 1]).decode()
+    return f"{moment_text(touch.time_ms)}  {name.decode()} {said}  {touch.outcome}, {counted(fields, 'field')}"
 
 
 def _print_results(report: Report) -> None:
@@ -160,6 +203,8 @@ The log and the state are in {state}, the second state is in {directory / REPLAY
 
   {program} query --data {state} HGETALL flight:2013-01-31:B6608
   {program} query --data {state} ZREVRANGE delays 0 4 WITHSCORES
+  {program} history --data {state} --values flight:2013-01-31:B6608
+  {program} at --data {state} 2013-01-08T11:00:00Z LRANGE departures:JFK 0 4
   {program} replay --data {state} --to {then} --until 2013-01-10T00:00:00Z
   {program} query --data {then} LRANGE departures:JFK 0 4
   {program} digest --data {state}
