@@ -16,5 +16,5 @@ class ChangeSettings(BaseModel):
         description="Kafka topic that gets a record for each change of a key; empty: none",
     )
     value_bytes_max: int = Field(
-        default=256 * 1024, ge=0, le=512 * 1024, description="larger values are left out of the records"
+        default=64 * 1024, ge=0, le=512 * 1024, description="larger values are left out of the records"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.commands.registry import find
+from engine.errors import CommandError
 from ops.changes.change import Change
 from ops.past.history import EMPTYING, Value, value_of
 
@@ -66,7 +67,10 @@ class Watching:
         type_name = bytes(machine.evaluate(find(b"TYPE"), [key], db))
         size = machine.evaluate(find(_SIZES[type_name]), [key], db) if type_name in _SIZES else 0
         most = self._bytes_max if type_name == b"string" else _ELEMENTS_MAX
-        return value_of(machine, db, key) if size <= most else None
+        try:
+            return value_of(machine, db, key) if size <= most else None
+        except CommandError:  # few elements, and more than any reply may have
+            return None
 
 
 def _changed(record: Record, applied: Applied) -> Iterator[tuple[int, bytes | None, tuple[bytes, ...]]]:

@@ -103,7 +103,7 @@ def lines(data: Path, *words: object) -> list[dict[str, Any]]:
 
 def test_the_verb_prints_the_same_documents(data: Path) -> None:
     """From an offset on, so many of them; those of one event are told apart by their keys."""
-    found = [document(each, 256 * 1024) for each in told(LINES)]
+    found = [document(each, 64 * 1024) for each in told(LINES)]
 
     assert found[1:4] == lines(data, "--from", 1, "--count", 3)
 
