@@ -78,7 +78,7 @@ class HistoryOf(NamedTuple):
 
 
 class IndexMore(NamedTuple):
-    """Add some of what is missing to the index of a partition's offsets; the answer is how many are still missing."""
+    """A request to add to the index of a partition; the answer is how many offsets are still missing."""
 
     partition: int
 
