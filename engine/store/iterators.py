@@ -22,6 +22,9 @@ SWEPT_FROM: Final = 128
 
 _SWEPT_AT_ONCE: Final = 256
 
+FEW_KEYS: Final = 32
+"""So many keys are taken one by one, without a loop of rocksdict's."""
+
 
 class RocksIterator(Protocol):
     """The part of rocksdict's `RdictIter` that the walks use."""
@@ -84,6 +87,28 @@ def forward(iterator: RocksIterator, start: bytes, end: bytes | None) -> Records
         yield key, iterator.value()
         iterator.next()
     _check_status(iterator)
+
+
+def few_keys(iterator: RocksIterator, start: bytes, end: bytes, most: int) -> list[bytes]:
+    """The first `most` keys with `start <= key < end`: one generator less for each key than `forward`.
+
+    Raises:
+        CorruptionError: they end at damage.
+    """
+    found: list[bytes] = []
+    take, read, go_on = found.append, iterator.key, iterator.next
+    iterator.seek(start)
+    for left in range(most - 1, -1, -1):
+        key = read()
+        if key is None:
+            _check_status(iterator)
+            break
+        if key >= end:
+            break
+        take(key)
+        if left:
+            go_on()
+    return found
 
 
 def singly(

@@ -30,7 +30,7 @@ from engine.errors import StoreBusyError
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
 from engine.store.failures import close_failure, damaged, get_checked, open_error
-from engine.store.iterators import Idle, Sweep, backward, lent, singly, swept
+from engine.store.iterators import FEW_KEYS, Idle, Sweep, backward, few_keys, lent, singly, swept
 from engine.store.options import FILES_MAX, SharedMemory, database_options, options_of_families
 from engine.store.read_only import open_while_written
 from engine.store.store import EXPIRY_CF, PROPERTIES, SHARED_CFS, SYSTEM_CF, Changes, Get, is_damage
@@ -118,7 +118,17 @@ class RocksStore:
         return chain(singly(iterator, idle, start, end, left_off, bound), chain.from_iterable(rest))
 
     def keys(self, column_family: str, start: bytes, end: bytes, most: int) -> list[bytes]:
-        """The first `most` keys of `scan`, by rocksdict's own loop, which ends at damage in silence."""
+        """The first `most` keys of `scan`: a few by an idle iterator, more by rocksdict's own loop.
+
+        That loop takes 0.1 us less for a key, 1 us more for an iterator of its own, and ends at damage in silence.
+        """
+        idle = self._idle[column_family]
+        if most <= FEW_KEYS and self._deleted[column_family] <= _DELETED_MAX:
+            iterator = idle.pop() if idle else self._families[column_family].iter()
+            found = few_keys(iterator, start, end, most)
+            if not idle.is_stale:
+                idle.append(iterator)
+            return found
         bound = _up_to(end)
         keys: Iterator[Any] = self._families[column_family].keys(from_key=start, read_opt=bound)
         return list(islice(keys, most))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import chain, dropwhile, islice, takewhile
 
 from engine.batch.key import Key
 from engine.batch.transaction import Transaction
-from engine.types import zsets
+from engine.types import zset_ranges, zsets
 from engine.types.zsets import SCORE_BYTES
 from engine.values.encoding import prefix_end
 
 
 def scan(
     tx: Transaction, key: Key, start: bytes, end: bytes | None, *, offset: int = 0, reverse: bool = False
-) -> Iterator[bytes]:
+) -> Iterable[bytes]:
     """The score keys whose members have `start <= member < end` (None: no end), less the first `offset` of them.
 
     That order is the set's only where all scores are equal. With different scores Redis leaves the result open; here it
@@ -24,7 +24,7 @@ def scan(
     score = lowest[:SCORE_BYTES]
     if score == highest[:SCORE_BYTES]:
         stop = prefix_end(score) if end is None else score + end
-        return zsets.scan_from(tx, key, score + start, stop, offset=offset, reverse=reverse)
+        return zset_ranges.scan_from(tx, key, score + start, stop, offset=offset, reverse=reverse)
 
     def is_late(score_key: bytes) -> bool:
         return score_key[SCORE_BYTES:] >= start

@@ -35,9 +35,6 @@ XX: Final = 2
 GT: Final = 4
 LT: Final = 8
 
-# Up to this many members are walked though there are counts: it is quicker than to look those up.
-_WALKED_MAX: Final = 16
-
 _subkey = itemgetter(0)
 
 member_of = itemgetter(slice(SCORE_BYTES, None))  # of a score key; this and the next one without a call in Python
@@ -228,36 +225,6 @@ def walk(tx: Transaction, key: Key, start: bytes, end: bytes, *, count: int = 0)
     return scan(tx, key, start, end)
 
 
-def scan_from(
-    tx: Transaction, key: Key, start: bytes, end: bytes | None, *, offset: int, reverse: bool = False
-) -> Iterator[bytes]:
-    """As `scan`, less the first `offset` (at least 0) of them."""
-    if key.ranks is None or offset <= _WALKED_MAX:
-        return islice(scan(tx, key, start, end, reverse=reverse), offset, None)
-    if reverse:
-        last = (key.size if end is None else position(tx, key, end)) - 1 - offset
-        return scan(tx, key, start, after(at(tx, key, last)), reverse=True) if last >= 0 else iter(())
-    first = position(tx, key, start) + offset
-    return scan(tx, key, at(tx, key, first), end) if first < key.size else iter(())
-
-
-def scan_ranks(tx: Transaction, key: Key, first: int, last: int, *, reverse: bool = False) -> Iterator[bytes]:
-    """The score keys of the ranks `first … last`, where 0 <= first <= last < size.
-
-    With `reverse`, ranks count from the high end. Without counts it walks from the end that is nearer. It never holds
-    more of them than a set without counts has.
-    """
-    skipped, behind = key.size - 1 - last, key.size - first
-    if first <= (skipped if key.ranks is None else _WALKED_MAX):
-        return islice(scan(tx, key, reverse=reverse), first, last + 1)
-    if key.ranks is None or behind <= _WALKED_MAX:
-        others = list(islice(scan(tx, key, reverse=not reverse), skipped, behind))
-        return reversed(others)
-    if reverse:
-        return islice(scan(tx, key, end=at(tx, key, behind), reverse=True), last + 1 - first)
-    return islice(scan(tx, key, at(tx, key, first)), last + 1 - first)
-
-
 def count(tx: Transaction, key: Key, start: bytes, end: bytes) -> int:
     """How many score keys there are with `start <= score key < end`."""
     if key.ranks is None:
@@ -282,7 +249,12 @@ def at(tx: Transaction, key: Key, number: int) -> bytes:
     start, skipped = rank_counts.find(key.ranks, number, partial(walk, tx, key))
     for score_key in islice(scan(tx, key, start), skipped, None):
         return score_key
-    raise CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
+    raise lacks_records(key)
+
+
+def lacks_records(key: Key) -> CorruptionError:
+    """The error of a sorted set whose records and counts contradict each other."""
+    return CorruptionError(f"sorted set {key.name[:64]!r} has fewer score records than its rank counts say")
 
 
 def member_at(tx: Transaction, key: Key, number: int) -> bytes:

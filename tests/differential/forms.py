@@ -15,14 +15,15 @@ from unittest.mock import patch
 
 from engine import limits
 from engine.batch import fragments, overlay, rank_counts, staging
-from engine.types import draws, scans, set_algebra, stream_index, streams, zsets
+from engine.types import draws, scans, set_algebra, stream_index, streams, zset_ranges
 from tests import left_behind
 
 LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
     (rank_counts, "PLAIN_SIZE_MAX", 2),
     (rank_counts, "BLOCK_MAX", 2),
     (rank_counts, "GROUP_MAX", 4),
-    (zsets, "_WALKED_MAX", 0),
+    (zset_ranges, "_WALKED_MAX", 0),
+    (zset_ranges, "_FEW_MAX", 3),
     (overlay, "CACHED_BYTES_MAX", 512),
     (limits, "FRAGMENT_BYTES", 32),
     (fragments, "INLINE_BYTES_MAX", 512),  # no number is longer, so that none is ever in fragments

@@ -6,7 +6,7 @@ import pytest
 
 from engine.batch import rank_counts
 from engine.layouts.layout import Form
-from engine.types import zsets
+from engine.types import zset_ranges
 from tests.differential.campaign import first_difference
 from tests.differential.pair import Oracles, new_tally
 
@@ -17,7 +17,7 @@ def test_replies_are_the_oracles_with_rank_counts(oracles: Oracles, monkeypatch:
     """Where three members are enough for counts, and two for another block: same replies, same contents at the end."""
     for name in ("PLAIN_SIZE_MAX", "BLOCK_MAX", "GROUP_MAX"):
         monkeypatch.setattr(rank_counts, name, 2)
-    monkeypatch.setattr(zsets, "_WALKED_MAX", 0)
+    monkeypatch.setattr(zset_ranges, "_WALKED_MAX", 0)
 
     difference = first_difference("sorted-set", oracles, new_tally(), 4000, derandomize=True)
     if difference:

@@ -20,7 +20,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, WRONG_TYPE, CommandError
 from engine.model import HASH, LIST, SET, STRING, ZSET
-from engine.types import hash_fields, lists, sets, strings, zsets
+from engine.types import hash_fields, lists, sets, strings, zset_ranges, zsets
 from engine.values.numbers import parse_double, parse_int
 from engine.values.ordering import in_order
 from engine.values.replies import Reply, bounded
@@ -215,7 +215,7 @@ def _in_place(tx: Transaction, key: Key, first: int, stop: int, *, reverse: bool
     if first >= stop:
         return []
     if key.type == ZSET:
-        found = zsets.scan_ranks(tx, key, first, stop - 1, reverse=reverse)
+        found = zset_ranges.scan_ranks(tx, key, first, stop - 1, reverse=reverse)
         return [zsets.split(score_key)[0] for score_key in bounded(found)]
     if key.type == SET:
         return bounded(sets.members(key))

@@ -9,7 +9,7 @@ Source: https://redis.io/docs/latest/commands/zrange/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -21,7 +21,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import ZSET
-from engine.types import zset_members, zsets
+from engine.types import zset_members, zset_ranges, zsets
 from engine.values.encoding import pack_score, prefix_end
 from engine.values.numbers import parse_int, parse_score_bound
 from engine.values.replies import Pairs, Reply, bounded
@@ -268,7 +268,7 @@ def _parse_limit(offset_text: bytes, count_text: bytes) -> tuple[int, int]:
     return offset, count
 
 
-def _find(tx: Transaction, name: bytes, low: bytes, high: bytes, options: _Options) -> Iterator[bytes]:
+def _find(tx: Transaction, name: bytes, low: bytes, high: bytes, options: _Options) -> Iterable[bytes]:
     """The score keys of the range."""
     if options.by == _RANK:
         first, last = parse_ranks(low, high)
@@ -281,14 +281,14 @@ def _find(tx: Transaction, name: bytes, low: bytes, high: bytes, options: _Optio
     return iter(()) if key is None else _scan_range(tx, key, start, end, options)
 
 
-def _scan_ranks(tx: Transaction, key: Key, first: int, last: int, options: _Options) -> Iterator[bytes]:
+def _scan_ranks(tx: Transaction, key: Key, first: int, last: int, options: _Options) -> Iterable[bytes]:
     first, last = rank_range(key, first, last)
     if first > last:
         return iter(())
-    return zsets.scan_ranks(tx, key, first, last, reverse=options.reverse)
+    return zset_ranges.scan_ranks(tx, key, first, last, reverse=options.reverse)
 
 
-def _scan_range(tx: Transaction, key: Key, start: bytes, end: bytes | None, options: _Options) -> Iterator[bytes]:
+def _scan_range(tx: Transaction, key: Key, start: bytes, end: bytes | None, options: _Options) -> Iterable[bytes]:
     """A range of score keys, or of members: less the first `offset`, and at most `limit` of them."""
     offset, limit = options.offset, options.limit
     if offset < 0:
@@ -296,9 +296,8 @@ def _scan_range(tx: Transaction, key: Key, start: bytes, end: bytes | None, opti
         return iter(())
     if options.by == _LEX:
         found = zset_members.scan(tx, key, start, end, offset=offset, reverse=options.reverse)
-    else:
-        found = zsets.scan_from(tx, key, start, end, offset=offset, reverse=options.reverse)
-    return found if limit < 0 else islice(found, limit)
+        return found if limit < 0 else islice(found, limit)
+    return zset_ranges.scan_from(tx, key, start, end, offset=offset, limit=limit, reverse=options.reverse)
 
 
 # ------------------------------------------------------------------------------------------------------------- bounds

@@ -9,7 +9,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.commands.zsets.ranges import member_range, parse_ranks, rank_range, score_range
 from engine.model import ZSET
-from engine.types import zset_members, zsets
+from engine.types import zset_members, zset_ranges, zsets
 from engine.values.replies import Reply
 
 
@@ -39,7 +39,7 @@ def zremrangebyrank(tx: Transaction, args: list[bytes]) -> Reply:
     first, last = rank_range(key, first, last)
     if first > last:
         return 0
-    return zsets.remove_found(tx, key, list(zsets.scan_ranks(tx, key, first, last)))
+    return zsets.remove_found(tx, key, list(zset_ranges.scan_ranks(tx, key, first, last)))
 
 
 @command(

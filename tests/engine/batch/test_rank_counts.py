@@ -16,7 +16,7 @@ from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
-from engine.types import zsets
+from engine.types import zset_ranges
 from engine.values import replies
 from engine.values.encoding import pack_score, pack_u64
 from tests.consistency import problems
@@ -77,7 +77,8 @@ def _lower(monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int, int]) -> Non
     """Set the limits, and use counts wherever there are some."""
     for name, limit in zip(("PLAIN_SIZE_MAX", "BLOCK_MAX", "GROUP_MAX"), limits, strict=True):
         monkeypatch.setattr(rank_counts, name, limit)
-    monkeypatch.setattr(zsets, "_WALKED_MAX", 0)
+    monkeypatch.setattr(zset_ranges, "_WALKED_MAX", 0)
+    monkeypatch.setattr(zset_ranges, "_FEW_MAX", limits[2])
 
 
 def _filled(store: Store, size: int) -> Machine:
@@ -376,7 +377,8 @@ def test_missing_score_records_stop_the_partition() -> None:
     put(store, Kind.SCORES, *((record, None) for record in list(stored(store, Kind.SCORES))[30:]))
     machine = open_machine(store)
 
-    for command in ("ZRANGE z 400 401", "ZADD z " + " ".join(f"599 n{n}" for n in range(100))):
+    many = "ZADD z " + " ".join(f"599 n{n}" for n in range(100))
+    for command in ("ZRANGE z 400 401", "ZRANGE z 2 40", "ZREVRANGE z 0 9", many):
         with pytest.raises(CorruptionError):
             apply(machine, event(machine.next_offset, command))
         machine.rollback()

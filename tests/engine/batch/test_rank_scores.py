@@ -16,7 +16,7 @@ from engine.batch.rank_scores import Walk
 from engine.commands.registry import find
 from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
-from engine.types import zsets
+from engine.types import zset_ranges
 from engine.values.encoding import pack_score
 from slotlog.shared.errors import InvariantError
 from tests.consistency import problems
@@ -162,7 +162,7 @@ def _run(steps: list[tuple[Any, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in (("PLAIN_SIZE_MAX", 4), ("BLOCK_MAX", 4), ("GROUP_MAX", 8)):
             patch.setattr(rank_counts, name, limit)
-        patch.setattr(zsets, "_WALKED_MAX", 0)
+        patch.setattr(zset_ranges, "_WALKED_MAX", 0)
         run = _Run()
         for step in [*steps, ("commit",)]:
             run.take(step)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.store.iterators import FEW_KEYS
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import SHARED_CFS, Changes, MaintainedStore, Store
@@ -106,6 +107,15 @@ def test_the_first_keys_of_a_range(store: Store) -> None:
     assert [b"c"] == store.keys("data", b"c", b"d", 2)
     assert [] == store.keys("data", b"d", b"b", 2)
     assert [] == store.keys("data", b"b", b"b", 2)
+
+
+def test_the_first_keys_are_those_of_a_scan_however_many(store: Store) -> None:
+    """However many are asked for, and whatever was written between two questions, `keys` begins as `scan` does."""
+    for turn in range(3):
+        put(store, {b"%03d" % number: b"" if number % 7 else None for number in range(turn, 200, turn + 1)})
+        for most in (0, 1, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, 300):
+            for start, end in ((b"", b"\xff"), (b"050", b"061"), (b"199", b"3")):
+                assert keys(store, start, end)[:most] == store.keys("data", start, end, most)
 
 
 def test_keys_sort_by_unsigned_bytes(store: Store) -> None:
