@@ -8,11 +8,11 @@ from typing import Protocol
 from engine import native
 from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
-from engine.batch import rank_counts
+from engine.batch import rank_counts, rank_scores
 from engine.batch.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.batch.overlay import CACHED_BYTES_MAX
-from engine.batch.rank_records import RankCounts, RankHolders, Stretches
+from engine.batch.rank_records import BlockScores, RankCounts, RankHolders, Stretches
 from engine.batch.transaction import Transaction
 from engine.limits import DEDUP_WINDOW_MS
 from engine.tables.dedup import Deduplicator
@@ -53,7 +53,7 @@ def hot_path(
     loading = tx.loading
     if module is None or loading is None:
         return None
-    module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders)
+    module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders, BlockScores)
     path: HotPath = module.Path(
         tx=tx,
         executor=executor,
@@ -74,5 +74,6 @@ def hot_path(
         group_max=rank_counts.GROUP_MAX,
         held_max=rank_counts.HELD_MAX,
         scored_max=rank_counts.SCORED_MAX,
+        notes_max=rank_scores.NOTES_MAX,
     )
     return path

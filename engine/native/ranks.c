@@ -69,6 +69,32 @@ typedef struct {
     int64_t in_group, in_block;
 } Count;
 
+/* The notes on the scores of a block that are in memory, borrowed; NULL without an error: they are not. */
+static PyObject *held_notes(PyObject *ranks, PyObject *blocks, Py_ssize_t block)
+{
+    PyObject *held = PyDict_GetItemWithError(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block));
+    if (held == NULL) return NULL;
+    PyObject *notes = Py_TYPE(held) == block_scores_type ? at(held, BLOCK_SCORES.changes) : NULL;
+    if (is_list(notes)) return notes;
+    PyErr_SetString(PyExc_TypeError, "the scores of a block are not as expected");
+    return NULL;
+}
+
+/* As `note` in engine/batch/rank_scores.py. */
+static int note(Path *path, PyObject *ranks, const Count *count)
+{
+    PyObject *notes = held_notes(ranks, count->blocks, count->block);
+    if (notes == NULL) return PyErr_Occurred() ? FAILED : DONE;
+    PyObject *pair = Py_BuildValue("Oi", count->score_key, count->change);
+    int failed = pair == NULL || PyList_Append(notes, pair) < 0;
+    Py_XDECREF(pair);
+    if (failed) return FAILED;
+    if (PyList_GET_SIZE(notes) <= path->notes_max) return DONE;
+    PyObject *end = PyList_GET_ITEM(at(count->blocks, STRETCHES.ends), count->block);
+    if (PyDict_DelItem(at(ranks, RANKS.scores), end) < 0) return FAILED;
+    return add_to(at(ranks, RANKS.holders), HOLDERS.scored, -1);
+}
+
 /* Finds what counts a score key, `before` (NULL: nothing) being counted already. UNUSUAL: it is not in memory, or it would
  * be split or joined. */
 static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, Count *count)
@@ -87,8 +113,7 @@ static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, 
         return UNUSUAL;
     if (before != NULL && before->group == group) in_group = before->in_group;
     if (before != NULL && before->blocks == blocks && before->block == block) in_block = before->in_block;
-    int scored = PyDict_Contains(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block));
-    if (scored) return scored < 0 ? FAILED : UNUSUAL; /* the note is Python's */
+    if (held_notes(ranks, blocks, block) == NULL && PyErr_Occurred()) return FAILED;
     *count = (Count){count->score_key, count->change, groups, blocks, group, block, in_group + count->change, in_block + count->change};
     int64_t most = group_max(path, size);
     if (count->change > 0) return count->in_block > path->block_max || count->in_group > most ? UNUSUAL : DONE;
@@ -143,6 +168,7 @@ static int count_move(Call *call, PyObject *ranks, PyObject *old_key, PyObject *
     for (int i = 0; done == DONE && i < number; i++) {
         done = set_count(ranks, counts[i].blocks, counts[i].block, 1, counts[i].in_block);
         if (done == DONE) done = set_count(ranks, counts[i].groups, counts[i].group, 2, counts[i].in_group);
+        if (done == DONE) done = note(call->run->path, ranks, counts + i);
     }
     return done;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 from engine import native
 from engine.apply.machine import Applied, Machine, Record
-from engine.batch import rank_counts
+from engine.batch import rank_counts, rank_scores
 from engine.layouts import DEFAULT_LAYOUT
 from engine.limits import DEDUP_WINDOW_MS, OVERLAY_BYTES_MAX
 from engine.tables.system import Home
+from slotlog.shared.errors import InvariantError
 from slotlog.shared.limits import TIME_MS_MAX
 from slotlog.shared.slots import partition_of, slot
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store
@@ -179,6 +181,57 @@ def test_members_of_ranked_sets_are_moved_in_c(monkeypatch: pytest.MonkeyPatch) 
     run = machine._hot.others(records[70:], Applied(70), frozenset())
 
     assert [] == list(run)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_in_memory_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Reads between the commands hold scores of blocks in memory: they are noted alike, give the same and end alike."""
+    _compare_held(monkeypatch, seed)
+
+
+def test_a_twin_that_notes_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they would not be if one of the two forgot to note what has come or gone."""
+    monkeypatch.setattr(rank_counts, "note", lambda *_: None)
+
+    with pytest.raises((AssertionError, InvariantError)):
+        _compare_held(monkeypatch, 0)
+
+
+def _compare_held(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    for limit, value in (("PLAIN_SIZE_MAX", 8), ("BLOCK_MAX", 16), ("GROUP_MAX", 60)):
+        monkeypatch.setattr(rank_counts, limit, value)
+    monkeypatch.setattr(rank_scores, "NOTES_MAX", 2)
+    random = Random(seed)
+    machines = [machine_of(new_store(), natively=natively) for natively in (True, False)]
+    noted = 0
+    for step in range(400):
+        batch: list[Record] = []
+        for at in range(random.randint(1, 4)):
+            member, score = b"m%d" % random.randrange(60), b"%d" % random.randrange(40)
+            name, args = random.choice([(b"ZADD", [b"z", score, member])] * 4 + [(b"ZREM", [b"z", member])])
+            batch.append((machines[0].next_offset + at, NOW_MS, name, args, 0, None, None))
+        for machine in machines:
+            machine.apply(batch, machine.next_offset)
+        in_c, python = (_held(machine) for machine in machines)
+        noted += any(changes for _, changes in in_c.values())
+
+        assert python == in_c
+        if step % 3:
+            mine, twin = (machine.read(b"ZRANK", [b"z", b"m%d" % (step % 60)]) for machine in machines)
+            assert twin == mine
+        if step % 5 == 0:
+            for machine in machines:
+                machine.commit(FINGERPRINT)
+    assert noted > 50
+
+
+def _held(machine: Machine) -> dict[bytes, tuple[list[int], list[tuple[bytes, int]]]]:
+    """The scores of blocks that the sorted set "z" of a machine holds, and the notes on them."""
+    key = machine._tx._keys.get(b"z")
+    if key is None or key.ranks is None:
+        return {}
+    assert key.ranks.holders.scored == len(key.ranks.scores)
+    return {end: (list(held.scores), list(held.changes)) for end, held in key.ranks.scores.items()}
 
 
 def test_an_overlay_that_is_full_ends_a_batch_at_the_same_record() -> None:
