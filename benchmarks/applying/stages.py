@@ -1,5 +1,6 @@
-"""Measures the stages of applying events: CPU time of each, and instructions where valgrind is installed.
+"""Measures the stages of applying events on both builds: CPU time, and instructions where valgrind is installed.
 
+    take     records come out of the batches that a broker gave; the socket is no part of it
     decode   a record's value becomes the tuple that a machine takes
     apply    the commands run against the overlay of their batch; RocksDB's point reads are part of it
     commit   the batch becomes the records to be written, and is ended
@@ -15,14 +16,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import product
 from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import thread_time_ns
 from typing import Final
+
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 
 from benchmarks.applying.subject import HOME, open_store
 from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
@@ -33,17 +40,20 @@ from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.decoding import decode_batch
 from ops.config import load_settings
 from ops.serving.process import tune_collector
+from slotlog.log import LogRecord
+from slotlog.log.kafka.batches import Batches, is_compiled
 
-STAGES: Final = ("decode", "apply", "commit", "write")
+STAGES: Final = ("take", "decode", "apply", "commit", "write")
 STAGED: Final = tuple(name for name in WORKLOADS if name != "hset_cold")
 """The workloads that begin with an empty state."""
 
 Mark = Callable[[str], None]
 """Takes the name of the step that has just ended."""
 
-_STEPS: Final = ("between", "decode", "apply", "commit", "write", "end")
+_STEPS: Final = ("between", *STAGES, "end")
 """What there are marks for, in this order in each batch; the end of a batch is part of its commit."""
 
+_BROKERS_BATCH: Final = 150  # records: a producer's batch of 16 KiB
 _COUNTED_EVENTS: Final = 20_000
 _COUNTED_BATCHES: Final = 5
 
@@ -84,16 +94,21 @@ class _MarkingStore:
 
 @dataclass(frozen=True, slots=True)
 class StagesResult:
-    """One line of output: a workload, with the CPU time of its stages and perhaps their instructions, for an event."""
+    """One line of output: a workload on one build, with the CPU time of its stages and perhaps their instructions.
+
+    Both are for an event. What is compiled is left out in Python alone.
+    """
 
     workload: str
+    compiled: bool
     events: int
     us: dict[str, float]
     instructions: dict[str, int] = field(default_factory=dict)
 
     def line(self) -> str:
         """The result as JSON."""
-        facts: dict[str, object] = {"name": f"stages_{self.workload}", "compiled": native.chosen() is not None}
+        build = "" if self.compiled else "_python"
+        facts: dict[str, object] = {"name": f"stages_{self.workload}{build}", "compiled": self.compiled}
         facts |= {f"{stage}_us": round(us, 2) for stage, us in self.us.items()}
         facts["sum_us"] = round(sum(self.us.values()), 2)
         facts |= {f"{stage}_instructions": count for stage, count in self.instructions.items()}
@@ -103,12 +118,43 @@ class StagesResult:
 
 
 def run_stages(size: Size, *, counts: bool) -> Iterator[StagesResult]:
-    """Measure every workload, with `counts` also its instructions."""
-    for name in STAGED:
-        laps = Laps()
-        events = apply_in_stages(name, size, laps)
-        us = {stage: ns / 1000 / min(BATCH_RECORDS_MAX, events) for stage, ns in laps.low().items()}
-        yield StagesResult(name, events, us, count_instructions(name) if counts else {})
+    """Measure every workload, in Python alone and, if it is installed, compiled; with `counts` instructions, too."""
+    before = native.chosen() is not None
+    builds = (False, True) if before else (False,)
+    try:
+        for name, compiled in product(STAGED, builds):
+            native.choose(native=compiled)
+            laps = Laps()
+            events = apply_in_stages(name, size, laps)
+            us = {stage: ns / 1000 / min(BATCH_RECORDS_MAX, events) for stage, ns in laps.low().items()}
+            yield StagesResult(
+                name, compiled, events, us, count_instructions(name, compiled=compiled) if counts else {}
+            )
+    finally:
+        native.choose(native=before)
+
+
+def _fetch(records: Sequence[LogRecord]) -> Batches:
+    """What a broker would give of these records, in batches of `_BROKERS_BATCH`."""
+    data = bytearray()
+    for at in range(0, len(records), _BROKERS_BATCH):
+        builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+        for delta, (_, time_ms, key, value) in enumerate(records[at : at + _BROKERS_BATCH]):
+            builder.append(delta, time_ms, key, value, [])
+        batch = builder.build()
+        batch[:8] = records[at][0].to_bytes(8)
+        data += batch
+    whole = bytes(data)
+    partition = TopicPartition("bench", 0)
+    fetch = PartitionRecords(partition, MemoryRecords(whole), [], records[0][0], None, None, True, READ_COMMITTED)
+    return Batches(fetch, whole if is_compiled() else None)
+
+
+def _take(batches: Batches) -> list[LogRecord]:
+    taken: list[LogRecord] = []
+    while piece := batches.next_piece(BATCH_RECORDS_MAX):
+        taken += piece.records
+    return taken
 
 
 def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
@@ -117,15 +163,17 @@ def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
     Raises:
         RuntimeError: an event was not simply applied.
     """
-    records = [(offset, event.time_ms, None, event.value()) for offset, event in enumerate(measured(name, size))]
+    records = [(offset, event.time_ms, event.key(), event.value()) for offset, event in enumerate(measured(name, size))]
     with (
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(_MarkingStore(Path(directory) / "state", mark)) as store,
     ):
         machine = Machine(store, HOME)
         for at in range(0, len(records), BATCH_RECORDS_MAX):
-            batch = records[at : at + BATCH_RECORDS_MAX]
+            fetched = _fetch(records[at : at + BATCH_RECORDS_MAX])
             mark("between")
+            batch = _take(fetched)
+            mark("take")
             decoded = decode_batch(batch)
             mark("decode")
             applied = machine.apply(decoded, machine.next_offset)
@@ -137,8 +185,8 @@ def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
     return len(records)
 
 
-def count_instructions(name: str) -> dict[str, int]:
-    """Instructions for an event in each stage of a workload, by a program of its own under callgrind.
+def count_instructions(name: str, *, compiled: bool) -> dict[str, int]:
+    """Instructions for an event in each stage of a workload on one build, by a program of its own under callgrind.
 
     Raises:
         FileNotFoundError: valgrind is not installed.
@@ -148,9 +196,8 @@ def count_instructions(name: str) -> dict[str, int]:
         out = Path(directory) / "counts"
         callgrind = ["valgrind", "--tool=callgrind", "--dump-before=getpgid", f"--callgrind-out-file={out}"]
         program = [sys.executable, "-m", "benchmarks.applying.stages", name]
-        subprocess.run(
-            [*callgrind, *program], env={**os.environ, "PYTHONHASHSEED": "0"}, check=True, capture_output=True
-        )
+        variables = {**os.environ, "PYTHONHASHSEED": "0", "SLOTLOG_NATIVE": str(compiled).lower()}
+        subprocess.run([*callgrind, *program], env=variables, check=True, capture_output=True)
         dumps = sorted(Path(directory).glob("counts.*"), key=lambda path: int(path.suffix[1:]))
         totals = [_total(dump) for dump in dumps]
     batches, left = divmod(len(totals), len(_STEPS))

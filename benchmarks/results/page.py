@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from benchmarks.applying.stages import STAGES
 from benchmarks.results.figures import panels_of
 
 NO_RUN: Final = (
@@ -43,6 +44,9 @@ def part(results: Results, chart: str) -> str:
     texts = [f"![Rates of slotlog and of what stands beside it]({chart})\n", _origin(results)]
     if rows := _events(results):
         texts.append(_table(("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load"), rows))
+    if rows := _stages(results):
+        texts.append("CPU time of an event on RocksDB, in µs, in Python alone and with what is compiled:\n")
+        texts.append(_table(("events", "build", *STAGES, "sum"), rows))
     if rows := _requests(results):
         texts.append("p99, and CPU time a request of the server's process, stand beside those of valkey-server.\n")
         texts.append(_table(_REQUESTS, rows))
@@ -86,6 +90,18 @@ def _events(results: Results) -> list[Sequence[str]]:
         if "cpu_ratio" in result
         and not name.startswith("replay_")
         and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
+    ]
+
+
+def _stages(results: Results) -> list[Sequence[str]]:
+    return [
+        (
+            result["name"].split("_")[1],
+            "compiled" if result["compiled"] else "Python",
+            *(f"{result[f'{stage}_us']:.2f}" for stage in (*STAGES, "sum")),
+        )
+        for name, result in results.items()
+        if name.startswith("stages_")
     ]
 
 

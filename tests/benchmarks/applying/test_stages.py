@@ -11,13 +11,19 @@ import pytest
 
 from benchmarks.applying.stages import STAGED, STAGES, Laps, StagesResult, count_instructions, run_stages
 from benchmarks.applying.workloads import SMOKE
+from engine import native
+from tests.engine.native.twins import running
 
 
 def test_every_workload_has_a_line_with_every_stage() -> None:
-    """A run at the smallest size gives the CPU time of each stage of each workload, and their sum."""
-    lines = [json.loads(result.line()) for result in run_stages(SMOKE, counts=False)]
+    """A run at the smallest size gives the CPU time of each stage of each workload on both builds, and their sum."""
+    with running(natively=True):
+        lines = [json.loads(result.line()) for result in run_stages(SMOKE, counts=False)]
+        assert native.chosen() is not None
 
-    assert [f"stages_{name}" for name in STAGED] == [line["name"] for line in lines]
+    names = [name for each in STAGED for name in (f"stages_{each}_python", f"stages_{each}")]
+    assert names == [line["name"] for line in lines]
+    assert [False, True] * len(STAGED) == [line["compiled"] for line in lines]
     for line in lines:
         assert [*(f"{stage}_us" for stage in STAGES), "sum_us"] == [fact for fact in line if fact.endswith("_us")]
         assert SMOKE.events == line["events"]
@@ -26,9 +32,16 @@ def test_every_workload_has_a_line_with_every_stage() -> None:
 def test_the_end_of_a_batch_is_part_of_its_commit() -> None:
     """What is done behind the write counts as commit, and of many batches the 10th percentile counts."""
     laps = Laps()
-    laps.spent = {"decode": [5] * 10, "apply": [*range(10)], "commit": [3] * 10, "write": [2] * 10, "end": [4] * 10}
+    laps.spent = {
+        "take": [1] * 10,
+        "decode": [5] * 10,
+        "apply": [*range(10)],
+        "commit": [3] * 10,
+        "write": [2] * 10,
+        "end": [4] * 10,
+    }
 
-    assert {"decode": 5, "apply": 1, "commit": 7, "write": 2} == laps.low()
+    assert {"take": 1, "decode": 5, "apply": 1, "commit": 7, "write": 2} == laps.low()
 
 
 def test_instructions_are_those_between_two_marks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,13 +49,13 @@ def test_instructions_are_those_between_two_marks(monkeypatch: pytest.MonkeyPatc
 
     def run(command: list[str], **_: Any) -> None:
         out = Path(next(word.partition("=")[2] for word in command if word.startswith("--callgrind-out-file")))
-        for number, count in enumerate([9, 1000, 2000, 3000, 4000, 500] * 2, 1):
+        for number, count in enumerate([9, 5000, 1000, 2000, 3000, 4000, 500] * 2, 1):
             out.with_suffix(f".{number}").write_text(f"desc: Trigger: a mark\ntotals: {count}\n")
         out.write_text("totals: 7\n")
 
     monkeypatch.setattr(subprocess, "run", run)
 
-    counted = count_instructions("hset")
+    counted = count_instructions("hset", compiled=True)
 
-    assert {"decode": 1, "apply": 2, "commit": 4, "write": 4} == counted
-    assert 11 == json.loads(StagesResult("hset", 2000, {}, counted).line())["sum_instructions"]
+    assert {"take": 5, "decode": 1, "apply": 2, "commit": 4, "write": 4} == counted
+    assert 16 == json.loads(StagesResult("hset", True, 2000, {}, counted).line())["sum_instructions"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.applying.stages import STAGES, StagesResult
 from benchmarks.results.chart import draw, drawn
 from benchmarks.results.figures import EVENTS, REPLAYS, REQUESTS, description, panels_of, results_of
 from benchmarks.results.page import NO_RUN, part
@@ -61,6 +62,7 @@ LINES = [
     json.dumps({"name": "quix_hset", "per_second": 69_300, **EVENT, "floor_per_second": 27_600, "ratio": 2.5}),
     json.dumps({"name": "resp_set_16_embedded", "per_second": 35_100, **REQUEST}),
     json.dumps({"name": "resp_set_1_embedded", "per_second": 13_900, **REQUEST}),
+    json.dumps(json.loads(StagesResult("hset", False, 1000, dict.fromkeys(STAGES, 1.234)).line()) | {"load": 1.0}),
     json.dumps({"name": "processes_set_16_embedded", **PROCESSES, "append_ms": 0.5, "two_append_ms": 0.9}),
     json.dumps({"name": "replay_hset_kafka", **REPLAY}),
     json.dumps({"name": "restore_1000000_keys", **RESTORE}),
@@ -103,6 +105,7 @@ def test_the_tables_have_each_line() -> None:
     for row in (
         "| `hset_kafka` | 66,800 | 127,700 | 0.52 (0.40 to 0.70) | 0.55 | 0.9 |",
         "| `quix_hset`, beside Quix Streams | 69,300 | 27,600 | 2.50 (0.40 to 0.70) | 0.55 | 0.9 |",
+        "| hset | Python | 1.23 | 1.23 | 1.23 | 1.23 | 1.23 | 6.17 |",
         "| SET, 1 | embedded | 13,900 | 0.14 | 0.10 | 3.2 | 8.0, 3.0 | 28.0, 3.3 | 1.2 |",
         "| `replay_hset_kafka` | 90,000 | 127,700 | 0.52 (0.40 to 0.70) | 160,000 | 1.80 | 70,000 | 110,000 | 0.9 |",
         "| 1,000,000 | 126 | 0.51 | 20.1 | 39 | 1.00 | 9.1 | 1.1 |",
