@@ -8,9 +8,10 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.build.frame import Row, dashboard
 from dashboards.build.panels import graph
-from dashboards.build.queries import each, growth, highest, quantiles, rate
+from dashboards.build.queries import each, growth, highest, quantiles, rate, series
 
 _INSTANCE: Final = "{{instance}}"
+_OWNED: Final = series("slotlog_partition_role", 'role="owner"')
 _COMMAND: Final = "{{command}}"
 
 
@@ -19,7 +20,7 @@ def clients() -> Dashboard:
     return dashboard(
         "clients",
         "Redis clients: connections, commands, latency, errors, traffic, messages between workers.",
-        [_connections(), _commands(), _latency(), _errors(), _traffic(), _workers()],
+        [_connections(), _commands(), _latency(), _errors(), _traffic(), _workers(), _group()],
     )
 
 
@@ -180,5 +181,47 @@ def _workers() -> Row:
             "broke before its answer, it refused them.",
             "none",
             (growth("slotlog_peer_messages_lost_total", "reason"), "{{reason}}"),
+        ),
+    ]
+
+
+def _group() -> Row:
+    return "Group of workers", [
+        graph(
+            "Partitions by role",
+            "Partitions that each process owns, and those that it follows in a group.",
+            "none",
+            (each("slotlog_partition_role", "instance", "role"), "{{role}} {{instance}}"),
+            stacked=True,
+        ),
+        graph(
+            "Owner of each partition",
+            "The processes that own a partition. Two lines at a time: two owners.",
+            "none",
+            (
+                f"sum by (partition, instance) ({_OWNED}) > 0",
+                "{{partition}} {{instance}}",
+            ),
+        ),
+        graph(
+            "Standby lag",
+            "Events by which the standby that is furthest behind is behind its owner, for each process.",
+            "short",
+            (highest("slotlog_standby_lag_events", "instance"), _INSTANCE),
+        ),
+        graph(
+            "Members, and what is under way",
+            "Workers in the last plan of the group, partitions that move to another worker, standbys that are missing.",
+            "none",
+            (highest("slotlog_group_members", "instance"), f"members {_INSTANCE}"),
+            (highest("slotlog_group_partitions_moving", "instance"), f"moving {_INSTANCE}"),
+            (highest("slotlog_group_standbys_missing", "instance"), f"standbys missing {_INSTANCE}"),
+        ),
+        graph(
+            "Rebalances",
+            "Plans of the group that came in the interval of a point, and workers that Kafka may have given up.",
+            "none",
+            (growth("slotlog_group_rebalances_total", "instance"), _INSTANCE),
+            (each("slotlog_group_lost", "instance"), f"lost {_INSTANCE}"),
         ),
     ]

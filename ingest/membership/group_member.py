@@ -62,9 +62,6 @@ class GroupMember:
         describe: asked at each rebalance what this worker is.
         planned: told of each plan, in the event loop.
         renewed: told until when, on the monotonic clock, Kafka cannot give this member up.
-
-    Attributes:
-        rebalances: plans that have come.
     """
 
     def __init__(
@@ -76,7 +73,6 @@ class GroupMember:
         planned: Callable[[Plan], None],
         renewed: Callable[[float], None],
     ) -> None:
-        self.rebalances = 0
         self._servers = servers
         self._kafka = kafka
         self._group = group
@@ -156,7 +152,6 @@ class GroupMember:
 
     def _on_plan(self, plan: Plan) -> None:
         self._renew(monotonic())
-        self.rebalances += 1
         self._planned(plan)
 
 

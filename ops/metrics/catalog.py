@@ -12,6 +12,7 @@ from ops.metrics.changes import CHANGES
 from ops.metrics.record import DUE_KEYS_MAX, Metric, MetricKind
 from ops.metrics.snapshots import SNAPSHOTS
 from ops.metrics.stall import STALL_SECONDS
+from ops.metrics.workers import GROUP, WORKERS
 from slotlog.distribution import APPEND_SECONDS, APPLY_SECONDS, REQUEST_SECONDS
 
 _BATCH: Final = "once a batch"
@@ -315,21 +316,6 @@ _CLIENTS: Final = (
     ),
 )
 
-_WORKERS: Final = (
-    _gauge("peers", "Other workers in `redis.peers`, by whether they answer.", "workers", ("health",), _SCRAPE, "resp"),
-    _gauge("peers_connected", "Those of them to which a link is up.", "workers", (), _SCRAPE, "resp"),
-    _counter("peer_messages_sent", "Pub/Sub messages that other workers took.", "messages", (), _SCRAPE, "resp"),
-    _counter("peer_messages_received", "Pub/Sub messages from other workers.", "messages", (), _SCRAPE, "resp"),
-    _counter(
-        "peer_messages_lost",
-        "Pub/Sub messages that did not reach another worker, or may not have.",
-        "messages",
-        ("reason",),
-        _SCRAPE,
-        "resp",
-    ),
-)
-
 _PROCESS: Final = (
     _gauge_of_all(
         "wall_clock_moved_seconds",
@@ -390,7 +376,8 @@ GROUPS: Final = {
     "Snapshots": SNAPSHOTS,
     "Changes": CHANGES,
     "Redis clients": _CLIENTS,
-    "Workers": _WORKERS,
+    "Workers": WORKERS,
+    "Group": GROUP,
     "Process": _PROCESS,
     "Replay": _REPLAY,
 }

@@ -79,6 +79,7 @@ LABELS: Final[dict[str, Label]] = {
     "db": Label("the logical databases", DATABASES),
     "type": Label("the types of Redis", len([name for code, name in TYPE_NAMES.items() if code != NONE])),
     "condition": Label("the conditions of a partition", len(Condition)),
+    "role": Label("what a process is to a partition: `owner`, `follower`", 2),
     "code": Label("the error codes known to `ops/metrics/record.py`, and `other`", len(ERROR_CODES) + 1),
     "outcome": Label("`nothing` (none of it was appended) and `unknown`", 2),
     "health": Label("how a peer is: `online`, `suspected`, `failed`", len(NodeHealth)),

@@ -34,10 +34,10 @@ from ops.metrics.sources import (
     read_owners,
     read_partition,
     read_process,
-    read_workers,
     store_errors,
 )
 from ops.metrics.stall import LoopStalls
+from ops.metrics.workers import GroupFigures, read_group, read_workers
 from ops.reasons import shown_reason
 from ops.snapshots.report import SnapshotReport
 from resp.server import Server
@@ -65,6 +65,7 @@ class Watched:
         dead_letters: where they go; None: nowhere.
         snapshots: what is known of each partition's.
         changes: what was told of keys that change; None: nothing.
+        group: tells how the group is.
     """
 
     settings: Settings
@@ -77,6 +78,7 @@ class Watched:
     dead_letters: DeadLetters | None = None
     snapshots: Mapping[int, SnapshotReport] = field(default_factory=dict)
     changes: ToldChanges | None = None
+    group: Callable[[], GroupFigures] = GroupFigures
 
 
 class Metrics:
@@ -205,6 +207,7 @@ class Metrics:
             await slices.pause()
         if watched.ownership is not None:
             read_owners(readings, watched.ownership, watched.partitions)
+        read_group(readings, watched.group(), watched.partitions)
         read_log(readings, watched.log, watched.dead_letters)
         read_process(readings, watched.settings)
         await slices.pause()

@@ -31,9 +31,6 @@ from ops.metrics.counts import PartitionCounts
 from ops.metrics.readings import Readings
 from ops.metrics.record import DUE_KEYS_MAX, ERROR_CODES, OTHER_CODE
 from ops.version import VERSION
-from resp.cluster.bus import Bus
-from resp.cluster.bus.link import Loss
-from resp.cluster.nodes import NodeHealth
 from resp.server import Server
 from slotlog.clock import WALL, now_ms
 from slotlog.log import Log
@@ -240,17 +237,6 @@ def read_owners(readings: Readings, ownership: Ownership, partitions: Collection
     unowned = ownership.unowned()
     if unowned is not None:
         readings.add("partitions_unowned", len(unowned))
-
-
-def read_workers(readings: Readings, bus: Bus) -> None:
-    """The links to other workers."""
-    for health in NodeHealth:
-        readings.add("peers", bus.count(health), health)
-    readings.add("peers_connected", sum(link.is_up for link in bus.links.values()))
-    readings.add("peer_messages_sent_total", bus.sent)
-    readings.add("peer_messages_received_total", bus.received)
-    for loss in Loss:
-        readings.add("peer_messages_lost_total", bus.lost(loss), loss)
 
 
 def read_process(readings: Readings, settings: Settings) -> None:

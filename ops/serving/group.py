@@ -23,6 +23,7 @@ from ingest.membership.assignor import WARM_EVENTS
 from ingest.reporting.observer import Condition
 from ops.addresses import parse_address
 from ops.config import Settings
+from ops.metrics.workers import GroupFigures
 from ops.serving.restoring import Restorer
 from ops.state.directories import applied_to, state_directories
 from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
@@ -54,6 +55,7 @@ class GroupRoles:
 
     Attributes:
         plan: the last one of the group.
+        rebalances: plans that have come.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class GroupRoles:
         lag_of: Callable[[int], int | None],
     ) -> None:
         self.plan = Plan({}, {}, {}, {}, {})
+        self.rebalances = 0
         self._settings = settings
         self._name = name
         self._consumer = consumer
@@ -102,6 +105,7 @@ class GroupRoles:
     def planned(self, plan: Plan) -> None:
         """The group has a new plan."""
         self.plan, self._planned_at = plan, monotonic()
+        self.rebalances += 1
         self._woken.set()
         logger.info(
             "group_plan",
@@ -122,6 +126,22 @@ class GroupRoles:
         owned.owner_offset = max(owned.owner_offset, offset)
         if self._server is not None and partition in self._server.replicas:
             self._server.replicas[partition].heard(owned.owner_offset)
+
+    def figures(self) -> GroupFigures:
+        """The group as metrics tell of it."""
+        group, plan = self._settings.group, self.plan
+        if not group.name:
+            return GroupFigures()
+        wanted = group.standbys * len(plan.owners)
+        followed = [each for each, owned in self._consumer.every.items() if owned.role is Role.FOLLOWER]
+        return GroupFigures(
+            members=len(plan.members),
+            rebalances=self.rebalances,
+            is_lost=not self._is_current,
+            standbys_missing=wanted - sum(map(len, plan.standbys.values())),
+            moving=len(plan.warming),
+            behind={partition: self._behind(partition) for partition in followed},
+        )
 
     # ------------------------------------------------------------------ life
 

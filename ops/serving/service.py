@@ -201,6 +201,7 @@ class Service:
                     self._dead_letters,
                     self.reports,
                     self.changes,
+                    self._roles.figures,
                 )
             )
             if (

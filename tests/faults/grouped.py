@@ -42,6 +42,7 @@ class GroupedWorker(ServiceProcess):
         sentinel_port: int = 0,
         processes: int = 1,
         variables: Mapping[str, str] | None = None,
+        http: str = "",
     ) -> None:
         self.port, self.data, self.replica_port = port, home, replica_port
         options = [
@@ -69,7 +70,7 @@ class GroupedWorker(ServiceProcess):
             "SLOTLOG_REDIS__SENTINEL": f"127.0.0.1:{sentinel_port}" if sentinel_port else "",
             **(variables or {}),
         }
-        super().__init__([*map(str, options), "--http", "", "--resp", f"127.0.0.1:{port}"], environment)
+        super().__init__([*map(str, options), "--http", http, "--resp", f"127.0.0.1:{port}"], environment)
 
     def owners(self) -> dict[int, int]:
         """The ports of owners by the first slot of a range, as this worker has it; empty if it does not answer."""

@@ -19,7 +19,7 @@ from redis.sentinel import Sentinel
 from tests.clients.programs import HERE, INSTALLED
 from tests.faults.grouped import GroupedWorker, connect
 from tests.faults.workers import new_topic
-from tests.ops.verbs import wait_until
+from tests.ops.verbs import metric, wait_until
 from tests.real.process import free_ports
 
 _PATIENCE_SECONDS = 60.0
@@ -41,6 +41,7 @@ class _Pair:
             partitions=1,
             session_seconds=_SESSION_SECONDS,
             standbys=1,
+            http="127.0.0.1:0",
         )
         self._home = home
         self.workers = [self.start(0), self.start(1)]
@@ -88,6 +89,12 @@ def _counting_with_ioredis(pair: _Pair, key: str) -> Iterator[tuple[IO[bytes], s
             yield running.stdout, running
         finally:
             running.kill()
+
+
+def _metric(worker: GroupedWorker, name: str) -> dict[str, float]:
+    if not any(line["event"] == "http" for line in worker.seen):
+        worker.wait_for("http")
+    return metric(worker, f"slotlog_{name}")
 
 
 def _raise(client: Any, key: str) -> bool:
@@ -189,6 +196,16 @@ def test_master_and_replica_are_those_of_a_standalone_redis(tmp_path: Path, kafk
         assert ("master", 1, replica.port) == (shown["role"], shown["connected_slaves"], shown["slave0"]["port"])
         assert ("slave", master.port, "up") == (mine["role"], mine["master_port"], mine["master_link_status"])
         assert (shown["db0"]["keys"], shown["db3"]["keys"]) == (mine["db0"]["keys"], mine["db3"]["keys"])
+        assert {'partition="0",role="owner"': 1, 'partition="0",role="follower"': 0} == _metric(
+            master, "partition_role"
+        )
+        assert {'partition="0",role="owner"': 0, 'partition="0",role="follower"': 1} == _metric(
+            replica, "partition_role"
+        )
+        wait_until(lambda: {'partition="0"': 0.0} == _metric(replica, "standby_lag_events"), "the replica to be near")
+        for name, value in (("members", 2), ("lost", 0), ("standbys_missing", 0), ("partitions_moving", 0)):
+            assert {"": value} == _metric(master, f"group_{name}")
+        assert _metric(master, "group_rebalances_total")[""] > 0
         listening = other.pubsub()
         stack.callback(listening.close)
         listening.subscribe("news")

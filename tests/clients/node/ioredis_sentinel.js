@@ -11,7 +11,6 @@ async function main() {
   const client = new Redis({
     name,
     sentinels: ports.map((port) => ({ host: "127.0.0.1", port: Number(port) })),
-    failoverDetector: true,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
