@@ -220,7 +220,6 @@ class Settings(BaseSettings):
             ),
             (bool(self.own or self.own_of), "says itself which partitions are whose: leave --own out"),
             (bool(self.redis.peers), "says itself who the peers are: leave SLOTLOG_REDIS__PEERS out"),
-            (self.processes > 1, "takes one process a worker: start several workers instead of --processes"),
             (self.group.name == self.kafka.group, "needs another name than SLOTLOG_KAFKA__GROUP, which has no members"),
             (listens and not self.redis.announce, "needs SLOTLOG_REDIS__ANNOUNCE where --resp names no single address"),
         )

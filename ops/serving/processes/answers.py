@@ -99,7 +99,9 @@ class Answers:
         )
 
     def _away(self, process: HeldProcess) -> list[dict[str, Any]]:
-        """The partitions of a process that does not answer."""
+        """The partitions of a process that does not answer; in a group others take them, and say so."""
+        if process.child.settings.group.name:
+            return []
         what = "shuts down" if self.stopping else "starts" if process.starts < 2 else "is being started again"
         reason = f"process {process.child.number}, which has {described(process.child.settings)}, {what}"
         return [
@@ -150,7 +152,7 @@ class Answers:
         return {
             "process": process.child.number,
             "pid": process.pid,
-            "partitions": settings.owned,
+            "partitions": process.partitions,
             "resp": settings.resp or None,
             "starts": process.starts,
         }

@@ -49,6 +49,13 @@ class HeldProcess:
         """Of the process that runs; None: none does."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def partitions(self) -> list[int]:
+        """Its partitions; in a group those that it said to apply."""
+        if not self.child.settings.group.name:
+            return self.child.settings.owned
+        return [] if self.readiness is None else [each["partition"] for each in self.readiness["partitions"]]
+
     def start(self) -> None:
         """Start it. OSError when the machine has no room for another process."""
         context = get_context("spawn")  # RocksDB's threads are none that a fork could take along

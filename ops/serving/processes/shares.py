@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from socket import gethostname
 from typing import Final
 
 from ops.addresses import parse_address
@@ -17,13 +18,16 @@ def shares(settings: Settings) -> list[Settings]:
     """The settings of each of `settings.processes` processes.
 
     Each has a run of the partitions, as even as can be, and of memory and rates an equal part. It listens for Redis
-    clients on the port of the service and its own number added up, and the list of peers names all of them.
+    clients on the port of the service and its own number added up, and the list of peers names all of them. In a group
+    each is a member with a data directory of its own, and the machine is its zone: a standby there would die with it.
 
     Raises:
         ConfigError: there are fewer partitions than processes, or no such ports, or it is not known at which host the
             processes reach each other.
     """
     owned, count = settings.owned, settings.processes
+    if settings.group.name:
+        return [_member(settings, number) for number in range(count)]
     if count > len(owned):
         raise ConfigError(
             f"--processes {count} needs as many partitions, and this service has {len(owned)}: a partition is applied"
@@ -34,11 +38,18 @@ def shares(settings: Settings) -> list[Settings]:
     return [_share(settings, number, run, peers) for number, run in enumerate(runs)]
 
 
+def _member(settings: Settings, number: int) -> Settings:
+    group = settings.group
+    told = {"instance": group.instance and f"{group.instance}-{number}", "zone": group.zone or gethostname()}
+    update = {"data": settings.data / f"process-{number}", "group": group.model_copy(update=told)}
+    return _share(settings, number, [], "").model_copy(update=update)
+
+
 def _share(settings: Settings, number: int, run: list[int], peers: str) -> Settings:
     redis, count = settings.redis, settings.processes
     memory = {name: max(_MEMORY_MIN, getattr(settings, name) // count) for name in ("cache_bytes", "memtable_bytes")}
     rates = {name: _part(getattr(settings, name), count) for name in _RATES}
-    addresses = {name: _moved(getattr(redis, name), number, name) for name in ("announce", "tls")}
+    addresses = {name: _moved(getattr(redis, name), number, name) for name in _ADDRESSES}
     return settings.model_copy(
         update={
             **memory,
@@ -52,6 +63,7 @@ def _share(settings: Settings, number: int, run: list[int], peers: str) -> Setti
     )
 
 
+_ADDRESSES: Final = ("announce", "replica", "sentinel", "tls")
 _RATES: Final = ("compaction_bytes_per_s", "log_scrub_bytes_per_s", "reclaim_elements_per_s")
 
 
@@ -100,6 +112,8 @@ def _peers(settings: Settings, runs: list[list[int]]) -> str:
 
 def described(settings: Settings) -> str:
     """The partitions of a process, for an operator."""
+    if settings.group.name:
+        return f"those that the group {settings.group.name} gives it"
     return f"{'partition' if len(settings.owned) == 1 else 'partitions'} {settings.own}"
 
 

@@ -117,7 +117,7 @@ class Supervisor:
         while not self._stop.is_set():
             process.start()
             began = monotonic()
-            own = process.child.settings.owned
+            own = process.partitions
             logger.info("process_started", process=number, pid=process.pid, own=own, starts=process.starts)
             code = await process.ended()
             refusal = process.refusal()

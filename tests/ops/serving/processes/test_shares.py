@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -101,3 +102,21 @@ def test_what_cannot_be_divided_is_refused(given: dict[str, Any], text: str) -> 
         shares(settings(**given))
 
     assert text in str(refused.value)
+
+
+def test_processes_of_a_group_are_members_of_their_own() -> None:
+    """Each has its own data directory, ports and instance, no partitions, and the zone that is told or the machine."""
+    redis = {"replica": "127.0.0.1:6479", "announce": "10.0.0.1:6379"}
+    group = {"name": "g", "instance": "host"}
+    first, second = shares(settings(redis=redis, group=group, partitions=1))
+    (zoned, _) = shares(settings(group={"name": "g", "zone": "b"}))
+
+    assert (Path("d/process-0"), Path("d/process-1")) == (first.data, second.data)
+    assert ("127.0.0.1:6380", "127.0.0.1:6480", "10.0.0.1:6380") == (
+        second.resp,
+        second.redis.replica,
+        second.redis.announce,
+    )
+    assert ("host-0", "host-1", "") == (first.group.instance, second.group.instance, zoned.group.instance)
+    assert (gethostname(), "b") == (first.group.zone, zoned.group.zone)
+    assert ("", "") == (first.own, first.redis.peers)
