@@ -1,10 +1,12 @@
 """Packs the user data of Kafka's group protocol: what a member says of itself, and the plan for all.
 
 Both are msgpack maps with a version. A newer one is refused: whoever reads it does not know what it would leave out.
+A plan is compressed, as Kafka keeps the plans of all members in one record, of 1 MB at most unless told otherwise.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -57,7 +59,7 @@ def unpack_member(data: bytes) -> Member:
 def pack_plan(plan: Plan) -> bytes:
     """Pack what the leader sends to each member: names once, then their places."""
     places = {name: place for place, name in enumerate(plan.members)}
-    return _pack(
+    packed = _pack(
         {
             "members": [_member(member) for member in plan.members.values()],
             "replicas": [member.replica for member in plan.members.values()],
@@ -72,6 +74,7 @@ def pack_plan(plan: Plan) -> bytes:
             "former": [(partition, places[name]) for partition, name in sorted(plan.former.items())],
         }
     )
+    return zlib.compress(packed)
 
 
 def unpack_plan(data: bytes) -> Plan:
@@ -107,11 +110,19 @@ def unpack_plan(data: bytes) -> Plan:
             former,
         )
 
-    return _unpack(data, "the leader of the group", read)
+    return _unpack(_decompressed(data), "the leader of the group", read)
 
 
 def _member(member: Member) -> list[str]:
     return [member.name, member.zone, member.resp, member.http]
+
+
+def _decompressed(data: bytes) -> bytes:
+    """At most so many bytes as a plan may have; nothing where it is no compressed data, which is refused later."""
+    try:
+        return zlib.decompressobj().decompress(data, _BYTES_MAX)
+    except zlib.error:
+        return b""
 
 
 def _pack(fields: dict[str, Any]) -> bytes:
