@@ -13,7 +13,7 @@ from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
 from ops.cli.past import at, changes, history, restore_key, tail
 from ops.cli.program import EVENTS, KEEP, OTHER, PAST, REBUILD, REPAIR, RUN, Program
-from ops.cli.rebuild import convert, digest, dump, export, replay
+from ops.cli.rebuild import convert, digest, dump, export, repartition, replay
 from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
 from ops.cli.run import serve, wait
 from ops.config import unknown_variables
@@ -59,6 +59,7 @@ app.command(rich_help_panel=REBUILD)(replay.replay)
 app.command(rich_help_panel=REBUILD)(convert.convert)
 app.command(rich_help_panel=REBUILD)(digest.digest)
 app.command(rich_help_panel=REBUILD)(dump.dump)
+app.command(rich_help_panel=REBUILD)(repartition.repartition)
 app.command(rich_help_panel=REBUILD)(export.export)
 app.command(rich_help_panel=KEEP)(backup.backup)
 app.command(rich_help_panel=KEEP)(snapshot.snapshot)
