@@ -248,7 +248,8 @@ class Server(Shared[Session]):
                 self.heap.look()
                 self.pause.end_if_due()
                 self.tracking.limit()
-                self.sentinel.look()
+                if self.sentinel_port:
+                    self.sentinel.look()
                 self.flush()
             except Exception:
                 logger.exception("resp_cron_failed")

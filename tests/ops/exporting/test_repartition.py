@@ -13,6 +13,7 @@ from ops.config import Settings
 from ops.exporting import repartition
 from ops.importing.source import ImportKey, LeftOut
 from ops.state.directories import reading
+from tests.faults.workers import new_topic
 from tests.ops.verbs import run, succeed, write_lines
 
 _LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
@@ -142,3 +143,15 @@ def test_databases_have_no_place_in_a_cluster(tmp_path: Path) -> None:
     assert not (tmp_path / "new.sqlite3").exists()
     succeed(*old.words[:-1], 1, "--to", tmp_path / "new")
     assert _dumped(old.data) == _dumped(tmp_path / "new")
+
+
+def test_a_topic_of_kafka(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """Two partitions of a topic become five of a new one, which the command makes in the same Kafka."""
+    topic, log = new_topic(), f"kafka://{kafka_bootstrap}"
+    here = ["--log", log, "--topic", topic, "--partitions", 2]
+    events = write_lines(tmp_path / "events", ({"cmd": "SET", "args": [f"k{n}", n]} for n in range(30)))
+    succeed("produce", events, "--data", tmp_path / "none", *here)
+    succeed("replay", "--to", tmp_path / "old", "--data", tmp_path / "none", *here)
+    new = ["--to-topic", f"{topic}-5", "--to-partitions", 5, "--to", tmp_path / "new"]
+    assert f"{topic}-5: 30 keys in 30 events" in succeed("repartition", "--data", tmp_path / "old", "--log", log, *new)
+    assert _dumped(tmp_path / "old") == _dumped(tmp_path / "new")

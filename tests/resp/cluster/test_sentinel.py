@@ -133,11 +133,14 @@ async def test_it_tells_of_the_switch_once_the_new_master_takes_writes(tmp_path:
         await server.give_up(0, _map(live, _OTHER))
         owned.begin_serving_nobody()
         server.serve_reads(0, owned, 0)
+        server.replicas[0].heard(0)
         with pytest.raises(ConnectionResetError):
             await data.reply()
         assert address == server.sentinel.master.address  # type: ignore[union-attr]  # the other does not serve yet
         reader = await live.client()
-        assert ErrorReply(b"READONLY You can't write against a read only replica.") == await reader.call("SET", "k", 1)
+        read_only = ErrorReply(b"READONLY You can't write against a read only replica.")
+        for words in (["SET", "k", 1], ["XREAD", "BLOCK", 1, "STREAMS", "s", "$"], ["WATCH", "k"], ["BLPOP", "k", 0]):
+            assert read_only == await reader.call(*words)
         server.sentinel.master = server.cluster.owner_node(0)
 
         server.follow(_map(live))
