@@ -96,7 +96,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@PAST_MOMENTS=120 .venv/bin/python -m pytest --timeout=7200 tests/ops/past/test_moments.py $(PYTEST_ARGS)
 	@CHANGE_KILLS=30 .venv/bin/python -m pytest --timeout=3600 tests/faults/test_kill_changes.py $(PYTEST_ARGS)
 	@IMPORT_KEYS=1000000 .venv/bin/python -m pytest tests/ops/importing/test_import_live.py -k while_others_write $(PYTEST_ARGS)
-	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py $(PYTEST_ARGS)
+	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m pytest tests/differential/test_replies.py tests/wire/test_replies.py tests/wire/test_waiting.py $(PYTEST_ARGS)
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.layouts --all
 	@SLOTLOG_DIFFERENTIAL_COMMANDS=$(COMMANDS) .venv/bin/python -m tests.python_alone --all
 

@@ -98,11 +98,16 @@ class Blocked:
         return reply
 
     def unblock(self, session: BlockingClient, *, error: bool) -> bool:
-        """CLIENT UNBLOCK: as if its time were over, or with an error. False: it does not wait."""
+        """CLIENT UNBLOCK: as if its time were over, or with an error. False: it does not wait.
+
+        A pop that is under way for it may have found an element, which would be lost.
+        """
         waiter = session.blocked
-        if waiter is None or waiter.popping is not None or waiter.done.done():
+        if waiter is None or waiter.done.done():
             return False
-        waiter.done.set_result(UNBLOCKED if error else NIL_ARRAY)
+        waiter.unblocked = UNBLOCKED if error else NIL_ARRAY
+        if waiter.popping is None:
+            waiter.answer(None)
         return True
 
     def end(self) -> None:

@@ -60,16 +60,18 @@ class Elements:
         if not fill.sources:
             held = NONE if fill.type == EITHER else self.type_of(pipeline, fill.db, fill.key)
             return fill.type, fill.elements if held in {NONE, fill.type} else 0
-        lengths = {source: self._any_length(pipeline, source) for source in fill.sources}
+        lengths = {source: self._any_length(pipeline, source, fill.type) for source in fill.sources}
         type_code = fill.type
         if type_code == EITHER:
             ((db, key),) = fill.sources
             type_code = self.type_of(pipeline, db, key)
         return type_code, min(fill.elements, sum(lengths.values()))
 
-    def _any_length(self, pipeline: WritePipeline, source: StoredKey) -> int:
+    def _any_length(self, pipeline: WritePipeline, source: StoredKey, filled: int) -> int:
+        """How many elements it may give a key that then has the type `filled`: a stream gives none to another type."""
         type_code = self.type_of(pipeline, *source)
-        return self.length(pipeline, *source, type_code) if type_code in LENGTH else 0
+        gives = type_code in LENGTH and (type_code != STREAM or filled == EITHER)
+        return self.length(pipeline, *source, type_code) if gives else 0
 
     def type_of(self, pipeline: WritePipeline, db: int, key: bytes) -> int:
         """The type code of what the key holds; NONE if there is nothing, or its partition is closed."""

@@ -76,8 +76,7 @@ class Serving(Places):
         if not self._popping[pop.place]:
             del self._popping[pop.place]
         shaped = self._seen(waiter, reply) if pop.is_look else self._shaped(pop, reply)
-        if shaped is not None and not waiter.done.done():
-            waiter.done.set_result(shaped)
+        waiter.answer(shaped)
         if waiter.pipeline.closing:
             waiter.end()
         if shaped is None or isinstance(shaped, CommandError):  # the element, if there is one, is for the next
@@ -87,11 +86,15 @@ class Serving(Places):
     # ------------------------------------------------------------------ whom and with what
 
     def _serve_all(self, place: Place) -> None:
-        """Send pops for as many of the clients that wait at `place` as it has elements now."""
-        first = next((waiter for waiter in self._by_place.get(place, {}) if waiter.is_free), None)
-        if first is not None:
-            length = self._elements.length(first.pipeline, place[1], place[2], first.wish.type)
-            self._note(place, first.wish.type, length - self._popping.get(place, 0))
+        """Send pops for as many of the clients that wait at `place` as it has elements now.
+
+        Some of them may wait for another type than it holds.
+        """
+        pipeline = self._partitions.pipelines[place[0]]
+        type_code = self._elements.type_of(pipeline, place[1], place[2])
+        if any(waiter.is_free and waiter.wish.type == type_code for waiter in self._by_place.get(place, {})):
+            length = self._elements.length(pipeline, place[1], place[2], type_code)
+            self._note(place, type_code, length - self._popping.get(place, 0))
             self._serve_noted(early=False)
 
     def _note(self, place: Place, type_code: int, elements: int) -> None:

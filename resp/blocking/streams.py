@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.records import Modified
 from engine.commands.fills import EITHER
-from engine.commands.registry import SPECS, Spec
-from engine.commands.streams.group_reading import delivers, is_ready
+from engine.commands.registry import SPECS
+from engine.commands.streams.group_reading import is_ready
 from engine.errors import WRONG_TYPE, CommandError
-from engine.model import STREAM
+from engine.model import NONE, STREAM
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.elements import LENGTH, Elements, Partitions
 from resp.blocking.fills import fills_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resp.writes.write_pipeline import WritePipeline
 
 _IS_READY: Final = replace(SPECS[b"XREADGROUP"], handler=is_ready, write=False)
-_DELIVERS: Final = replace(SPECS[b"XREADGROUP"], handler=delivers, write=False)
+_GROUP_GOES: Final = b"XGROUP|DESTROY"
 
 
 class StreamServing(Places):
@@ -40,7 +40,8 @@ class StreamServing(Places):
 
     def __init__(self, partitions: Partitions, elements: Elements) -> None:
         super().__init__(partitions, elements)
-        self._taking: dict[tuple[Place, bytes], int] = {}
+        self._taking: dict[tuple[Place, bytes], int] = {}  # by key and group: commands that are under way
+        self._passed_over: set[Place] = set()
 
     def check(self, waiter: Waiter) -> None:
         """Whether a client may wait.
@@ -49,14 +50,14 @@ class StreamServing(Places):
             CommandError: its group, or a key of it, is not there, or a key is of another type.
         """
         if waiter.wish.group is not None:
-            self._asks(waiter, _IS_READY)
+            self._is_ready(waiter)
 
     def begin(self, waiter: Waiter) -> None:
         """Serve a client that was added just now: if there are entries, or its consumer has to be made.
 
         XREAD has looked before it waits.
         """
-        if waiter.wish.group is not None and self._asks(waiter, _IS_READY):
+        if waiter.wish.group is not None and self._is_ready(waiter):
             self.send(waiter, waiter.places[0], early=False)
 
     def serve_late(self, waiter: Waiter, place: Place) -> None:
@@ -66,8 +67,9 @@ class StreamServing(Places):
     def on_modified(self, pipeline: WritePipeline, modified: Iterable[Modified]) -> None:
         """Note that keys were modified, or are gone."""
         if self._by_place:
-            for _, db, _, _, _, key, _, _, _ in modified:
-                self.serve((pipeline.partition, db, key))
+            for _, db, name, _, _, key, type_before, type_after, _ in modified:
+                if type_before != STREAM or type_after != STREAM or name == _GROUP_GOES or SPECS[name].fills:
+                    self.serve((pipeline.partition, db, key))
 
     def on_submitted(self, pipeline: WritePipeline, item: Item) -> None:
         """Note that a write was sent: run commands right behind it for the keys to which it may add entries."""
@@ -88,15 +90,15 @@ class StreamServing(Places):
         waiter.popping = None
         self._count_taking(waiter, -1)
         shaped = self._seen(waiter, reply) if pop.is_look else self._shaped(pop, reply)
-        if shaped is not None and not waiter.done.done():
-            waiter.done.set_result(shaped)
+        waiter.answer(shaped)
         if waiter.pipeline.closing:
             waiter.end()
         missed, waiter.missed = waiter.missed, False
         for place in waiter.places:
-            if waiter.wish.group is not None:  # what it has left is for the next
+            if place in self._passed_over:
+                self._passed_over.remove(place)
                 self.serve(place)
-            elif missed and shaped is None:
+            elif missed and shaped is None and waiter.is_free:
                 self._serve(waiter, place)
 
     # ------------------------------------------------------------------ whom
@@ -107,17 +109,20 @@ class StreamServing(Places):
             self._serve(waiter, place)
 
     def _serve(self, waiter: Waiter, place: Place) -> None:
+        if waiter.popping is not None:
+            waiter.missed = True
         if not waiter.is_free:
-            waiter.missed = waiter.popping is not None
             return
         if waiter.wish.group is None:
             if self._elements.type_of(waiter.pipeline, waiter.db, place[2]) == STREAM:
                 self.send(waiter, place, early=False)
             return
-        if any(claim in self._taking for claim in _claims(waiter)):
-            return  # who is served now makes the next one look
+        taken = [claim for claim in _claims(waiter) if claim in self._taking]
+        if taken:  # who is served there now makes this one look
+            self._passed_over.update(claimed for claimed, _ in taken)
+            return
         try:
-            if self._asks(waiter, _DELIVERS):
+            if self._is_ready(waiter):
                 self.send(waiter, place, early=False)
         except CommandError as error:
             waiter.done.set_result(error)
@@ -127,11 +132,21 @@ class StreamServing(Places):
         left: dict[bytes, int] = {}
         for waiter in list(self._by_place[place]):
             group = waiter.wish.group
+            if group is not None and waiter.popping is not None and not waiter.popping.early:
+                left[group] = 0  # it may take what comes, and those behind it are served when that is known
             if not waiter.is_free or (group is not None and left.setdefault(group, entries) <= 0):
                 continue
+            if len(waiter.places) > 1 and self._may_fail(waiter):
+                continue  # it is answered with an error, once it is known that there are entries
             if group is not None and not waiter.is_denied:
                 left[group] -= waiter.wish.wanted
             self.send(waiter, place, early=True)
+
+    def _may_fail(self, waiter: Waiter) -> bool:
+        """Whether one of its keys holds another type."""
+        return any(
+            self._elements.type_of(waiter.pipeline, waiter.db, key) not in {NONE, STREAM} for key in waiter.wish.keys
+        )
 
     def send(self, waiter: Waiter, place: Place, *, early: bool) -> None:
         """Run its command; a client that may not run it any more is refused, as soon as there is something."""
@@ -152,10 +167,14 @@ class StreamServing(Places):
             if not self._taking[claim]:
                 del self._taking[claim]
 
-    def _asks(self, waiter: Waiter, question: Spec) -> bool:
-        """The state's answer about an XREADGROUP; CommandError as the command has it."""
+    def _is_ready(self, waiter: Waiter) -> bool:
+        """Whether an XREADGROUP has something to do: to give entries, or to make its consumer.
+
+        Raises:
+            CommandError: as the command has it.
+        """
         _, *args = waiter.wish.event
-        return bool(self._elements.read(waiter.pipeline, question, args, waiter.db))
+        return bool(self._elements.read(waiter.pipeline, _IS_READY, args, waiter.db))
 
     # ------------------------------------------------------------------ with what outcome
 

@@ -103,6 +103,7 @@ class Waiter:
         popping: the pop that is under way for it.
         places: where it waits, one for each key.
         missed: one of its keys was modified while a pop was under way.
+        unblocked: CLIENT UNBLOCK came: its reply if the pop that was under way finds nothing.
     """
 
     session: BlockingClient
@@ -116,6 +117,7 @@ class Waiter:
     popping: Pop | None = None
     places: list[Place] = field(default_factory=list)
     missed: bool = False
+    unblocked: Reply = None
 
     @property
     def is_free(self) -> bool:
@@ -134,6 +136,13 @@ class Waiter:
         """Why it may not pop, counted and noted; None: it may again."""
         denial = self.denial()
         return None if denial is None else NoLongerAllowedError(denial.message)
+
+    def answer(self, reply: Reply) -> None:
+        """A pop is done: the reply to the client, None where it found nothing."""
+        if reply is None:
+            reply = self.unblocked
+        if reply is not None and not self.done.done():
+            self.done.set_result(reply)
 
     def end(self) -> None:
         """The worker ends: say so, unless a pop is under way for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections.abc import Sequence
 from typing import BinaryIO, Final
@@ -41,6 +42,10 @@ class RawConnection:
         while frames[-1] != CLOSED:
             frames.append(self._frame())
         return frames
+
+    def has_data(self) -> bool:
+        """Whether something has come that was not asked for yet."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:
         """Close the connection."""

@@ -125,16 +125,6 @@ def is_ready(tx: Transaction, args: list[bytes]) -> bool:
     return any(value is not None for source in sources for _, value in _entries(source, options))
 
 
-def delivers(tx: Transaction, args: list[bytes]) -> bool:
-    """Whether XREADGROUP with these arguments gives an entry that is new.
-
-    Raises:
-        CommandError: as the command.
-    """
-    options = read_options_of(args, tx.now_ms, has_group=True)
-    return any(source.after is None and any(_entries(source, options)) for source in _sources(tx, options))
-
-
 def _sources(tx: Transaction, options: ReadOptions) -> list[_Source]:
     """The streams with their groups; one that is named twice has one group.
 

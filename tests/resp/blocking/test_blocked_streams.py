@@ -128,6 +128,52 @@ async def test_a_group_serves_in_order_of_arrival(tmp_path: Path) -> None:
         assert await live.replayed_digest() == live.digest()
 
 
+async def test_a_group_that_is_set_back_wakes_nobody(tmp_path: Path) -> None:
+    """As in Redis: who waits gets what the group may give again together with the next entry that is added."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        for command in START:
+            await live.ask(*command.split())
+        client.send(GROUP.split())
+        await blocked(live, 1)
+        await settled(live)
+        await live.ask("XGROUP", "SETID", "s", "g", "0")
+        await settled(live)
+        assert 1 == len(live.server.blocked.waiters)
+        await live.ask("XADD", "s", "2-0", "x", "y")
+
+        assert [[[b"s", [[b"1-1", [b"a", b"b"]], [b"2-0", [b"x", b"y"]]]]]] == await replies(client, 1)
+
+
+async def test_a_read_of_two_keys_that_finds_nothing_is_over(tmp_path: Path) -> None:
+    """Entries below the ids that it waits for, added to one of its keys twice: it reads again, and then waits on."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        number = await client.call("CLIENT", "ID")
+        client.send(["XREAD", "BLOCK", "0", "STREAMS", "s", "t", "9-0", "9-0"])
+        await blocked(live, 1)
+        await pipeline(await live.client(), "MULTI", "XADD s 6-0 a b", "XADD s 6-1 a b", "EXEC")
+        await settled(live)
+
+        assert [None] == [waiter.popping for waiter in live.server.blocked.waiters]
+        assert 1 == await live.ask("CLIENT", "UNBLOCK", number)
+        assert [NullArray()] == await replies(client, 1)
+
+
+async def test_unblocked_while_its_read_is_under_way(tmp_path: Path) -> None:
+    """CLIENT UNBLOCK counts it as one that waits, and it ends with the read that finds nothing."""
+    async with serving(tmp_path) as live:
+        client = await live.client()
+        session = live.server.sessions[await client.call("CLIENT", "ID")]
+        await live.ask("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        session.inbox.receive([GROUP.encode().split()])
+        assert session.blocked is not None
+        assert session.blocked.popping is not None
+
+        assert live.server.blocked.unblock(session, error=True)
+        assert [ErrorReply(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")] == await replies(client, 1)
+
+
 async def test_all_readers_get_the_entry(tmp_path: Path) -> None:
     """XREAD takes nothing from the others, and appends no event."""
     async with serving(tmp_path) as live:

@@ -222,6 +222,17 @@ async def test_a_destination_of_another_type(tmp_path: Path) -> None:
         assert [[b"q", b"a"]] == await replies(second, 1)
 
 
+async def test_behind_one_that_waits_for_another_type(tmp_path: Path) -> None:
+    """The key holds a list, and who came first waits for a sorted set there: an element goes to who comes now."""
+    async with serving(tmp_path) as live:
+        first, second = await live.client(), await live.client()
+        first.send(["BZPOPMIN", "none", "q", "0"])
+        await blocked(live, 1)
+        await live.ask("RPUSH", "q", "a")
+
+        assert b"a" == await second.call("BLMOVE", "q", "r", "LEFT", "RIGHT", "0")
+
+
 async def test_a_client_that_is_gone_gets_nothing(tmp_path: Path) -> None:
     """Its element stays for the next one."""
     async with serving(tmp_path) as live:
