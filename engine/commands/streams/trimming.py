@@ -102,15 +102,17 @@ class _Words:
         self.at += 1
         return True
 
-    def options(self, behind: int, entry_id: PartialId | None) -> Options:
+    def options(self, behind: int, entry_id: PartialId | None, *, is_xtrim: bool = False) -> Options:
         """All of them, when the last one is read.
 
         Raises:
-            CommandError: they do not go together.
+            CommandError: they do not go together, or those of XTRIM do not say how to trim.
         """
         trims = self.length is not None or self.min_id is not None
         if self.limit and not trims:
             raise CommandError("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
+        if is_xtrim and not trims:
+            raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
         if self.limit is not None and not self.approximate:
             raise CommandError("ERR syntax error, LIMIT cannot be used without the special ~ option")
         limit = (_LIMIT if self.limit is None else self.limit) if self.approximate else None
@@ -166,10 +168,7 @@ def read_of_xtrim(args: list[bytes]) -> Options:
     while words.at < len(args):
         if not words.read(read_option(args[words.at])):
             raise CommandError(SYNTAX)
-    options = words.options(words.at, None)
-    if not options.trims:
-        raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
-    return options
+    return words.options(words.at, None, is_xtrim=True)
 
 
 def _integer(text: bytes) -> int:
