@@ -231,6 +231,8 @@ def _print(results: list[Replayed]) -> None:
         _print_digests(result.digest, result.live_digest)
         if not_applied := _not_applied(result.not_applied):
             print(f"  not applied: {not_applied}")
+        if first := result.not_applied.first_rejected:
+            print(f"  the first rejected: {first}")
         if result.note:
             print(f"  live      not compared: {result.note}")
     if len(results) > 1:

@@ -18,6 +18,7 @@ class NotApplied:
     Attributes:
         dead_letters: records that can never be applied.
         rejected: commands that answered with an error.
+        first_rejected: the first of them: its offset, its name and its error.
         duplicates: events that were known by their id.
         skipped: records that an operator has decided to go past.
         newly_dead: offsets of dead letters that were none when the live state met them.
@@ -25,6 +26,7 @@ class NotApplied:
 
     dead_letters: int = 0
     rejected: int = 0
+    first_rejected: str = ""
     duplicates: int = 0
     skipped: int = 0
     newly_dead: tuple[int, ...] = ()
@@ -41,6 +43,8 @@ class Unapplied(NullObserver):
         """One batch."""
         counts = self.counts[partition]
         counts.dead_letters += len(applied.dead_letters)
+        if applied.rejections and not counts.first_rejected:
+            counts.first_rejected = "offset {}, {}: {}".format(*applied.rejections[0])
         counts.rejected += applied.rejected
         counts.duplicates += applied.duplicates
         counts.skipped += applied.skipped

@@ -178,7 +178,8 @@ def test_replay_says_equal(lived: Lived, tmp_path: Path) -> None:
     """For people: both digests under each other, and the word."""
     said = succeed("replay", *lived.options, "--to", tmp_path / "to").splitlines()
 
-    assert (4, "  not applied: 1 rejected command, 1 duplicate") == (len(said), said[3])
+    assert (5, "  not applied: 1 rejected command, 1 duplicate") == (len(said), said[3])
+    assert said[4].startswith("  the first rejected: offset ")
     assert said[2].endswith("  equal")
     assert said[1].split()[1] == said[2].split()[1]
 

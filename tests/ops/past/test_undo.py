@@ -97,6 +97,23 @@ def test_a_time_to_live_that_has_passed(data: Path) -> None:
     assert "(integer) -1\n" == now(data, "TTL", "lease")
 
 
+def test_a_stream_is_put_back(tmp_path: Path) -> None:
+    """With its counts, its groups, when their consumers were seen, and what is pending, deleted entries included."""
+    lines = (
+        *((number, "XADD", ["s", f"{number + 1}-0", "f", "v"]) for number in range(4)),
+        (4, "XGROUP|CREATE", ["s", "g", "0"]),
+        (5, "XREADGROUP", ["GROUP", "g", "ann", "COUNT", "3", "STREAMS", "s", ">"]),
+        (6, "XDEL", ["s", "2-0"]),
+        (7, "DEL", ["s"]),
+    )
+    data = write_log(tmp_path / "data", lines)
+    then = succeed("at", "7", "--data", data, "XINFO", "STREAM", "s", "FULL")
+    succeed("restore-key", "s", "--at", "7", "--data", data)
+
+    assert '"pel-count"' in then
+    assert then == now(data, "XINFO", "STREAM", "s", "FULL")
+
+
 def test_refused(data: Path) -> None:
     """A moment that the log does not have is refused, and nothing is appended."""
     result = run("restore-key", "user:1", "--at", "99", "--data", data)

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from ops.config import load_settings
 from ops.state.directories import home_of, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
-from tests.ops.verbs import run
+from tests.ops.verbs import run, succeed
 
 VALUES = (
     encode("SET", ["a", "1"]),
@@ -59,9 +60,22 @@ def test_counted_by_kind(data: Path, tmp_path: Path) -> None:
 
     assert (0, 0) == (plain.exit_code, as_json.exit_code)
     assert "  not applied: 2 dead letters, 1 rejected command, 1 duplicate\n" in plain.stdout
-    assert {"dead_letters": 2, "rejected": 1, "duplicates": 1, "skipped": 0, "newly_dead": []} == json.loads(
-        as_json.stdout
-    )["partitions"][0]["not_applied"]
+    counts: dict[str, Any] = json.loads(as_json.stdout)["partitions"][0]["not_applied"]
+    first = counts.pop("first_rejected")
+    assert {"dead_letters": 2, "rejected": 1, "duplicates": 1, "skipped": 0, "newly_dead": []} == counts
+    assert f"  the first rejected: {first}\n" in plain.stdout
+
+
+@pytest.mark.parametrize("layout", ["camellia-v0", "camellia-v1"])
+def test_a_layout_that_holds_no_streams_says_so(tmp_path: Path, layout: str) -> None:
+    """A replay into it rejects what would make a stream, names the first of these events, and why."""
+    lines = ('{"cmd": "SET", "args": ["k", "v"]}', '{"cmd": "XADD", "args": ["s", "1-1", "f", "v"]}')
+    (tmp_path / "events").write_text("\n".join(lines))
+    succeed("produce", "--data", tmp_path / "data", tmp_path / "events")
+    result = run("replay", "--data", tmp_path / "data", "--layout", layout, "--to", tmp_path / "to")
+
+    assert 0 == result.exit_code
+    assert f"  the first rejected: offset 1, XADD: ERR the layout {layout} cannot hold streams\n" in result.stdout
 
 
 def test_applied_at_its_first_life(data: Path, tmp_path: Path) -> None:
