@@ -233,6 +233,11 @@ class Engine:
             records = records[applied.records :]
         return replies
 
+    def read(self, command: Command) -> Any:
+        """The reply of a read."""
+        name, *args = command
+        return self._machine.read(name, args)
+
     def run(self, commands: Sequence[Command], seconds: float) -> tuple[Cost, list[Any]]:
         """As many as the time allows; what one took, and the replies."""
         write = SPECS[commands[0][0]].write
@@ -241,7 +246,7 @@ class Engine:
         watch = Stopwatch()
         for at in range(0, len(commands), step):
             group = commands[at : at + step]
-            replies += self.write(group) if write else [self._machine.read(name, args) for name, *args in group]
+            replies += self.write(group) if write else list(map(self.read, group))
             if watch.read().wall > seconds:
                 break
         wall, cpu = watch.read()

@@ -3,11 +3,14 @@
     streams_xadd_…_engine         XADD of one field to a stream of so many entries
     streams_xreadgroup_…_engine   XREADGROUP of the next entry, with so many pending in its group
     streams_xack_…_engine         XACK of the oldest of so many pending entries
-    streams_xack_any_…_engine     XACK of any of them, drawn at random
+    streams_xack_any_…_engine     XACK of any of them, drawn at random and looked at before: it is in the block cache
+    streams_xack_cold_…_engine    XACK of any of them, drawn at random: in a long stream each is in a block that has to
+                                  be read, checked and decompressed first
 
-Each round adds entries, reads them, and acknowledges as many of those that were pending before and of these, half of
-them the oldest; then the stream is trimmed. So there are always as many, and as many pending. `growth` is by the
-shortest stream of the same round. The machine is on RocksDB, in this process, and commits batches of 100.
+Each round adds entries, reads them, and acknowledges as many: a third of them the oldest, the others any that were
+pending before or became so; then the stream is trimmed. So there are always as many, and as many pending. `growth` is
+by the shortest stream of the same round. The machine is on RocksDB, in this process, and commits batches of 100; what
+filling the streams has left to compact is compacted before the first round.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from benchmarks.streams.rates import StreamsSize
 from engine.apply.machine import Machine
 from engine.errors import CommandError
 
-KINDS: Final = ("xadd", "xreadgroup", "xack", "xack_any")
+KINDS: Final = ("xadd", "xreadgroup", "xack", "xack_any", "xack_cold")
 _FILLED_AT_ONCE: Final = 1000
 _ROUNDS: Final = 5  # as short as they are, more of them are run
 
@@ -60,12 +63,15 @@ class GrowingStream:
             LoadError: some of them did nothing.
         """
         costs = {"xadd": self._timed(self._adds(commands)), "xreadgroup": self._timed([self._read(1)] * commands)}
-        half = commands // 2
-        oldest, newer = self._pending[:half], self._pending[half:]
-        drawn = self._random.sample(newer, half)
+        part = commands // 3
+        oldest, newer = self._pending[:part], self._pending[part:]
+        drawn = self._random.sample(newer, commands - part)
         self._pending = sorted(set(newer) - set(drawn))
         costs["xack"] = self._timed(self._acknowledgements(oldest))
-        costs["xack_any"] = self._timed(self._acknowledgements(drawn))
+        costs["xack_cold"] = self._timed(self._acknowledgements(drawn[part:]))
+        for number in drawn[:part]:
+            self._engine.read([b"XPENDING", self._name, b"group", b"%d-0" % number, b"%d-0" % number, b"1"])
+        costs["xack_any"] = self._timed(self._acknowledgements(drawn[:part]))
         self._engine.write([[b"XTRIM", self._name, b"MAXLEN", b"%d" % self._length]])
         return costs
 
@@ -96,6 +102,8 @@ def run_growth(size: StreamsSize) -> Iterator[DataResult]:
     ):
         engine = Engine(Machine(store, HOME))
         streams = {length: GrowingStream(engine, length) for length in size.growing}
+        store.flush_all()
+        store.settle()
         rounds = [
             {length: each.run(size.commands) for length, each in streams.items()} for _ in range(size.rounds * _ROUNDS)
         ]
