@@ -7,10 +7,10 @@
     streams_xack_cold_…_engine    XACK of any of them, drawn at random: in a long stream each is in a block that has to
                                   be read, checked and decompressed first
 
-Each round adds entries, reads them, and acknowledges as many: a third of them the oldest, the others any that were
-pending before or became so; then the stream is trimmed. So there are always as many, and as many pending. `growth` is
-by the shortest stream of the same round. The machine is on RocksDB, in this process, and commits batches of 100; what
-filling the streams has left to compact is compacted before the first round.
+Each round acknowledges entries that were pending before, a third of them the oldest, and adds and reads as many; then
+the stream is trimmed. So there are always as many, and as many pending. `growth` is by the shortest stream of the same
+round. The machine is on RocksDB, in this process, and commits batches of 100. Before each round all that is in memory
+is written to tables, and compacted where there are many: what is acknowledged is read from there in each stream.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class GrowingStream:
         Raises:
             LoadError: some of them did nothing.
         """
-        costs = {"xadd": self._timed(self._adds(commands)), "xreadgroup": self._timed([self._read(1)] * commands)}
         part = commands // 3
         oldest, newer = self._pending[:part], self._pending[part:]
         drawn = self._random.sample(newer, commands - part)
         self._pending = sorted(set(newer) - set(drawn))
+        costs = {"xadd": self._timed(self._adds(commands)), "xreadgroup": self._timed([self._read(1)] * commands)}
         costs["xack"] = self._timed(self._acknowledgements(oldest))
         costs["xack_cold"] = self._timed(self._acknowledgements(drawn[part:]))
         for number in drawn[:part]:
@@ -102,11 +102,11 @@ def run_growth(size: StreamsSize) -> Iterator[DataResult]:
     ):
         engine = Engine(Machine(store, HOME))
         streams = {length: GrowingStream(engine, length) for length in size.growing}
-        store.flush_all()
-        store.settle()
-        rounds = [
-            {length: each.run(size.commands) for length, each in streams.items()} for _ in range(size.rounds * _ROUNDS)
-        ]
+        rounds = []
+        for _ in range(size.rounds * _ROUNDS):
+            store.flush_all()
+            store.settle()
+            rounds.append({length: each.run(size.commands) for length, each in streams.items()})
     for kind in KINDS:
         smallest = [costs[size.growing[0]][kind] for costs in rounds]
         for length in size.growing:
