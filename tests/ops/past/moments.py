@@ -17,8 +17,8 @@ from tests.model import Model
 from tests.ops.past.logs import START_MS
 from tests.simulation.events import Command, Events, Poison
 
-MOMENTS: Final = int(os.environ.get("PAST_MOMENTS", "20"))
-"""How many are looked at of each log."""
+MOMENTS: Final = int(os.environ.get("PAST_MOMENTS", "8"))
+"""How many are looked at of each log; `make nightly` asks for more of them, in longer logs."""
 
 _NO_LOG_TAKES: Final = ("time", "no value")
 

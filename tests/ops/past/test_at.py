@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from engine.apply.machine import Machine
-from engine.store.memory import MemoryStore
 from ops.config import load_settings
 from ops.past.history import value_of
 from ops.past.walk import apply_all, walked
 from ops.state.rebuilding.replay_plan import Until
-from slotlog.events import decode
-from tests.differential.vocabulary import ALL_KEYS
-from tests.layouts import column_families
-from tests.ops.past.logs import HOME, START_MS, random_entries, write_log
+from tests.ops.past.logs import START_MS, write_log
 from tests.ops.verbs import run, succeed
 
 LINES = (
@@ -109,22 +103,6 @@ def test_refused(data: Path, words: tuple[str, ...], message: str) -> None:
 
     assert 1 == result.exit_code
     assert message in result.stderr
-
-
-def test_random_moments_equal_a_machine_that_stopped_there(tmp_path: Path) -> None:
-    """At random offsets of a log of random commands, each key is what a machine holds that has applied those before."""
-    entries = random_entries(seed=3, commands=300)
-    settings = load_settings(data=write_log(tmp_path / "data", entries))
-    random = Random(4)
-
-    async def past_values(offset: int) -> dict[bytes, object]:
-        async with walked(settings, 0, Until(offset=offset), apply_all, from_snapshot=True) as past:
-            return {key: value_of(past.machine, 0, key) for key in ALL_KEYS}
-
-    for offset in sorted(random.sample(range(1, len(entries)), 4)):
-        machine = Machine(MemoryStore(column_families()), HOME)
-        apply_all(machine, [decode(at, entry.time_ms or 0, entry.value) for at, entry in enumerate(entries[:offset])])
-        assert {key: value_of(machine, 0, key) for key in ALL_KEYS} == asyncio.run(past_values(offset))
 
 
 def test_a_walk_begins_with_the_newest_snapshot_before_it(data: Path, tmp_path: Path) -> None:
