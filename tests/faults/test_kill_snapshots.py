@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,15 +10,19 @@ import signal
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from threading import Event, Thread
+from typing import Any, Self
 
 import pytest
 
 from ops.snapshots.steps import Step
+from slotlog.events import encode
+from slotlog.log import Entry
 from tests.faults.killed import CHILD
+from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess
 from tests.ops.snapshots.stores import apply, state_of
-from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
+from tests.ops.verbs import run, succeed, wait_for_offset, wait_until, write_lines
 from tests.real import forks
 
 EVENTS = [{"cmd": "HSET", "args": [f"h{number % 7}", f"f{number}", "v" * 100]} for number in range(100)]
@@ -38,6 +43,7 @@ COLLECTING = (Step.CONDEMNED, Step.COLLECTED)
 RESTORING = (Step.FETCHED, Step.IN_PLACE)
 SERVING = (Step.FETCHED, Step.PUT_ASIDE, Step.IN_PLACE)
 TRIMMING = (Step.TRIMMED, Step.GAVE_BACK)
+_LOAD_PAUSE_SECONDS = 0.01
 IN_CHILD = TAKING[1:]
 """The steps of a service's snapshot that its child does."""
 
@@ -196,18 +202,74 @@ def test_killed_while_the_log_is_cut(step: Step, kept: Kept, tmp_path: Path, mon
     assert kept.digest == replayed["digest"]
 
 
+class Load(Thread):
+    """Appends increments to a log, one transaction after the other, until the block ends.
+
+    Args:
+        data: the directory of the log.
+
+    Attributes:
+        appended: how many events.
+    """
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self.appended = 0
+        self._url = f"sqlite:///{data / 'log.sqlite3'}"
+        self._ends = Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End after the append under way."""
+        self._ends.set()
+        self.join()
+
+    def run(self) -> None:
+        """Append."""
+        asyncio.run(self._append())
+
+    async def _append(self) -> None:
+        async with opened_log(self._url, "slotlog") as log:
+            while not self._ends.is_set():
+                event = encode("HINCRBY", [b"load", b"f%d" % (self.appended % 50), self.appended])
+                await log.append([Entry(0, None, event)] * 2)
+                self.appended += 2
+                await asyncio.sleep(_LOAD_PAUSE_SECONDS)
+
+    def wait_for_more(self) -> None:
+        """Until more was appended."""
+        before = self.appended
+        wait_until(lambda: self.appended > before, "the load to go on")
+
+
+def unbroken(kept: Kept, directory: Path) -> str:
+    """The digest of the state, which both a replay of all events and a snapshot with the events after it must have."""
+    directory.mkdir()
+    all_of_it = facts("replay", "--data", kept.data, "--to", directory / "all")
+    tail = facts("replay", "--data", kept.data, "--to", directory / "tail", "--from-snapshot")
+    assert all_of_it["live_digest"] == all_of_it["digest"] == tail["digest"]
+    return digest(kept.data)
+
+
 @pytest.mark.timeout(300)
-def test_killed_in_the_child_of_a_service(kept: Kept, tmp_path: Path) -> None:
-    """At each step the service goes on and says so, and what is offered is whole; the next snapshot is taken."""
+def test_killed_in_the_child_of_a_service(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each step, under load, the service goes on and says so, and what is offered is whole; the next one is taken.
+
+    In the end the state, the last snapshot with the tail, and a replay of everything are the same.
+    """
     die = tmp_path / "die"
     words, program = ["--data", str(kept.data), "--http", "127.0.0.1:0"], ("tests.faults.killed", "none")
-    offset, offered = len(EVENTS) + len(MORE), [kept.first]
-    with ServiceProcess(words, {CHILD: str(die)}, program) as service:
+    offered = [kept.first]
+    with ServiceProcess(words, {CHILD: str(die)}, program) as service, Load(kept.data) as load:
         service.wait_for("started")
         for step in IN_CHILD:
-            succeed("produce", write_lines(tmp_path / "events", MORE), "--data", kept.data)
-            offset += len(MORE)
-            wait_for_offset(service, offset)
+            load.wait_for_more()
             die.write_text(step)
             failed = run("snapshot", "--data", kept.data, "--to", kept.store)
             assert (1, False) == (failed.exit_code, die.exists()), (step, failed.output)
@@ -216,9 +278,38 @@ def test_killed_in_the_child_of_a_service(kept: Kept, tmp_path: Path) -> None:
             assert offered == newer[: len(offered)]
             assert len(newer) - len(offered) == (step is Step.MARKED), step
             offered = newer
+        load.wait_for_more()
         (last,) = facts("snapshot", "--data", kept.data, "--to", kept.store)["snapshots"]
+        load.wait_for_more()
+        load.stop()
+        end = len(EVENTS) + len(MORE) + load.appended
+        wait_for_offset(service, end)
+        assert 0 == service.terminate(20)
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(kept.store))
+
+    assert len(EVENTS) + len(MORE) < last["next_offset"] < end
+    assert last["digest"] == kept.restored(tmp_path / "restored")
+    assert unbroken(kept, tmp_path / "unbroken") != last["digest"]
+    assert not (kept.data / "scratch").exists()
+
+
+def test_a_service_is_killed_while_it_takes_one(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under load, right after the pause: the next start goes on with the log, and removes what was left over."""
+    monkeypatch.setenv("SLOTLOG_SNAPSHOTS__URL", str(kept.store))
+    words = ["--data", str(kept.data), "--http", "127.0.0.1:0"]
+    often = {"SLOTLOG_SNAPSHOTS__EVENTS": "1"}
+    with Load(kept.data) as load:
+        with ServiceProcess(words, often, ("tests.faults.killed", Step.LINKED)) as service:
+            service.wait_for_end()
+            assert -signal.SIGKILL == service.exit_code()
+        left_over = [path for path in (kept.data / "scratch").glob("*") if path.is_dir()]
+        load.wait_for_more()
+    with ServiceProcess(words) as service:
+        service.wait_for("started")
+        wait_for_offset(service, len(EVENTS) + len(MORE) + load.appended)
+        wait_until(lambda: not (kept.data / "scratch").exists(), "what was left over to be removed")
         assert 0 == service.terminate(20)
 
-    assert offset == last["next_offset"]
-    assert digest(kept.data) == last["digest"] == kept.restored(tmp_path / "restored")
-    assert not (kept.data / "scratch").exists()
+    assert 1 == len(left_over)
+    assert [kept.first] == kept.offered()
+    assert unbroken(kept, tmp_path / "unbroken") != kept.digest

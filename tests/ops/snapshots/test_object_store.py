@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.service import ServiceProcess
 from tests.ops.snapshots.stores import state_of
-from tests.ops.verbs import run, succeed
+from tests.ops.verbs import get, run, succeed
 from tests.real.object_store import SECRET, ObjectStore
 
 EVENTS = [{"cmd": "HSET", "args": [f"h{number % 7}", f"f{number}", "v" * 1000]} for number in range(200)]
@@ -64,3 +65,18 @@ def test_no_error_shows_a_credential(
     assert result.stderr.startswith("slotlog: s3://bucket: ")
     assert 1 == result.stderr.count("\n")
     assert [] == [word for word in (SECRET, "canary-wrong") if word in result.output]
+
+
+def test_a_service_logs_no_credential(object_store: ObjectStore, tmp_path: Path) -> None:
+    """Nor one of a login that is refused, also where everything is logged."""
+    data = state_of(tmp_path, EVENTS)
+    wrong = {"AWS_SECRET_ACCESS_KEY": "canary-wrong", "AWS_SESSION_TOKEN": "canary-token", "SLOTLOG_LOG_LEVEL": "debug"}
+    schedule = {"SLOTLOG_SNAPSHOTS__URL": object_store.url, "SLOTLOG_SNAPSHOTS__EVENTS": "1"}
+    with ServiceProcess(["--data", str(data), "--http", "127.0.0.1:0"], {**wrong, **schedule}) as service:
+        failed = service.wait_for("snapshot_failed")
+        shown = [get(service, path).text for path in ("/status", "/metrics", "/readyz")]
+        assert 0 == service.terminate()
+        service.wait_for_end()
+
+    assert failed["error"].startswith("s3://bucket: ")
+    assert "canary" not in json.dumps([service.seen, shown])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.layouts import LAYOUTS
+from engine.layouts.layout import Form
 from tests.ops.snapshots.stores import apply, state_of
 from tests.ops.verbs import run, succeed, write_lines
 
@@ -16,6 +18,19 @@ EVENTS: list[dict[str, Any]] = [
     *({"cmd": "ZADD", "args": [f"z{number % 5}", number, f"m{number}"]} for number in range(50)),
     {"cmd": "SET", "args": ["gone", "1", "PX", 1]},
     {"cmd": "INCR", "args": ["n"], "id": "once"},
+]
+OF_EVERY_KIND: list[dict[str, Any]] = [
+    *EVENTS,
+    {"cmd": "RPUSH", "args": ["l", "1", "2"]},
+    {"cmd": "SADD", "args": ["s", "1", "2"]},
+    {"cmd": "SETBIT", "args": ["bits", 99, 1]},
+    {"cmd": "FUNCTION|LOAD", "args": ["#!lua name=lib\nredis.register_function('f', function() return 7 end)"]},
+    {"cmd": "EVAL", "args": ["return redis.call('SET', KEYS[1], ARGV[1])", 1, "by-script", "1"]},
+]
+STREAM: list[dict[str, Any]] = [
+    {"cmd": "XADD", "args": ["x", "1-1", "f", "v"]},
+    {"cmd": "XGROUP|CREATE", "args": ["x", "g", "0"]},
+    {"cmd": "XREADGROUP", "args": ["GROUP", "g", "c", "STREAMS", "x", ">"]},
 ]
 MORE: list[dict[str, Any]] = [
     {"cmd": "SET", "args": ["later", "1"]},
@@ -60,6 +75,29 @@ def test_what_is_taken_is_restored(data: Path, store: Path, tmp_path: Path) -> N
     assert "all is well" in succeed("check", "--data", tmp_path / "restored", "--log", log)
     assert ["0", "1"] == sorted(path.name for path in (tmp_path / "restored").iterdir())
     assert not (data / "scratch").exists()
+
+
+def test_every_layout_has_snapshots(tmp_path: Path, store: Path) -> None:
+    """Of a state of every kind of value, with functions and, where the layout has them, streams; all comes back."""
+    logs, digests = dict[bool, str](), dict[bool, str]()
+    for has_streams in (False, True):
+        home = tmp_path / f"log-{has_streams}"
+        home.mkdir()
+        succeed("produce", write_lines(home / "events", OF_EVERY_KIND + STREAM * has_streams), "--data", home / "data")
+        logs[has_streams] = f"sqlite:///{home / 'data' / 'log.sqlite3'}"
+    for name, layout in LAYOUTS.items():
+        data, has_streams = tmp_path / name, Form.STREAMS in layout.forms
+        log = ("--log", logs[has_streams])
+        succeed("replay", *log, "--data", tmp_path / "none", "--to", data, "--layout", name)
+        (snapshot,) = taken(data, store / name)
+        succeed("restore", "--from", store / name, "--to", tmp_path / f"restored-{name}")
+        found = facts("digest", "--data", tmp_path / f"restored-{name}")["digest"]
+
+        assert (snapshot["digest"], name) == (found, snapshot["layout"])
+        assert found == digests.setdefault(has_streams, found)
+        assert "all is well" in succeed("check", "--data", tmp_path / f"restored-{name}", *log)
+
+    assert 2 == len({*digests.values()})
 
 
 def test_only_new_files_are_uploaded(tmp_path: Path, store: Path) -> None:
