@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ from tests.ops.verbs import get, metric, run, succeed, wait_for_offset, wait_unt
 TOPIC = "t"
 EVENTS = 300
 TAIL = 50
+P0 = 'partition="0"'
+_SLOW_SECONDS = 0.1
 
 
 class Restored:
@@ -187,6 +191,42 @@ def test_a_store_that_is_away_is_waited_for(topic: Restored, tmp_path: Path) -> 
     (partition,) = ready.json["partitions"]
     assert (503, False) == (ready.status, partition["ready"])
     assert partition["reason"].startswith("a snapshot is looked for: ")
+
+
+def test_progress_is_shown(topic: Restored) -> None:
+    """While a snapshot is fetched, `/readyz`, status, metrics and log say how far it is, and what is left."""
+    shutil.rmtree(partition_path(topic.data, 0))
+    slow = max((topic.store / "files").iterdir(), key=lambda path: path.stat().st_size)
+    content = slow.read_bytes()
+    slow.unlink()
+    os.mkfifo(slow)  # the store gives as much of it as the test has written
+    with topic.service() as service:
+        service.wait_for("restore_begun")
+        with slow.open("wb", buffering=0) as pipe:
+            half = len(content) // 2
+            pipe.write(content[:half])
+            wait_until(lambda: metric(service, "slotlog_restore_done_bytes")[P0] >= half, "half of it to be fetched")
+            ready, status = get(service, "/readyz"), get(service, "/status").json["partitions"][0]
+            total = metric(service, "slotlog_restore_total_bytes")[P0]
+            written = half
+            while not said(service.said(), "restoring"):
+                written += pipe.write(content[written : written + 1])
+                sleep(_SLOW_SECONDS)
+            pipe.write(content[written:])
+        service.wait_for("restored")
+        wait_for_offset(service, 2 * EVENTS + TAIL)
+        after = metric(service, "slotlog_restore_total_bytes")[P0]
+        assert 0 == service.terminate()
+
+    (line, *_) = said(service.seen, "restoring")
+    running = status["snapshots"]["running"]
+    assert 503 == ready.status
+    assert f"snapshot {topic.snapshots[-1]} is being restored: " in ready.json["partitions"][0]["reason"]
+    assert ready.json["partitions"][0]["reason"].endswith(" s left")
+    assert ("restore", total, True) == (running["what"], running["total_bytes"], running["eta_seconds"] >= 0)
+    assert (total, "bytes", True) == (line["total"], line["unit"], half <= line["done"] < total)
+    assert line["eta_seconds"] >= 0
+    assert 0 == after
 
 
 @pytest.mark.damaging

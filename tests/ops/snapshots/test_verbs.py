@@ -100,6 +100,17 @@ def test_every_layout_has_snapshots(tmp_path: Path, store: Path) -> None:
     assert 2 == len({*digests.values()})
 
 
+def test_an_index_outside_has_no_snapshots(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state whose sorted sets are in a Redis server is refused, before anything is asked or written."""
+    data = state_of(tmp_path, EVENTS)
+    succeed("replay", "--data", data, "--to", tmp_path / "as", "--layout", "camellia-v1")
+    monkeypatch.setenv("SLOTLOG_INDEX", "redis://127.0.0.1:1/0")
+    refused = run("snapshot", "--data", tmp_path / "as", "--to", store)
+
+    assert (1, []) == (refused.exit_code, list(store.iterdir()))
+    assert "whose sorted sets are in an index outside of it has no snapshots: they would lack" in refused.stderr
+
+
 def test_only_new_files_are_uploaded(tmp_path: Path, store: Path) -> None:
     """A second snapshot of the same state shares all tables with the first; what differs is RocksDB's own list."""
     data = state_of(tmp_path, EVENTS)
