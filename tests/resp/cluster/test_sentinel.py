@@ -42,6 +42,12 @@ def _map(live: Live, owner: tuple[str, int] | None = None) -> ClusterMap:
     return ClusterMap.of_group(1, me, {0: owner}, [_OTHER], {0: [follower]}, replicas, sentinels)
 
 
+def _master_of(live: Live) -> tuple[str, int]:
+    master = live.server.sentinel.master
+    assert master is not None
+    return master.address
+
+
 @asynccontextmanager
 async def _master(tmp_path: Path) -> AsyncIterator[tuple[Live, Client]]:
     """A master whose replica is elsewhere, and a client of it as a Sentinel."""
@@ -136,7 +142,8 @@ async def test_it_tells_of_the_switch_once_the_new_master_takes_writes(tmp_path:
         server.replicas[0].heard(0)
         with pytest.raises(ConnectionResetError):
             await data.reply()
-        assert address == server.sentinel.master.address  # type: ignore[union-attr]  # the other does not serve yet
+        server.sentinel.look()
+        assert address == _master_of(live)  # the other does not serve yet
         reader = await live.client()
         read_only = ErrorReply(b"READONLY You can't write against a read only replica.")
         for words in (["SET", "k", 1], ["XREAD", "BLOCK", 1, "STREAMS", "s", "$"], ["WATCH", "k"], ["BLPOP", "k", 0]):
@@ -148,6 +155,8 @@ async def test_it_tells_of_the_switch_once_the_new_master_takes_writes(tmp_path:
         with pytest.raises(ConnectionResetError):
             await reader.reply()
         server.take(0, owned)
+        server.sentinel.look()
+        assert _OTHER == _master_of(live)  # this worker does not serve yet
         await server.begin(0)
         server.refresh()
         switched = f"g 10.0.0.9 6379 127.0.0.1 {address[1]}".encode()
