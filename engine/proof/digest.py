@@ -38,11 +38,17 @@ from engine.values.encoding import U32, pack_score, pack_u64, prefix_end
 
 _MODULUS: Final = 1 << 256
 _DIGEST_BYTES: Final = 32
-_SCRIPT_TYPE: Final = 255
-_LIBRARY_TYPE: Final = 254
+KEY: Final = 0
+SCRIPT_TYPE: Final = 255
+LIBRARY_TYPE: Final = 254
+_NO_KEYS: Final = frozenset({SCRIPT_TYPE, LIBRARY_TYPE})
 _PERSON: Final = b"slotlog digest 1"
 _DB_AND_LENGTH: Final = Struct(">QI")
 _TYPE_AND_EXPIRE: Final = Struct(">BQ")
+
+
+Item = tuple[int, bytes, int]
+"""Database and name of a key, and `KEY`; or 0, the name and the type of a script or library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +80,25 @@ def digest(store: Store, layout: Layout, now_ms: int) -> Digest:
 def running_digest(store: Store, layout: Layout, now_ms: int) -> Iterator[Digest]:
     """The digest so far, after each key: for progress. The last one is `digest`; a state without keys gives none."""
     result = Digest()
+    for (_, _, kind), value in item_digests(store, layout, now_ms):
+        result += Digest(value, kind not in _NO_KEYS)
+        yield result
+
+
+def item_digests(store: Store, layout: Layout, now_ms: int) -> Iterator[tuple[Item, int]]:
+    """The digest of each live key, script and library by itself.
+
+    Raises:
+        CorruptionError: stored bytes are damaged.
+    """
     for db, name, type_code, expire_ms, content, field_times in live_keys(store, layout, now_ms):
         times = (piece for field, ms in field_times for piece in (field, pack_u64(ms)))
-        result += Digest(key_digest(db, name, type_code, expire_ms, chain(content, times)), 1)
-        yield result
-    for each in chain(_of_scripts(store), _of_libraries(store)):
-        result += each
-        yield result
-
-
-def _of_scripts(store: Store) -> Iterator[Digest]:
+        yield (db, name, KEY), key_digest(db, name, type_code, expire_ms, chain(content, times))
     for name, value in store.scan(SYSTEM_CF, SCRIPT, prefix_end(SCRIPT)):
         pieces = value[LOADED_AT : LOADED_AT + 1], value[LOADED_AT + 1 :]
-        yield Digest(key_digest(0, name[len(SCRIPT) :], _SCRIPT_TYPE, 0, pieces))
-
-
-def _of_libraries(store: Store) -> Iterator[Digest]:
+        yield (0, name[len(SCRIPT) :], SCRIPT_TYPE), key_digest(0, name[len(SCRIPT) :], SCRIPT_TYPE, 0, pieces)
     for name, value in store.scan(SYSTEM_CF, LIBRARY, prefix_end(LIBRARY)):
-        yield Digest(key_digest(0, name[len(LIBRARY) :], _LIBRARY_TYPE, 0, (value,)))
+        yield (0, name[len(LIBRARY) :], LIBRARY_TYPE), key_digest(0, name[len(LIBRARY) :], LIBRARY_TYPE, 0, (value,))
 
 
 def combine(digests: Iterable[Digest]) -> Digest:

@@ -9,7 +9,8 @@ from engine.apply.machine import Applied, Machine, Record
 from engine.commands.registry import find
 from engine.errors import CommandError
 from ops.changes.change import Change
-from ops.past.history import EMPTYING, Value, value_of
+from ops.past.history import Value, value_of
+from ops.past.touching import EMPTYING
 
 if TYPE_CHECKING:
     from slotlog.log import LogRecord

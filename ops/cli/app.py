@@ -11,9 +11,9 @@ from ops.cli.events import import_keys, produce, query
 from ops.cli.keep import backup, erase, restore, snapshot, snapshots, trim
 from ops.cli.options import print_note
 from ops.cli.other import demo, load, version
-from ops.cli.past import at, changes, history, restore_key, tail
+from ops.cli.past import at, changes, history, restore_key, tail, what_if
 from ops.cli.program import EVENTS, KEEP, OTHER, PAST, REBUILD, REPAIR, RUN, Program
-from ops.cli.rebuild import convert, digest, dump, export, repartition, replay
+from ops.cli.rebuild import chain, convert, digest, dump, export, repartition, replay, verify
 from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
 from ops.cli.run import serve, wait
 from ops.config import unknown_variables
@@ -55,9 +55,12 @@ app.command(rich_help_panel=PAST)(history.history)
 app.command(rich_help_panel=PAST)(tail.tail)
 app.command(rich_help_panel=PAST)(changes.changes)
 app.command("restore-key", rich_help_panel=PAST)(restore_key.restore_key)
+app.command("whatif", rich_help_panel=PAST)(what_if.what_if)
 app.command(rich_help_panel=REBUILD)(replay.replay)
 app.command(rich_help_panel=REBUILD)(convert.convert)
 app.command(rich_help_panel=REBUILD)(digest.digest)
+app.command(rich_help_panel=REBUILD)(verify.verify)
+app.command(rich_help_panel=REBUILD)(chain.chain)
 app.command(rich_help_panel=REBUILD)(dump.dump)
 app.command(rich_help_panel=REBUILD)(repartition.repartition)
 app.command(rich_help_panel=REBUILD)(export.export)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgpack import unpackb
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.apply.set_back import retimed
-from engine.commands.registry import find, keys_of
+from engine.commands.registry import find
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ops.past.walk import apply_all
-from slotlog.shared.errors import EventError
+from ops.past.touching import Touching
 from slotlog.shared.limits import TIME_MS_MAX
-
-if TYPE_CHECKING:
-    from slotlog.log import LogRecord
 
 _WHOLE_READS: Final[dict[bytes, tuple[bytes, ...]]] = {
     b"string": (b"GET",),
@@ -29,12 +25,6 @@ _WHOLE_READS: Final[dict[bytes, tuple[bytes, ...]]] = {
     b"stream": (b"XRANGE", b"-", b"+"),
 }
 """By type: the command that reads all of a key. The key follows the first word."""
-
-EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
-"""Change keys that no event names, and that no machine reports one by one."""
-
-_MAY_CARRY: Final = frozenset({*EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
-"""May have one of those inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +79,9 @@ class History:
         tell: told of each event that named or changed it, in order.
         from_offset: earlier ones are not told.
         values: tell also the values.
+
+    Attributes:
+        step: applies some records; see `ops.past.walk.Step`.
     """
 
     def __init__(
@@ -96,49 +89,8 @@ class History:
     ) -> None:
         self._db, self._key, self._tell = db, key, tell
         self._from_offset, self._values = from_offset, values
-
-    def step(self, machine: Machine, records: Sequence[Record], raw: Sequence[LogRecord]) -> None:
-        """Apply some records; those that touch the key alone, each between two looks at it.
-
-        They are applied together first, which says what touches it. Where anything does, this is taken back.
-        """
-        if not records:
-            return
-        machine.witnessing = True
-        touching = self._touching(machine, records)
-        if not touching:
-            return
-        machine.rollback()
-        values = {offset: value for offset, _, _, value in raw}
-        for run, alone in _parted(records, touching):
-            apply_all(machine, run)
-            if alone is not None:
-                self._apply_alone(machine, alone, values[alone[0]])
-
-    def _touching(self, machine: Machine, records: Sequence[Record]) -> set[int]:
-        """Apply them without a commit. The offsets of those that touch the key, or may do so."""
-        applied = machine.apply(records, machine.next_offset)
-        if applied.records < len(records):  # it takes no more without a commit, behind which nothing can be taken back
-            return {each[0] for each in records}
-        touching = {each[0] for each in applied.modified if each[1] == self._db and each[5] == self._key}
-        touching.update(each[0] for each in records if self._is_named(each))
-        if not EMPTYING.isdisjoint(applied.commands):
-            touching.update(each[0] for each in records if each[2] in _MAY_CARRY)
-        return touching
-
-    def _is_named(self, record: Record) -> bool:
-        _, _, name, args, db, _, _ = record
-        try:
-            if name != b"EXEC":
-                return db == self._db and self._key in args and self._key in keys_of(name, args)
-            for inner, *inner_args in args:
-                if inner.upper() == b"SELECT":
-                    db = int(inner_args[0])
-                elif db == self._db and self._key in inner_args and self._key in keys_of(inner.upper(), inner_args):
-                    return True
-        except (EventError, ValueError):  # it will be a dead letter, or be rejected, and names nothing that is known
-            pass
-        return False
+        self._touching = Touching({(db, key)}, self._apply_alone)
+        self.step = self._touching.step
 
     def _apply_alone(self, machine: Machine, record: Record, value: bytes | None) -> None:
         offset, time_ms, name, args, _, event_id, _ = record
@@ -149,7 +101,7 @@ class History:
         after = value_of(machine, self._db, self._key)
         machine.commit(None)
         changed = before != after or any(each[1] == self._db and each[5] == self._key for each in applied.modified)
-        if offset < self._from_offset or not (changed or self._is_named(record)):
+        if offset < self._from_offset or not (changed or self._touching.named(record)):
             return
         outcome, reply = outcome_of(applied, offset)
         shown = (before, after) if self._values else (None, None)
@@ -165,16 +117,6 @@ def value_of(machine: Machine, db: int, key: bytes, at_ms: int = 0) -> Value:
     type_name = bytes(read(b"TYPE"))
     content = read(*_WHOLE_READS[type_name]) if type_name in _WHOLE_READS else None
     return Value(type_name, content, read(b"PEXPIRETIME"))
-
-
-def _parted(records: Sequence[Record], touching: set[int]) -> Iterator[tuple[Sequence[Record], Record | None]]:
-    """The records as runs of those that touch nothing, each with the one that ends it."""
-    begin = 0
-    for place, record in enumerate(records):
-        if record[0] in touching:
-            yield records[begin:place], record
-            begin = place + 1
-    yield records[begin:], None
 
 
 def outcome_of(applied: Applied, offset: int) -> tuple[str, Reply]:

@@ -1,12 +1,14 @@
 """The manifest of a snapshot: JSON that says which state it is, where it stands, and which files it has.
 
-    version                                1
+    version                                2; 1 has no `chain`
     slotlog                                the release that took it
     topic, partition, partitions, layout   which state it is
     format, rules                          of the state, as in its column family `system`
     next_offset, clock_ms                  where it stands
     fingerprint                            hexadecimal: the log's own mark of the last record applied; or null
     digest, keys                           of the logical state at `clock_ms`
+    chain                                  the head of the log's hash chain at `next_offset`; or null: the log could not
+                                           be read from where the chain goes on (slotlog/log/hash_chain.py)
     taken_ms                               wall time in milliseconds since 1970
     files                                  of the database: name, size in bytes, sha256, and the object in the store
 
@@ -26,7 +28,7 @@ from engine.store.store import SYSTEM_CF
 from engine.tables.system import FORMAT, RULES, Home
 from ops.snapshots.errors import SnapshotRefusedError
 
-MANIFEST_VERSION: Final = 1
+MANIFEST_VERSION: Final = 2
 FILES: Final = "files"
 """Where the objects of files are in a store: FILES/SHA256.RANDOM."""
 
@@ -78,6 +80,7 @@ class Manifest(BaseModel):
     fingerprint: bytes | None
     digest: _Sha256
     keys: Annotated[int, _U64]
+    chain: _Sha256 | None = None
     taken_ms: Annotated[int, _U64]
     files: tuple[SnapshotFile, ...]
 

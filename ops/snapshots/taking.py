@@ -7,6 +7,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
+import structlog
+
 from engine.store.store import MaintainedStore
 from engine.tables.system import FORMAT
 from ops.config import ConfigError, Settings
@@ -18,9 +20,12 @@ from ops.snapshots.report import Taking
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore, facts
 from ops.snapshots.verifying import verify
+from ops.state.chain.noting import noted_head
 from ops.state.directories import digest_partition, home_of, partition_path, store_opener
 from ops.version import VERSION
 from slotlog.clock import now_ms
+
+logger = structlog.get_logger(__name__)
 
 _HOUR_SECONDS: Final = 3600.0
 
@@ -120,6 +125,9 @@ def take(
     of_checkpoint = settings.model_copy(update={"data": directory})
     digest, position = digest_partition(of_checkpoint, partition)
     reached(Step.DESCRIBED)
+    chain = noted_head(settings, partition, position.next_offset, keep=True)
+    if chain.unknown:
+        logger.warning("chain_unknown", partition=partition, offset=position.next_offset, reason=chain.unknown)
     path = partition_path(directory, partition)
     size = sum(file.stat().st_size for file in files_of(path))
     with progress(f"upload partition {partition}", size, "bytes") as shown:
@@ -143,6 +151,7 @@ def take(
         fingerprint=position.fingerprint,
         digest=str(digest),
         keys=digest.keys,
+        chain=chain.text,
         taken_ms=now_ms(),
         files=uploaded.files,
     )

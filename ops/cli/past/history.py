@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ops.cli.events.query import partitions_of
 from ops.cli.options import Data, Database, Json, LogUrl, StatePartitions, StateTopic, reports_errors
+from ops.cli.past.items import command_text
 from ops.cli.past.touches import print_touch
 from ops.cli.reply_text import as_text, moment_text, quoted
 from ops.state.rebuilding.replay_plan import parse_until
@@ -73,18 +74,12 @@ def history(
 def _print(touch: Touch) -> None:
     named = f"  id {quoted(touch.event_id)}" if touch.event_id is not None else ""
     print(f"offset {touch.offset}  {moment_text(touch.time_ms)}{named}")
-    print(f"  {_words(touch.command)}")
+    print(f"  {command_text(touch.command)}")
     reply = touch.reply.decode() if touch.outcome == "dead letter" else "; ".join(as_text(touch.reply).split("\n"))
     print(f"  {touch.outcome}: {reply}" + ("" if touch.changed else "  (the key is as it was)"))
     if touch.before is not None and touch.after is not None:
         print(f"  before  {_value_text(touch.before)}")
         print(f"  after   {_value_text(touch.after)}")
-
-
-def _words(command: tuple[Any, ...]) -> str:
-    name, *args = command
-    shown = [f"[{_words(tuple(each))}]" if isinstance(each, list) else quoted(each) for each in args]
-    return " ".join([name.decode(errors="replace"), *shown])
 
 
 def _value_text(value: Value) -> str:

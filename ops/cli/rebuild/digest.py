@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
 
 from ops.cli.options import (
     Data,
@@ -15,6 +17,7 @@ from ops.cli.options import (
     listed,
     named,
     print_json,
+    print_note,
     print_standings,
     reports_errors,
 )
@@ -23,16 +26,19 @@ from slotlog.wording import counted
 if TYPE_CHECKING:
     from engine.proof.digest import Digest
     from engine.tables.system import Position
-    from ops.state.standing import Standing
+    from ops.config import Settings
+    from ops.state.chain.noting import Noted
+    from ops.state.standing import Ends, Standing
 
 
 class Digested(NamedTuple):
-    """The digest of one partition, the position that it stands for, and how that stands to the log."""
+    """The digest of one partition, its position, how that stands to the log, and the chain there, if asked for."""
 
     partition: int
     digest: Digest
     position: Position
     standing: Standing
+    chain: Noted | None
 
 
 @reports_errors
@@ -43,6 +49,9 @@ def digest(
     topic: StateTopic = None,
     partitions: StatePartitions = None,
     own: StateOwn = None,
+    chain: Annotated[
+        bool, typer.Option("--chain", help="Print also the head of the log's hash chain at that position.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print a digest of all live keys in a state directory, and the position of the state.
@@ -50,7 +59,8 @@ def digest(
     Equal digests at equal positions mean equal content. Batches, layout and cleaning do not change a digest. The first
     digest is the sum of those of the partitions. Offsets that an operator skipped are listed. Damaged partitions are
     not counted: they are named at the end, and the exit code is 1. Notes on stderr name partitions that are behind
-    their log.
+    their log. With --chain the log is read, from the nearest head of its hash chain that --data keeps: the head at the
+    state's position says which records stand before it, and `slotlog verify --head` holds the log against it later.
 
     Example: slotlog digest --data .data
     """
@@ -68,7 +78,9 @@ def digest(
 
     def read(partition: int) -> Digested:
         digest, position = digest_partition(settings, partition)
-        return Digested(partition, digest, position, standing_of(settings, ends, partition, position.next_offset))
+        standing = standing_of(settings, ends, partition, position.next_offset)
+        noted = _chain(settings, ends, partition, position.next_offset) if chain else None
+        return Digested(partition, digest, position, standing, noted)
 
     results, damaged = read_each(here, read)
     total = Digest()
@@ -90,8 +102,18 @@ def digest(
             print(f"not counted: {listed('partition', missing)}, of which {settings.data} has no state")
         if damaged:
             print(f"not counted: {listed('partition', [each.partition for each in damaged])}, damaged")
+    for result in results:
+        if result.chain is not None and result.chain.unknown:
+            print_note(f"partition {result.partition}: the head of the chain is not known: {result.chain.unknown}")
     print_standings([result.standing for result in results], ends)
     end_with_damaged(damaged, json=json)
+
+
+def _chain(settings: Settings, ends: Ends, partition: int, offset: int) -> Noted:
+    """The head of the chain there, if the log answers."""
+    from ops.state.chain.noting import Noted, noted_head
+
+    return Noted(None, ends.unknown) if ends.unknown else noted_head(settings, partition, offset, keep=False)
 
 
 def _facts(result: Digested) -> dict[str, object]:
@@ -103,14 +125,17 @@ def _facts(result: Digested) -> dict[str, object]:
         "keys": result.digest.keys,
         "skips": result.position.skips.texts(),
         **result.standing.facts(),
+        **({} if result.chain is None else {"chain": result.chain.text}),
     }
 
 
 def _print(total: Digest, results: list[Digested], *, several: bool) -> None:
     print(f"{total}  {counted(total.keys, 'key')}")
-    for partition, own, position, _ in results:
+    for partition, own, position, _, chain in results:
         print(f"partition {partition}: next offset {position.next_offset}, clock {position.clock_ms} ms")
         if several:
             print(f"  digest    {own}  {counted(own.keys, 'key')}")
+        if chain is not None and chain.text:
+            print(f"  chain     {chain.text}")
         if position.skips:
             print(f"  skipped   {listed('offset', position.skips.texts())}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,8 +30,9 @@ from ops.cli.options import (
     print_note,
     reports_errors,
 )
+from ops.cli.past.what_if import WITHOUT_HELP
 from ops.config import ConfigError, load_settings
-from ops.state.rebuilding.replay_plan import Until, parse_until
+from ops.state.rebuilding.replay_plan import Gap, Start, Until, parse_until
 from ops.state.rebuilding.swap import rebuilt_in, replaced_in
 from ops.state.rebuilding.unapplied import NotApplied
 from slotlog.wording import counted
@@ -69,6 +71,9 @@ _Skip = Annotated[
         help="Skip this record, or FIRST-LAST, and those that the state in --data skips; may be repeated.",
     ),
 ]
+_Without = Annotated[
+    list[str] | None, typer.Option("--without", metavar="OFFSETS|FILTER", help=f"{WITHOUT_HELP} Only with --to.")
+]
 _MetricsFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write the progress to this file, for node_exporter's textfile collector."),
@@ -85,6 +90,7 @@ def replay(
     until: _Until = None,
     from_snapshot: _FromSnapshot = False,
     skip: _Skip = None,
+    without: _Without = None,
     data: Data = None,
     log: LogUrl = None,
     topic: StateTopic = None,
@@ -102,8 +108,9 @@ def replay(
     that the state in --data skips (`slotlog skip`) are skipped again. Several partitions are built at once, in
     processes. If the command is killed or fails, the directory holds no state, and the same command begins anew.
 
-    --swap builds in DATA/rebuilt, up to the position of the state in --data, and replaces that if both have one digest,
-    or if it cannot be read. Its service must be stopped.
+    --without skips events as if they had never been (`slotlog whatif` prints what would differ). --swap builds in
+    DATA/rebuilt, up to the position of the state in --data, and replaces that if both have one digest, or if it cannot
+    be read. Its service must be stopped.
 
     The exit code is 1 if a digest differs, if the log ends before the position of the state in --data, or if records of
     the embedded log that this state has applied can no longer be applied.
@@ -112,26 +119,26 @@ def replay(
     """
     from ops.logging import configure_logging
     from ops.metrics.textfile import ReplayFile
-    from ops.snapshots.starting import start_from_snapshot
     from ops.state.rebuilding.replay import replay_at_once, tell_nobody
     from ops.state.rebuilding.swap import finish_swap, out_of_use
     from ops.state.rebuilding.swap import swap as put_in_place
     from ops.state.recorded import load_state_settings
 
-    _refuse_usage(to, until, layout, swap=swap, other=even_if_different or keep_old)
+    _refuse_usage(to, until, layout, without, swap=swap, other=even_if_different or keep_old)
     if swap:
         finish_swap(load_settings(data=data).data)  # of an earlier one: what is read next is there again then
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
-    tell = ReplayFile(metrics_file).note if metrics_file is not None else tell_nobody
+    tell = tell_nobody if metrics_file is None else ReplayFile(metrics_file).note
     end = Until(at_live=True) if swap else parse_until(until)
-    skips = [parse_skip(text) for text in skip or []]
+    left_out = _left_out(settings, without, end)
+    skips = [*left_out, *(parse_skip(text) for text in skip or [])]
     built = to or rebuilt_in(settings.data)
-    build = partial(replay_at_once, settings, built, end, skips, start=start_from_snapshot, from_snapshot=from_snapshot)
+    build = partial(replay_at_once, settings, built, end, skips, start=_start(left_out), from_snapshot=from_snapshot)
     with out_of_use(settings.data, settings.owned) if swap else nullcontext():
         with _interruptible(built, json=json):
             results = build(layout=layout, index=index, processes=processes, tell=tell)
-        failed = _tell_failures(results, whole=until is None)
+        failed = _tell_failures(results, whole=until is None, alike=not without)
         swapped = swap and (not failed or even_if_different)
         if swapped:
             put_in_place(settings.data, settings.owned, keep=keep_old)
@@ -155,11 +162,15 @@ def _interruptible(built: Path, *, json: bool) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _refuse_usage(to: Path | None, until: str | None, layout: str | None, *, swap: bool, other: bool) -> None:
+def _refuse_usage(
+    to: Path | None, until: str | None, layout: str | None, without: list[str] | None, *, swap: bool, other: bool
+) -> None:
     if (to is None) != swap:
         raise typer.BadParameter("--to names a new directory, --swap puts the state in place: give one of the two")
     if swap and (until is not None or layout is not None):
         raise typer.BadParameter("--swap rebuilds the state at the same position and in the same layout")
+    if swap and without:
+        raise typer.BadParameter("--without builds another state than that in --data: give --to")
     if other and not swap:
         raise typer.BadParameter("--even-if-different and --keep-old belong to --swap")
 
@@ -176,8 +187,39 @@ def _tell_swapped(settings: Settings, *, swapped: bool, keep_old: bool, json: bo
         print(f"{settings.data} has the rebuilt state, and {old}")
 
 
-def _tell_failures(results: list[Replayed], *, whole: bool) -> bool:
-    """Print what keeps the rebuilt state from being the live one. Returns whether there is anything."""
+def _left_out(settings: Settings, without: list[str] | None, until: Until) -> list[tuple[int, int, int]]:
+    """What is to be skipped, so that the state is as if these events had never been."""
+    from ops.past.left_out import chosen, parse_choice
+
+    if not without:
+        return []
+    choice = parse_choice(without, settings.partitions)
+    return [
+        (partition, *each)
+        for partition in settings.owned
+        for each in asyncio.run(chosen(settings, partition, choice, until))
+    ]
+
+
+def _start(left_out: list[tuple[int, int, int]]) -> Start:
+    """Begins with a snapshot from before all that is left out."""
+    from ops.snapshots.starting import start_from_snapshot
+
+    def start(target: Settings, gap: Gap) -> int:
+        firsts = [begin for partition, begin, _ in left_out if partition == gap.partition]
+        return start_from_snapshot(target, replace(gap, end=min([gap.end, *firsts])))
+
+    return start
+
+
+def _tell_failures(results: list[Replayed], *, whole: bool, alike: bool) -> bool:
+    """Print what keeps the rebuilt state from being the live one. Returns whether there is anything.
+
+    Args:
+        results: of the partitions.
+        whole: whether it was to reach the live state's position.
+        alike: whether it was to be like it there.
+    """
     for result in results:
         if newly_dead := result.not_applied.newly_dead:
             print_note(
@@ -191,7 +233,7 @@ def _tell_failures(results: list[Replayed], *, whole: bool) -> bool:
             f"everything before {result.live_offset}: the log is another one, or was cut, and what was behind is not "
             "in the state that was built"
         )
-    different = any(result.live_digest not in {None, result.digest} for result in results)
+    different = alike and any(result.live_digest not in {None, result.digest} for result in results)
     return bool(cut) or different or any(result.not_applied.newly_dead for result in results)
 
 

@@ -14,8 +14,8 @@ from ingest.applying.decoding import decode_batch
 from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of
 from ops.past.offsets.index_file import BLOCK_OFFSETS, Block, Content, DamagedPageError, IndexFile, block_at, packed
-from ops.past.offsets.reading import records_between
 from ops.progress import progress
+from ops.state.log_records import records_between
 
 if TYPE_CHECKING:
     from slotlog.log import Log, LogRecord

@@ -12,7 +12,7 @@ from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of, token_of
 from ops.past.offsets.index_file import DamagedPageError
 from ops.past.offsets.offset_index import OffsetIndex, indexed
-from ops.past.offsets.reading import records_at
+from ops.state.log_records import records_at
 
 if TYPE_CHECKING:
     from slotlog.log import Log, LogRecord

@@ -30,9 +30,12 @@ VERBS = [
     "tail",
     "changes",
     "restore-key",
+    "whatif",
     "replay",
     "convert",
     "digest",
+    "verify",
+    "chain",
     "dump",
     "export",
     "backup",
@@ -50,6 +53,7 @@ VERBS = [
     "version",
     "snapshots",
     "clock",
+    "rules",
     "deadletters",
 ]
 CANARY = "canary-5e1f"

@@ -123,7 +123,7 @@ DAMAGES: dict[str, tuple[Spoil, str]] = {
         f"manifest: {name}": (partial(spoil_manifest, change), "its manifest is damaged")
         for name, change in MANIFEST_WAYS.items()
     },
-    "manifest of a newer version": (partial(renamed, lambda raw: raw.update(version=2)), "version 2"),
+    "manifest of a newer version": (partial(renamed, lambda raw: raw.update(version=3)), "version 3"),
     "manifest of another topic": (partial(renamed, lambda raw: raw.update(topic="other")), "of partition 0 of other"),
     "manifest of another partition": (
         partial(renamed, lambda raw: raw.update(partition=1)),

@@ -47,6 +47,16 @@ def test_a_round(fingerprint: bytes | None) -> None:
     assert HOME == made.home
 
 
+def test_the_version_before() -> None:
+    """A manifest of version 1 has no chain, and is read as it was written."""
+    raw = json.loads(manifest(version=1, chain=None).pack())
+    del raw["chain"]
+    data = json.dumps(raw).encode()
+    parsed = parse_manifest(data, name_of(1200, data))
+
+    assert (1, None, 1200, HOME) == (parsed.version, parsed.chain, parsed.next_offset, parsed.home)
+
+
 def changed(name: str, value: Any) -> bytes:
     """The bytes of a manifest with one value changed, or without it."""
     raw = json.loads(manifest().pack())
@@ -64,7 +74,7 @@ DAMAGES: dict[str, tuple[bytes, str]] = {
     "not text": (b"\xff\xfe", "it is no JSON"),
     "another kind": (b"[]", "its manifest is damaged: "),
     "a null": (b"null", "its manifest is damaged: "),
-    "a newer version": (changed("version", 2), "version 2, this slotlog knows 1; use a newer release"),
+    "a newer version": (changed("version", 3), "version 3, this slotlog knows 2; use a newer release"),
     "a version that is none": (changed("version", "1"), "damaged: version"),
     "no topic": (changed("topic", None), "damaged: topic: Field required"),
     "one more field": (changed("color", "red"), "damaged: color: Extra inputs"),

@@ -184,7 +184,15 @@ def manifest(next_offset: int, fingerprint: bytes | None) -> Manifest:
     """That of a snapshot, of which the store has nothing else."""
     sha256 = "0" * 64
     file = SnapshotFile(name="CURRENT", size=1, sha256=sha256, object=f"files/{sha256}.00000000")
-    numbers = {"partition": 0, "partitions": 2, "format": 1, "rules": 1, "clock_ms": 0, "keys": 0, "taken_ms": 0}
+    numbers: dict[str, Any] = {
+        "partition": 0,
+        "partitions": 2,
+        "format": 1,
+        "rules": 1,
+        "clock_ms": 0,
+        "keys": 0,
+        "taken_ms": 0,
+    }
     return Manifest(
         slotlog="0",
         topic=TOPIC,
