@@ -22,7 +22,7 @@ Example: {"v": 1, "cmd": "SET", "args": ["k", 5]} = 83 a1 76 01 a3 63 6d 64 a3 5
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from msgpack import UnpackException, packb, unpackb
@@ -36,6 +36,19 @@ Event: TypeAlias = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | 
 """(offset, time_ms, name, arguments, database, id, session): what a machine applies (`engine.apply.records.Record`)."""
 
 VERSION: Final = 1
+
+Fields: TypeAlias = dict[bytes, Any]
+"""An event as msgpack gives it, whatever its producer has put there."""
+
+UPCASTERS: Final[dict[int, Callable[[Fields], Fields]]] = {}
+"""By version of the schema: what makes the fields of an event of that version those of the next one.
+
+The log keeps events for ever, so the versions before `VERSION` stay readable: a new version comes with the upcaster of
+the one before it, and what is behind `decode` knows the newest alone. An upcaster raises EventError for what is no
+event of its version, fields that it does not know among it. A version that some release did not know was a dead letter
+there, and has to stay one at every replay: it comes with new rules (`engine/tables/system.py`).
+"""
+
 _FIELDS: Final = frozenset({b"v", b"cmd", b"args", b"id", b"db", b"session", b"meta"})
 
 # A smaller record cannot blow up: the worst, 340 nested array headers that each claim all of it, takes 3 MB for a
@@ -171,17 +184,34 @@ def _fields(value: bytes) -> tuple[bytes, list[Any], bytes | None, int | None, b
         ValueError, UnpackException: it is no msgpack. AttributeError: it is no map, so it has no `get`.
     """
     event = unpackb(value, raw=True)
-    get = event.get
+    get, fields = event.get, len(event)
+    if get(b"v") is not VERSION and UPCASTERS:
+        event = _upcast(event)
+        get = event.get
     name, args = get(b"cmd"), get(b"args")
     usual = len(event) == 3 and get(b"v") is VERSION
     if not usual or not name or name.__class__ is not bytes or args.__class__ is not list:
         _check_fields(event)
-    if value[0] != 0x80 + len(event):  # a map of n fields begins with 0x80 + n, and one given twice counts in n
-        _check_field_count(value, len(event))
+    if value[0] != 0x80 + fields:  # a map of n fields begins with 0x80 + n, and one given twice counts in n
+        _check_field_count(value, fields)
     return name.upper(), args, get(b"id"), get(b"db"), get(b"session")
 
 
-def _check_fields(event: dict[bytes, Any]) -> None:
+def _upcast(event: Fields) -> Fields:
+    """An event of an earlier version as one of the newest, version by version; any other as it is.
+
+    Raises:
+        EventError: it is not what its version says.
+    """
+    version = event.get(b"v")
+    while version.__class__ is int and version < VERSION and version in UPCASTERS:
+        event = UPCASTERS[version](event)
+        version += 1
+        event[b"v"] = version
+    return event
+
+
+def _check_fields(event: Fields) -> None:
     """Refuse wrong fields. The caller's quick look saw that this is not the commonest event: it may still be right."""
     if not _FIELDS.issuperset(event):
         raise EventError(f"unknown field {_shown(min(event.keys() - _FIELDS))}")
