@@ -3,7 +3,7 @@
 name           value
 format         [8]          version of this table and of the shared column families, 1
 layout         text         name of the layout
-rules          [8]          rules number, 1
+rules          [8]          rules number, 1 before the log says otherwise
 partition      [8]
 partitions     [8]          of the topic
 topic          text
@@ -37,8 +37,17 @@ from slotlog.shared.errors import InvariantError
 from slotlog.shared.limits import DATABASES
 
 FORMAT: Final = 1
-RULES: Final = 1
-"""The newest rules that this engine knows: every command, limit and event version belongs to a rules number."""
+FIRST_RULES: Final = 1
+"""Those of a log before it says otherwise."""
+
+RULES: Final = 2
+"""The newest rules that this engine knows: every command, limit and event version belongs to a rules number.
+
+1   from the first event on
+2   ZADD and ZINCRBY take a score in hexadecimal, as Redis 7.4 does
+"""
+
+RULES_OF_HEXADECIMAL_SCORES: Final = 2
 
 COUNT: Final = b"count/"
 SKIP: Final = b"skip/"
@@ -105,7 +114,7 @@ class Position:
     next_offset: int = 0
     clock_ms: int = 0
     last_version: int = 0
-    rules: int = RULES
+    rules: int = FIRST_RULES
     fingerprint: bytes | None = None
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
     skips: Skips = NO_SKIPS

@@ -61,6 +61,20 @@ def parse_double(data: bytes) -> float | None:
     return value
 
 
+def parse_hexadecimal(data: bytes) -> float | None:
+    """The double nearest to what `data` spells in hexadecimal, such as `0x1.8p3`, as strtod(3) reads it.
+
+    None for anything else, for what overflows, and for what underflows to zero without being zero.
+    """
+    if not _HEXADECIMAL.fullmatch(data):
+        return None
+    try:
+        value = float.fromhex(data.decode())
+    except OverflowError:
+        return None
+    return value if value or not data.lower().partition(b"p")[0].strip(b"+-0x.") else None
+
+
 def parse_score_bound(data: bytes) -> float | None:
     """One end of a score range, without its "(", as ZRANGEBYSCORE and ZCOUNT read it.
 

@@ -14,7 +14,7 @@ from ops.cli.other import demo, load, version
 from ops.cli.past import at, changes, history, restore_key, tail, what_if
 from ops.cli.program import EVENTS, KEEP, OTHER, PAST, REBUILD, REPAIR, RUN, Program
 from ops.cli.rebuild import chain, convert, digest, dump, export, repartition, replay, verify
-from ops.cli.repair import check, clean, clock, deadletters, migrate, skip, space
+from ops.cli.repair import check, clean, clock, deadletters, migrate, rules, skip, space
 from ops.cli.run import serve, wait
 from ops.config import unknown_variables
 from ops.serving.process import tune_collector
@@ -76,6 +76,7 @@ app.command(rich_help_panel=REPAIR)(clean.clean)
 app.command(rich_help_panel=REPAIR)(migrate.migrate)
 app.command(rich_help_panel=REPAIR)(skip.skip)
 app.add_typer(clock.app, name="clock", rich_help_panel=REPAIR)
+app.add_typer(rules.app, name="rules", rich_help_panel=REPAIR)
 app.add_typer(deadletters.app, name="deadletters", rich_help_panel=REPAIR)
 app.command(rich_help_panel=OTHER)(load.load)
 app.command(rich_help_panel=OTHER)(demo.demo)

@@ -36,6 +36,7 @@ from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
 from tests.golden.function_events import function_events
+from tests.golden.rules_events import rules_events
 from tests.golden.script_events import script_events
 from tests.golden.stream_events import stream_events
 from tests.ops.state.rebuilding.test_replay_everything import story
@@ -343,11 +344,19 @@ def _damaged(random: Random, data: bytes) -> bytes:
 
 
 def _stopped() -> Log:
-    """A record that asks for rules which this engine does not know stops the partition; what follows is not applied."""
+    """A record that asks for rules which an engine does not know stops the partition; what follows is not applied."""
     author = _Author("stopped")
     for line in ("SET k 1", "RULES 1", "RULES 0", "INCR k", "RULES 2", "INCR k"):
         name, *args = line.encode().split()
         author.event(name, args)
+    return author.log()
+
+
+def _rules() -> Log:
+    author = _Author("rules")
+    for name, args, fields in rules_events():
+        author.now_ms += 7
+        author.event(name, args, **fields)
     return author.log()
 
 
@@ -372,6 +381,7 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "clocks": _clocks,
     "hostile": _hostile,
     "stopped": _stopped,
+    "rules-2": _rules,
     "scripts": lambda: _played("scripts", script_events),
     "functions": lambda: _played("functions", function_events),
     "streams": lambda: _played("streams", stream_events),

@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
+from unittest.mock import patch
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
+from engine.commands.server import partitions
 from engine.errors import DueLeftError, PartitionStoppedError
 from engine.proof.digest import digest
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import Store
-from engine.tables.system import Home
+from engine.tables.system import RULES, Home
 from engine.values.replies import pack
 from slotlog.events import decode
 from tests.golden.corpus import Log
@@ -143,10 +145,17 @@ class _Replay:
         return [json.dumps({"cf": name, "key": key.hex(), "value": value.hex()}) for name, key, value in records]
 
 
-def replay(log: Log, partition: int) -> Replayed:
-    """Replay one partition of a log into an empty store."""
+def replay(log: Log, partition: int, known_rules: int = RULES) -> Replayed:
+    """Replay one partition of a log into an empty store.
+
+    Args:
+        log: it.
+        partition: the number.
+        known_rules: the newest rules that the engine knows, as one of an earlier release.
+    """
     one = _Replay(home_of(log.topic, partition, log.partitions))
-    one.run([decode(each.offset, each.time_ms, each.value) for each in log.records if each.partition == partition])
+    with patch.object(partitions, "RULES", known_rules):
+        one.run([decode(each.offset, each.time_ms, each.value) for each in log.records if each.partition == partition])
     return one.result()
 
 

@@ -16,6 +16,7 @@ from engine import limits
 from engine.batch import fragments, rank_counts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from engine.layouts.neokv import codec, layout
+from engine.tables.system import FIRST_RULES, RULES
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
@@ -37,12 +38,18 @@ _LITTLE_ENDIAN: dict[str, Any] = {
 CORPUS_BYTES_MAX = 2 * 1024 * 1024
 
 
+def known_rules(name: str) -> int:
+    """What the engine knew that recorded a log: one that it could not go on with asks for more."""
+    stopped = any(result["stopped"] for result in corpus.read_results(name))
+    return FIRST_RULES if stopped else RULES
+
+
 @pytest.mark.parametrize("name", corpus.names())
 @pytest.mark.layout("neokv")
 def test_a_replay_gives_the_recorded_bytes(name: str) -> None:
     """Outcomes, counts, digest and dump of each partition are those of the recording."""
     log, dump = corpus.read_log(name), corpus.read_dump(name)
-    replayed = [replay(log, partition) for partition in range(log.partitions)]
+    replayed = [replay(log, partition, known_rules(name)) for partition in range(log.partitions)]
 
     assert corpus.read_results(name) == [each.result._asdict() for each in replayed]
     if dump is not None:
@@ -59,12 +66,27 @@ def test_a_replay_on_another_layout_says_what_was_recorded(name: str) -> None:
     log, recorded = corpus.read_log(name), corpus.read_results(name)
     logical = ("records", "next_offset", "clock_ms", "rules", "commands", "dead_letters", "duplicates", "stopped")
     for partition, expected in enumerate(recorded):
-        actual = replay(log, partition).result._asdict()
+        actual = replay(log, partition, known_rules(name)).result._asdict()
         told: tuple[str, ...] = logical
         held = not refused_commands() & {word.encode() for word in expected["commands"]}
         if held and not layout_of().differences:
             told = (*logical, "rejected", "outcomes", "digest")
         assert {word: expected[word] for word in told} == {word: actual[word] for word in told}
+
+
+def test_an_engine_of_earlier_rules_refuses() -> None:
+    """It stops at the event that asks for rules 2, with what rules 1 made of the events before; a newer one goes on.
+
+    The log `stopped`, which was recorded by such an engine, ends at its event; this engine applies what follows.
+    """
+    log = corpus.read_log("rules-2")
+    older, newer = replay(log, 0, FIRST_RULES).result, replay(log, 0).result
+    ended = next(record.offset for record in log.records if record.value and b"RULES" in record.value)
+    further = replay(corpus.read_log("stopped"), 0).result
+
+    assert ([ended, "RULES"], ended, 1) == (older.stopped, older.next_offset, older.rules)
+    assert (None, len(log.records), 2) == (newer.stopped, newer.next_offset, newer.rules)
+    assert (None, 6, 2) == (further.stopped, further.next_offset, further.rules)
 
 
 def test_the_corpus_is_whole() -> None:

@@ -18,10 +18,11 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_A_FLOAT, OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError
 from engine.model import ZSET
+from engine.tables.system import RULES_OF_HEXADECIMAL_SCORES
 from engine.types import zsets
 from engine.types.zsets import GT, LT, NX, XX
 from engine.values.encoding import pack_score
-from engine.values.numbers import parse_double, parse_int
+from engine.values.numbers import parse_double, parse_hexadecimal, parse_int
 from engine.values.replies import NIL_ARRAY, Pairs, Reply
 from slotlog.shared.errors import wrong_arity
 
@@ -114,6 +115,8 @@ def _add(tx: Transaction, args: list[bytes], options: int) -> Reply:
     doubles = []
     for text in scores:
         score = parse_double(text)
+        if score is None and tx.rules >= RULES_OF_HEXADECIMAL_SCORES:
+            score = parse_hexadecimal(text)
         if score is None:
             raise CommandError(NOT_A_FLOAT)
         doubles.append(score)

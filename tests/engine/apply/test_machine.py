@@ -12,7 +12,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, command
 from engine.errors import CommandError, PartitionStoppedError
 from engine.store.memory import MemoryStore
-from engine.tables.system import skip_changes
+from engine.tables.system import RULES, skip_changes
 from slotlog.shared.limits import TIME_MS_MAX
 from tests.engine.harness import (
     FINGERPRINT,
@@ -256,9 +256,11 @@ def test_exhaustion_stops_the_partition(machine: Machine, monkeypatch: pytest.Mo
 
 def test_newer_rules_stop_the_partition(machine: Machine) -> None:
     """An event that asks for rules which this engine does not know stops it; the known ones are obeyed."""
-    assert [b"OK"] == send(machine, "RULES 1")
-    with pytest.raises(PartitionStoppedError, match=r"offset 1 .* asks for rules 2, this slotlog knows 1"):
-        apply(machine, event(1, "RULES 2"))
-    older, word = send(machine, "RULES 0", "RULES x")
-    assert "ERR the partition follows rules 1 already" == older.message
+    assert [b"OK", b"OK"] == send(machine, "RULES 1", f"RULES {RULES}")
+    with pytest.raises(
+        PartitionStoppedError, match=rf"offset 2 .* asks for rules {RULES + 1}, this slotlog knows {RULES}"
+    ):
+        apply(machine, event(2, f"RULES {RULES + 1}"))
+    older, word = send(machine, "RULES 1", "RULES x")
+    assert f"ERR the partition follows rules {RULES} already" == older.message
     assert "ERR the rules number is not an integer" == word.message

@@ -16,6 +16,7 @@ from engine.values.numbers import (
     add_long_doubles,
     format_long_double,
     parse_double,
+    parse_hexadecimal,
     parse_int,
     parse_long_double,
     parse_score_bound,
@@ -346,3 +347,29 @@ def test_the_oracle_prints_the_same_thousands_of_scores(connection: Connection) 
     )[-1]
 
     assert [format_double(value) for value in values] == replies
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"0x10", 16.0),
+        (b"-0XfF", -255.0),
+        (b"+0x.8", 0.5),
+        (b"0x1.8p3", 12.0),
+        (b"0x1p-1074", 5e-324),
+        (b"0x0p9", 0.0),
+        (b"0x1.fffffffffffff7p1023", 1.7976931348623157e308),
+    ],
+)
+def test_hexadecimal(text: bytes, value: float) -> None:
+    """What strtod(3) makes of it."""
+    assert value == parse_hexadecimal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"16", b"0x", b"0x.", b"0xg", b"0x1p", b"0x1_0", b" 0x1", b"0x1 ", b"0x1p1024", b"0x1p-1075", b"-0x1p-9999"],
+)
+def test_no_hexadecimal(text: bytes) -> None:
+    """Decimal digits, blanks, half of an exponent; and what a double cannot hold."""
+    assert parse_hexadecimal(text) is None

@@ -124,7 +124,7 @@ async def test_a_store_that_cannot_be_closed_takes_no_other_partition_along(log:
     running = Running(log, observer)
     running.stores[0].close_fails = True
     async with running:
-        await log.append([entry(0, "RULES", "2")])
+        await log.append([entry(0, "RULES", "99")])
         await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         await log.append([entry(1, "INCR", key_of(1))])
         await until(lambda: observer.records == 1, "partition 1 has applied its record")
@@ -134,7 +134,7 @@ async def test_a_stopped_partition_goes_on_reporting_its_lag(log: Log) -> None:
     """What waits behind the record that stopped a partition is counted as its lag, so that an alert can fire."""
     observer = Recorder()
     async with Running(log, observer):
-        await log.append([entry(0, "RULES", "2"), *(entry(0, "INCR", key_of(0)) for _ in range(9))])
+        await log.append([entry(0, "RULES", "99"), *(entry(0, "INCR", key_of(0)) for _ in range(9))])
         await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         await until(lambda: observer.lags.get(0) == 10, "its lag is reported")
 
@@ -143,7 +143,7 @@ async def test_a_record_that_stops_a_partition_stops_it_once(log: Log) -> None:
     """A new try is no recovery: the partition counts as stopped until the record is behind it."""
     observer = Recorder()
     async with Running(log, observer) as consumer:
-        await log.append([entry(0, "RULES", "2")])
+        await log.append([entry(0, "RULES", "99")])
         await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         owned = consumer.partitions[0]
         tried_at = owned.retry_at

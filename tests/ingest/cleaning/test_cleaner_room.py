@@ -207,7 +207,7 @@ async def test_a_partition_that_a_record_has_stopped_stays_closed(tmp_path: Path
     """Whatever the disk has: an operator may have to skip the record, for which the store must be free."""
     async with running(tmp_path, SETTINGS, Store()) as one:
         one.consumer.conditions.has_room = lambda _size: True
-        await one.log.append([Entry(0, None, encode("RULES", ["2"]), 1000)])
+        await one.log.append([Entry(0, None, encode("RULES", ["99"]), 1000)])
         await until(lambda: one.owned.condition is Condition.STOPPED)
         one.consumer.conditions.guard = lambda: "the disk is full"
         tried_at = one.owned.retry_at

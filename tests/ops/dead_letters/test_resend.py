@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from engine.tables.system import RULES
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.found import Again, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
@@ -154,7 +155,7 @@ def test_refused_before_anything_is_sent(place: Place) -> None:
         letter(place, 0, 1, b"\xc1"),
         letter(place, 0, 2, encode("NOSUCH", [])),
         letter(place, 0, 3, encode("SET", [key])),
-        letter(place, 0, 4, encode("RULES", [2])),
+        letter(place, 0, 4, encode("RULES", [RULES + 1])),
         letter(place, 0, 5, encode("EXEC", [["SET", key, "1"], ["SET", KEYS[0][1], "1"]])),
         letter(place, 0, 6, encode("SWAPDB", [0, 1])),
         letter(place, 0, 7, encode("SET", [key, "v"]), headers=cut),

@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from engine.errors import SYNTAX
+from engine.tables.system import RULES
 from ops.reasons import shown_reason
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
@@ -157,7 +158,7 @@ async def test_numbers_are_there_and_move(tmp_path: Path) -> None:
 async def test_trouble_is_told_and_foreign_text_stays_text(tmp_path: Path) -> None:
     """A stopped partition is named with its reason, dead letters are listed, and markup in them is shown, not run."""
     data = tmp_path / "data"
-    await append(data, [*FOREIGN, *incr(0, 2), Entry(0, None, encode("RULES", [2]))])
+    await append(data, [*FOREIGN, *incr(0, 2), Entry(0, None, encode("RULES", [RULES + 1]))])
     field = b"\x84" + encode("SET", [KEYS[1], "v"])[1:] + b"\xa3" + b"<b>" + b"\x01"
     await append(data, [Entry(1, None, field)])
     with serving(data) as service:
@@ -221,7 +222,7 @@ async def test_it_says_when_nobody_answers(tmp_path: Path) -> None:
 async def test_phone_and_contrast(dark: bool, tmp_path: Path) -> None:
     """At 375 pixels nothing lies beyond the right edge; all text has WCAG's contrast of 4.5 in both colour schemes."""
     data = tmp_path / "data"
-    await append(data, [*FOREIGN, *incr(0, 2), Entry(0, None, encode("RULES", [2]))])
+    await append(data, [*FOREIGN, *incr(0, 2), Entry(0, None, encode("RULES", [RULES + 1]))])
     with serving(data, SLOTLOG_SNAPSHOTS__URL=str(tmp_path / "store")) as service:
         async with looking(service, tmp_path, width=375, height=812, dark=dark) as tab:
             await tab.wait_until("!document.getElementById('kept').hidden")

@@ -1,6 +1,6 @@
 """A record that the engine cannot apply stops its partition alone, until an operator decides to go past it.
 
-`RULES 2` is such a record: this engine knows rules 1, and must not guess what comes after.
+`RULES` with a number that this engine does not know is such a record: it must not guess what those rules are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from engine.tables.system import RULES
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from slotlog.shared.slots import partition_of, slot
@@ -36,7 +37,7 @@ async def _append(data: Path) -> None:
     for partition, key in enumerate(KEYS):
         entries = [Entry(partition, slot(key).to_bytes(2, "big"), encode("INCR", [key]))] * END
         if partition == 0:
-            entries[STOPS_AT] = Entry(partition, None, encode("RULES", [2]))
+            entries[STOPS_AT] = Entry(partition, None, encode("RULES", [RULES + 1]))
         await log.append(entries)
     await log.close()
 
@@ -72,7 +73,9 @@ def test_partition_stops_and_goes_on_when_told(stopped: Stopped) -> None:
     assert (503, 200) == (ready.status, live.status)
     assert ("stopped", False) == (first["condition"], first["ready"])
     assert first["reason"].startswith(f"offset {STOPS_AT} (RULES) cannot be applied: ")
-    assert first["reason"].endswith("the log asks for rules 2, this slotlog knows 1; use a newer release")
+    assert first["reason"].endswith(
+        f"the log asks for rules {RULES + 1}, this slotlog knows {RULES}; use a newer release"
+    )
     assert ("running", "") == (second["condition"], second["reason"])
     assert {'partition="0"': 0.0, 'partition="1"': 1.0} == running
     assert f'"{STOPS_AT}"\n' == before
