@@ -90,7 +90,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest --timeout=14400 tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
 	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
-	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
+	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 SLOTLOG_OPTION_WORDS=4 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_ENTRIES=1000 OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)
 	@PAST_MOMENTS=120 .venv/bin/python -m pytest --timeout=7200 tests/ops/past/test_moments.py $(PYTEST_ARGS)
