@@ -32,6 +32,7 @@ from ops.past_settings import PastSettings
 from ops.redis_settings import RedisSettings
 from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
+from slotlog.log.embedded import writer
 
 PARTITIONS_MAX: Final = 1024
 _MIB: Final = 1024 * 1024
@@ -158,7 +159,7 @@ class Settings(BaseSettings):
     )
     native: bool = Field(
         default=True,
-        description="whether events are applied by compiled code where it is installed; false: by Python alone",
+        description="whether compiled code applies events, and serves usual commands, where it is installed",
     )
     tracing: bool = Field(default=False, description="whether OpenTelemetry spans go to OTEL_EXPORTER_OTLP_ENDPOINT")
     redis: RedisSettings = Field(default_factory=RedisSettings, description="how Redis clients are served")
@@ -278,6 +279,8 @@ def load_settings(**options: Any) -> Settings:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{_config_file()} is not TOML: its bytes are no UTF-8 ({error.reason})") from None
     native.choose(native=settings.native)
+    hot = native.chosen()
+    writer.choose(None if hot is None else hot.rows_of)
     return settings
 
 

@@ -22,6 +22,7 @@ from resp.clients.addresses import Endpoint
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
 from resp.clients.entrances import ENTRANCES
+from resp.clients.request_path import teach_items
 from resp.clients.session import Session
 from resp.clients.shared import Shared
 from resp.cluster.topology import ClusterMap, map_of
@@ -52,6 +53,7 @@ class Server(Shared[Session]):
 
     def __init__(self, settings: RespSettings, host: Host, log: Log) -> None:
         super().__init__(settings, host, log)
+        teach_items(self.hot)
         self._loading: dict[int, None] = {}
         self._listeners: list[asyncio.Server] = []
         self._cron: asyncio.Task[None] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from engine import native
@@ -40,6 +41,20 @@ class HotPath(Protocol):
     def others(self, records: Sequence[Record], applied: Applied, waiting: Container[int], /) -> Run:
         """A run through the records of one call of `Machine.apply`."""
         ...
+
+
+ReadStrings = Callable[[list[list[bytes]], int, int, bool, list[bytes]], tuple[int, int, int]]
+"""Answers the GETs among `commands` from `at` on whose keys are in memory, by the name of the first one, 64 at most.
+
+It takes commands, `at`, what a wall clock says in ms, whether the replies are RESP3's, and where they are added to.
+It returns the place of the first that it does not answer, how many found their key, and the replies' bytes.
+"""
+
+
+def string_reader(path: HotPath | None) -> ReadStrings | None:
+    """The `ReadStrings` of the machine with this hot path."""
+    module = native.chosen()
+    return None if module is None or path is None else partial(module.read_strings, path)
 
 
 def hot_path(

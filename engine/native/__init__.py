@@ -8,12 +8,24 @@ Its twin is the code in Python that it stands for:
     write_keys     the keys of a batch become records      twin: `engine.batch.writing.write_keys`
     mark_written   they are ready for the next batch       twin: `engine.batch.writing.mark_written`
 
+and, for the clients of the RESP server and the embedded log, which are given it:
+
+    parse_commands   requests become commands              twin: `Parser._take_fast_path` (resp/wire/protocol.py)
+    take_writes      commands become items                 twin: `resp.clients.fast_path.items_of`
+    rows_of          items become rows of the log          twin: `slotlog.log.embedded.writer._append_to_one`
+    records_of       and records                           twin: `resp.writes.groups.records_of`
+    fill_replies     replies take their places             twin: `PendingReply.answer` of each
+    take_filled      and go out                            twin: `resp.clients.output.take_filled`
+    read_strings     GETs are answered                     twin: `resp.clients.fast_path.read` of each
+
 It works on the objects of Python, and takes only what is usual:
 
 - the commands in engine/native/commands.c, with no other options than SET's time to live; alone or in an EXEC, with an
   id or without;
 - in database 0, outside of a session, while nobody watches keys or waits for them;
-- to keys in their plain forms, in a layout that says it packs as `neokv` (`Layout.packs_as`).
+- to keys in their plain forms, in a layout that says it packs as `neokv` (`Layout.packs_as`);
+- of clients, well-formed requests, writes with one key, replies that are OK, null, integers or bulk strings, and GETs
+  of keys that are in memory and do not die by the wall clock.
 
 All else it leaves to Python, in the middle of a batch or of an EXEC too, and goes on behind it. So no command has two
 meanings, and nothing that comes of a record depends on which of the two runs.

@@ -65,3 +65,30 @@ def write_keys(
     last_version: int,
     /,
 ) -> int: ...
+def configure_items(
+    item: type, entry: type, slot_keys: tuple[bytes, ...], item_bytes: int, record_bytes_max: int, arguments_max: int, /
+) -> None: ...
+def fill_replies(replies: list[tuple[Any, Any]], at: int, is_resp3: bool, ok: object, /) -> tuple[int, int]: ...
+def parse_commands(data: bytes, commands: list[list[bytes]], count_max: int, /) -> int: ...
+def read_strings(
+    path: Path, commands: list[list[bytes]], at: int, wall_ms: int, is_resp3: bool, parts: list[bytes], /
+) -> tuple[int, int, int]: ...
+def records_of(items: list[Any], positions: list[Any], /) -> list[Record] | None: ...
+def rows_of(
+    entries: Sequence[Any], partition: int, begin: int, time_ms: int, link: int, position_type: type, /
+) -> tuple[list[Any], list[Any], int] | None: ...
+def take_filled(places: Any, parts: list[bytes], /) -> int: ...
+def take_writes(
+    commands: list[list[bytes]],
+    at: int,
+    end: int,
+    session: object,
+    plan: object,
+    name: bytes,
+    head: bytes,
+    first: int,
+    least: int,
+    most: int,
+    free_bytes: int,
+    /,
+) -> tuple[list[Any], int]: ...

@@ -1,6 +1,6 @@
 /* The module `engine.native._hot`: its functions, and where the types of Python have their slots. */
 
-#include "hot.h"
+#include "requests.h"
 
 #include <structmember.h>
 
@@ -115,10 +115,11 @@ PyMODINIT_FUNC PyInit__hot(void)
     if (zero == NULL || empty_bytes == NULL) return NULL;
     for (int i = 0; i < 6; i++)
         if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
-    if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE)
+    if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE ||
+        init_requests() != DONE)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (module == NULL || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
+    if (module == NULL || PyModule_AddFunctions(module, request_functions) < 0 || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
         PyModule_AddIntMacro(module, INTERFACE) < 0) {
         Py_XDECREF(module);
         return NULL;

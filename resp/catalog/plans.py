@@ -40,6 +40,7 @@ class Plan:
         counted: the plan that has the counters: itself, or that of which it is the reading or waiting form.
         returns_data: its reply may be large.
         is_general: a read that never takes the fast path.
+        gets_string: it is GET.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
         takes_time: it may take long before it is on its way or answered, so it runs in a fiber.
@@ -60,6 +61,7 @@ class Plan:
         "event_head",
         "failed",
         "first_key",
+        "gets_string",
         "is_general",
         "is_script",
         "kind",
@@ -84,6 +86,7 @@ class Plan:
         self.kind = kind
         self.event_head = event_head(name) if kind is CommandKind.WRITE else b""
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
+        self.gets_string = name == b"GET"
         self.spec = spec
         self.server = server
         self.is_script = self.is_general = spec is not None and spec.runs_others

@@ -15,7 +15,8 @@ from greenlet import GreenletExit
 from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
 from resp.clients.pending_reply import PendingReply
-from resp.writes.items import SLOT_KEYS, Item, make_entry, pack_arguments
+from resp.wire.encode import encode3
+from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from slotlog.shared.slots import slot
 
@@ -66,6 +67,31 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     return True
 
 
+def read_strings(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
+    """Answer the GET at `at` and those behind it whose keys are in memory, in C.
+
+    Returns:
+        The place of the first command that it does not answer; that one takes another way.
+    """
+    server = session.server
+    accounting, output, machine = server.accounting, session.output, server.strings_of
+    strings = None if machine is None else machine.strings
+    if strings is None or session.db or not accounting.takes_runs:
+        return at
+    began = perf_counter()
+    end, hits, size = strings(commands, at, server.wall_ms, session.encode is encode3, output.parts)
+    if end > at:
+        ended = perf_counter()
+        session.last_command = plan.name
+        accounting.ended_reads(session, plan, commands[end - 1], end - at, hits, ended - began)
+        output.run_bytes += size
+        if output.run_bytes > FLUSH_BYTES:
+            output.write_much()
+        if ended > session.turns.ends:
+            session.turns.end()
+    return int(end)
+
+
 def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
     """The short way of the write at `at`, and of those behind it by the same name; each has one key.
 
@@ -82,10 +108,33 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
     end = min(len(commands), at + answers.free_events, at + output.free_places)
     if plan.returns_data:
         end = min(end, at + output.window.commands - len(pending_replies))
+    free_bytes = answers.free_bytes
+    hot = session.server.hot
+    if hot is None:
+        items, left = items_of(session, plan, commands, at, end, free_bytes)
+    else:
+        of_plan = plan.name, plan.event_head, plan.first_key, plan.arguments_min, plan.arguments_max
+        items, left = hot.take_writes(commands, at, end, session, plan, *of_plan, free_bytes)
+    if items:
+        pending_replies.extend(items)
+        pipeline.submit_all(items, free_bytes - left)
+        session.last_command = plan.name
+    return at + len(items)
+
+
+def items_of(
+    session: Session, plan: Plan, commands: list[list[bytes]], at: int, end: int, free_bytes: int
+) -> tuple[list[PendingReply], int]:
+    """Items of the writes from `at` on by one name, up to `end` or one that takes the general way.
+
+    The part in C (`take_writes`) does the same.
+
+    Returns:
+        The items, and what is left of `free_bytes`: below 0 nothing more is taken.
+    """
     name, head, first = commands[at][0], plan.event_head, plan.first_key
     least, most = plan.arguments_min, plan.arguments_max
-    items: list[Item] = []
-    free_bytes = answers.free_bytes
+    items: list[PendingReply] = []
     while at < end and free_bytes >= 0:
         command = commands[at]
         args = command[1:]
@@ -96,11 +145,7 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
             break
         entry = make_entry((0, SLOT_KEYS[slot(args[first])], value, None, ()))
         pending = PendingReply(session, plan, plan.name, args, command, entry)
-        pending_replies.append(pending)
         items.append(pending)
         free_bytes -= pending.size
         at += 1
-    if items:
-        pipeline.submit_all(items, answers.free_bytes - free_bytes)
-        session.last_command = plan.name
-    return at
+    return items, free_bytes

@@ -107,6 +107,11 @@ class Inbox:
             plan = plans.get(command[0])
             if plan is not None and session.plain:
                 if plan.kind is _READ:
+                    if plan.gets_string and not pending_replies:
+                        taken = fast_path.read_strings(session, plan, commands, at)
+                        if taken > at:
+                            at = taken
+                            continue
                     is_short = fiber is not None or len(command) <= plan.short_words
                     if is_short and not pending_replies and fast_path.read(session, plan, command):
                         at += 1

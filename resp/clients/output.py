@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from engine import native
 from engine.values.replies import Reply
 from resp.clients.window import AHEAD_BYTES, HELD_BYTES_MAX, PENDING_REPLIES_MAX, Window
 
@@ -100,13 +101,14 @@ class Output:
     """
 
     __slots__ = (
-        *("_client", "_config", "_stats", "_transport"),
+        *("_client", "_config", "_hot", "_stats", "_transport"),
         *("parts", "pending_replies", "pending_reply_bytes", "pushes", "run_bytes"),
         *("sent_bytes", "waiting_since", "window"),
     )
 
     def __init__(self, client: Recipient, transport: asyncio.Transport, config: Config, stats: Stats) -> None:
         self._client, self._transport, self._config, self._stats = client, transport, config, stats
+        self._hot = native.chosen()
         self.pending_replies: deque[Place] = deque()
         self.parts: list[bytes] = []
         self.pushes: list[bytes] = []
@@ -185,9 +187,10 @@ class Output:
         """Replies that had to wait, and are there."""
         pending_replies, parts = self.pending_replies, self.parts
         waiting = len(pending_replies)
-        while pending_replies and (data := pending_replies[0].data) is not None:
-            parts.append(data)
-            pending_replies.popleft()
+        if self._hot is not None:
+            self._hot.take_filled(pending_replies, parts)
+        else:
+            take_filled(pending_replies, parts)
         filled = waiting - len(pending_replies)
         self._stats.write_seconds.add(monotonic() - self.waiting_since, filled)
         self.waiting_since = self._client.last_active
@@ -242,6 +245,13 @@ class Output:
         self._stats.output_limit_disconnections += 1
         logger.warning("client_too_slow", client=self._client.id, output_bytes=waiting_bytes)
         self._client.kill()
+
+
+def take_filled(places: deque[Place], parts: list[bytes]) -> None:
+    """Move the replies that are there, up to one that is not, to `parts`; the part in C does the same."""
+    while places and (data := places[0].data) is not None:
+        parts.append(data)
+        places.popleft()
 
 
 def lumps(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.commands.registry import Spec
-from engine.values.replies import Reply
+from engine.values.replies import OK, Reply
 from resp.catalog.plans import Plan
+from resp.wire.encode import encode2, encode3
 from resp.writes.groups import BROKEN
-from resp.writes.items import ITEM_BYTES, Item
+from resp.writes.items import ITEM_BYTES, Item, Replies
 from slotlog.log import Entry
 
 if TYPE_CHECKING:
@@ -72,6 +73,26 @@ class PendingReply(Item):
             output.swell(len(data))
         server.ready[session] = None
         server.accounting.ended(session, self.plan, self.command, reply, seconds)
+
+    def answer_run(self, replies: Replies, at: int, seconds: float) -> int:
+        """`answer` the writes of one session and plan at once, in C, while their replies are as usual."""
+        session, plan = self.session, self.plan
+        server, output, encode = session.server, session.output, session.encode
+        if server.hot is not None and (encode is encode2 or encode is encode3):
+            end, size = server.hot.fill_replies(replies, at, encode is encode3, OK)
+            if (
+                end > at
+                and output.pending_reply_bytes + size <= _LARGE_BYTES
+                and server.accounting.ended_writes(plan, end - at, seconds)
+            ):
+                last = replies[end - 1][0]
+                assert last.entry is not None
+                session.last_position = last.entry.partition, last.offset
+                output.pending_reply_bytes += size
+                server.ready[session] = None
+                return int(end)
+        self.answer(replies[at][1], seconds)
+        return at + 1
 
     def begins(self) -> bool:
         """Whether its session is still there to be answered."""

@@ -18,6 +18,8 @@ from resp.statistics.stats import Stats
 from slotlog.clock import now_ms
 
 _READ: Final = CommandKind.READ
+_RUN_SECONDS: Final = 0.001
+"""Reads that are told of together take less than this, unless the process stands still."""
 
 
 class Accounting:
@@ -67,6 +69,37 @@ class Accounting:
         if seconds > self._slow_seconds:
             self._note_slow(client, plan, command, seconds)
 
+    @property
+    def takes_runs(self) -> bool:
+        """Whether reads from memory may be told of together: one of a few microseconds is of no interest."""
+        return self._slow_seconds >= _RUN_SECONDS
+
+    def ended_reads(
+        self, client: NamedClient, plan: Plan, command: list[bytes], count: int, hits: int, seconds: float
+    ) -> None:
+        """So many reads of a plan have run, one behind the other, without an error: `ended` of each.
+
+        Args:
+            client: whose they were.
+            plan: theirs.
+            command: the last of them; it stands for all if the process stood still meanwhile.
+            count: how many ran.
+            hits: how many of them found their key.
+            seconds: how long all of them ran.
+        """
+        self._count(plan, count, seconds / count)
+        self._stats.keyspace_hits += hits
+        self._stats.keyspace_misses += count - hits
+        if seconds > self._slow_seconds:
+            self._note_slow(client, plan, command, seconds)
+
+    def ended_writes(self, plan: Plan, count: int, seconds: float) -> bool:
+        """Many writes of a plan have run without an error, each for so long; False: they are to be told one by one."""
+        if seconds > self._slow_seconds:
+            return False
+        self._count(plan, count, seconds)
+        return True
+
     def ended_without_reply(self, plan: Plan) -> None:
         """A command has run that answers by messages alone (SUBSCRIBE), or by the reply of another (SLOTLOG ONCE)."""
         plan.calls += 1
@@ -78,6 +111,13 @@ class Accounting:
         self._stats.count_error(error.message)
 
     # ------------------------------------------------------------------ inside
+
+    def _count(self, plan: Plan, count: int, seconds: float) -> None:
+        counted = plan.counted
+        counted.calls += count
+        counted.seconds += count * seconds
+        if self._tracks_latencies:
+            counted.calls_by_digits[(seconds * 1e6).__trunc__().bit_length()] += count
 
     def _note_slow(self, client: NamedClient, plan: Plan, command: list[bytes], seconds: float) -> None:
         if plan.server is None or "skip_slowlog" not in plan.server.flags:

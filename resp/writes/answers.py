@@ -10,8 +10,8 @@ import structlog
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
-from resp.writes.groups import BROKEN, Replies
-from resp.writes.items import ITEM_BYTES, Item
+from resp.writes.groups import BROKEN
+from resp.writes.items import ITEM_BYTES, Item, Replies
 from slotlog.clock import ReadClock
 from slotlog.shared.errors import EventError
 
@@ -63,13 +63,16 @@ class Answers:
         Returns:
             How many bytes their events have together.
         """
-        share = seconds / (len(replies) or 1)
-        for item, reply in replies:
+        at, count = 0, len(replies)
+        share = seconds / (count or 1)
+        while at < count:
+            item = replies[at][0]
             try:
-                item.answer(reply, share)
+                at = item.answer_run(replies, at, share)
             except Exception:  # a bug of ours: the others have to be answered all the same
                 logger.exception("answer_failed", command=item.name)
                 item.lose()
+                at += 1
         size = sum([item.size for item, _ in replies])
         self.pending_bytes -= size
         self.pending_events -= len(replies)

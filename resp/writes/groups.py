@@ -7,12 +7,13 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from engine import native
 from engine.apply.machine import Machine
 from engine.apply.records import Applied, Record
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.owned_partition import OwnedPartition
-from resp.writes.items import Item
+from resp.writes.items import Item, Replies
 from slotlog.log import RecordPosition
 
 BROKEN: Final = CommandError("ERR internal error: see the log of slotlog")
@@ -22,9 +23,6 @@ PART_SECONDS: Final = 0.01
 
 _PART_BYTES: Final = 1024 * 1024  # likewise, of the values that its reads have given: they are held twice meanwhile
 _RUN_EVENTS_MAX: Final = 256
-
-Replies = list[tuple[Item, Reply]]
-"""Items and their replies, in order."""
 
 logger = structlog.get_logger(__name__)
 
@@ -100,10 +98,10 @@ def _end_of_run(items: list[Item], at: int, writes: int) -> int:
 
 def _apply_run(machine: Machine, items: list[Item], positions: list[RecordPosition], replies: Replies) -> Applied:
     """Apply a run of writes, and add the outcome of each to `replies`."""
-    records: list[Record] = []
-    for item, (_, offset, time_ms) in zip(items, positions, strict=True):
-        item.offset = offset
-        records.append((offset, time_ms, item.name, item.args, item.db, item.event_id, item.watch_id))
+    hot = native.chosen()
+    records: list[Record] | None = None if hot is None else hot.records_of(items, positions)
+    if records is None:
+        records = records_of(items, positions)
     first, last = records[0][0], records[-1][0]
     applied = machine.apply(records, first, range(first, last + 1))
     if applied.dead_letters or applied.records != len(records):
@@ -113,6 +111,15 @@ def _apply_run(machine: Machine, items: list[Item], positions: list[RecordPositi
     else:
         replies += zip(items, applied.outcomes.values(), strict=True)
     return applied
+
+
+def records_of(items: list[Item], positions: list[RecordPosition]) -> list[Record]:
+    """The records of writes, which learn their offsets; the part in C does the same for those of clients."""
+    records: list[Record] = []
+    for item, (_, offset, time_ms) in zip(items, positions, strict=True):
+        item.offset = offset
+        records.append((offset, time_ms, item.name, item.args, item.db, item.event_id, item.watch_id))
+    return records
 
 
 def outcome(applied: Applied, offset: int) -> Reply:

@@ -66,8 +66,26 @@ class Item:
         """Told of the reply, once, and of the time that finding it took; a CommandError is one."""
         raise NotImplementedError
 
+    def answer_run(self, replies: Replies, at: int, seconds: float) -> int:
+        """`answer` this item, which is the one at `at`, and those behind it that can be answered together.
+
+        Args:
+            replies: items and their replies.
+            at: where it is.
+            seconds: how long finding each took.
+
+        Returns:
+            The place behind the last one that was answered.
+        """
+        self.answer(replies[at][1], seconds)
+        return at + 1
+
     def lose(self) -> None:
         """Told that `answer` failed."""
+
+
+Replies = list[tuple[Item, Reply]]
+"""Items and their replies, in order."""
 
 
 class Awaited(Item):

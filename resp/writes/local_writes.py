@@ -24,8 +24,8 @@ from ingest.applying.commit_path import CommitPath
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from resp.writes.answers import Answers
-from resp.writes.groups import PART_SECONDS, Replies, UnusualError, apply_group, outcome
-from resp.writes.items import NOTHING_WRITTEN, Group, Item, log_record, without_gaps
+from resp.writes.groups import PART_SECONDS, UnusualError, apply_group, outcome
+from resp.writes.items import NOTHING_WRITTEN, Group, Item, Replies, log_record, without_gaps
 from resp.writes.outbox import Outbox
 from resp.writes.stopping import CLOSED, in_the_log
 from resp.writes.wakeup import Wakeup

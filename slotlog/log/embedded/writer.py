@@ -35,6 +35,25 @@ _INSERTS: Final = tuple(
 )
 """Rows, and the statement that inserts as many."""
 
+_FIELDS: Final = 5  # of a row
+
+RowsOf = Callable[
+    [Sequence[Entry], int, int, int, int, type[RecordPosition]], tuple[list[Any], list[RecordPosition], int] | None
+]
+"""Makes rows of entries, as `engine.native` has it, which this package does not import.
+
+It takes entries, partition, the first one's offset, the time of all, the link before them, and the type of positions.
+It returns the fields of all rows, their positions and the last one's link; None: it is not for these.
+"""
+
+_rows_of: RowsOf | None = None
+
+
+def choose(rows_of: RowsOf | None) -> None:
+    """Let appends make their rows by `rows_of`, or None: by Python alone."""
+    global _rows_of  # noqa: PLW0603 - one for the process: it stands for how slotlog was installed
+    _rows_of = rows_of
+
 
 class WriteJob(NamedTuple):
     """Something to write: entries, or anything else done in the same transaction.
@@ -230,6 +249,8 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
     if not entries:
         return []
     now = stamp_ms()
+    if _rows_of is not None and (appended := _append_usual(connection, entries, now, _rows_of)) is not None:
+        return appended
     partitions, keys, values, times, _ = zip(*entries, strict=True)
     partition = partitions[0]
     if partitions.count(partition) == len(entries):
@@ -243,6 +264,25 @@ def append_rows(connection: sqlite3.Connection, entries: Sequence[Entry]) -> lis
         appended = _append_to_one(connection, partition, its_keys, its_values, its_times, now)
         positions.update(zip(chosen, appended, strict=True))
     return [positions[place] for place in range(len(entries))]
+
+
+def _append_usual(
+    connection: sqlite3.Connection, entries: Sequence[Entry], now: int, rows_of: RowsOf
+) -> list[RecordPosition] | None:
+    """`append_rows` by the part in C, of entries for one partition that want no time; None: nothing was done."""
+    partition = entries[0].partition
+    head = head_of(connection, partition)
+    if len(head.link) != LINK_BYTES:  # of an older format
+        return None
+    time_ms, link = max(head.last_time_ms, now), int.from_bytes(head.link, "big")
+    made = rows_of(entries, partition, head.next_offset, time_ms, link, RecordPosition)
+    if made is None:
+        return None
+    fields, positions, link = made
+    _insert(connection, fields)
+    own = link.to_bytes(LINK_BYTES, "big")
+    set_head(connection, partition, head._replace(next_offset=positions[-1].offset + 1, last_time_ms=time_ms, link=own))
+    return positions
 
 
 def _append_to_one(
@@ -266,7 +306,11 @@ def _append_to_one(
     first = partition << OFFSET_BITS
     stored_keys = [None if key is None else bytearray(key) for key in keys]
     stored_values = list(map(bytearray, values))
-    _insert(connection, (range(first + begin, first + end), stamped, stored_keys, stored_values, seals))
+    columns = range(first + begin, first + end), stamped, stored_keys, stored_values, seals
+    fields: list[Any] = [None] * (_FIELDS * len(values))
+    for number, column in enumerate(columns):
+        fields[number::_FIELDS] = column
+    _insert(connection, fields)
     link = bytes(seals[-1][LINK_BYTES:])
     set_head(connection, partition, Head(end, stamped[-1], head.begin_offset, head.begin_link, link))
     # As RecordPosition(...) makes them, in half the time.
@@ -288,8 +332,8 @@ def _stamped(times: Sequence[int | None], last_time_ms: int, now: int) -> list[i
     return stamped
 
 
-def _insert(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) -> None:
-    """Insert rows, given by their columns, many by one statement. The first column are their positions, one by one.
+def _insert(connection: sqlite3.Connection, fields: list[Any]) -> None:
+    """Insert rows, given by all their fields, many by one statement. The first field of each is its position.
 
     Python's sqlite3 gives up the GIL at each step of a statement, and gets it back after up to 5 ms when the event loop
     is busy: a thousand single inserts would take seconds.
@@ -297,18 +341,15 @@ def _insert(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) ->
     Raises:
         InvariantError: other rows were inserted, so that offsets would be missing. Asked once, for all of them.
     """
-    width, left, before = len(columns), len(columns[0]), connection.total_changes
-    fields: list[Any] = [None] * (width * left)
-    for number, column in enumerate(columns):
-        fields[number::width] = column
-    at, last = 0, None
+    rows, before = len(fields) // _FIELDS, connection.total_changes
+    at, last, left = 0, None, rows
     for count, statement in _INSERTS:
         while left >= count:
-            last = connection.execute(statement, fields[at : at + width * count]).lastrowid
-            at += width * count
+            last = connection.execute(statement, fields[at : at + _FIELDS * count]).lastrowid
+            at += _FIELDS * count
             left -= count
-    if connection.total_changes != before + len(columns[0]) or last != columns[0][-1]:
-        raise InvariantError(f"the log would have other offsets than the {len(columns[0])} that were given out")
+    if connection.total_changes != before + rows or last != fields[-_FIELDS]:
+        raise InvariantError(f"the log would have other offsets than the {rows} that were given out")
 
 
 def groups_of(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

@@ -288,11 +288,11 @@ async def test_later_groups_fail_as_uncertain(local_log: EmbeddedLog, monkeypatc
     inserted: list[int] = []
     insert = writer._insert
 
-    def fail_at_second(connection: sqlite3.Connection, columns: Sequence[Sequence[Any]]) -> None:
-        inserted.append(len(columns[0]))
+    def fail_at_second(connection: sqlite3.Connection, fields: list[Any]) -> None:
+        inserted.append(len(fields) // 5)
         if len(inserted) == 2:
             raise ZeroDivisionError
-        insert(connection, columns)
+        insert(connection, fields)
 
     monkeypatch.setattr(writer, "_insert", fail_at_second)
     with pytest.raises(AppendUncertainError, match="1000 of 1500 were appended"):

@@ -1,0 +1,190 @@
+/* Fills the places of replies, and answers GET from memory: twin of `PendingReply.answer`, `Output._take_filled` and
+ * `resp.clients.fast_path.read`, for replies that are as usual. */
+
+#include "requests.h"
+
+static PyObject *ok_reply, *encoded_ok, *nulls[2], *small_integers[258]; /* from -2 on */
+static PyObject *name_data, *name_popleft, *name_clock;
+enum { SMALL_MIN = -2, SMALL_END = 256, STRINGS_MAX = 64 };
+
+int init_requests(void)
+{
+    encoded_ok = PyBytes_FromString("+OK\r\n");
+    nulls[0] = PyBytes_FromString("$-1\r\n");
+    nulls[1] = PyBytes_FromString("_\r\n");
+    name_data = PyUnicode_InternFromString("data");
+    name_popleft = PyUnicode_InternFromString("popleft");
+    name_clock = PyUnicode_InternFromString("clock_ms");
+    if (!encoded_ok || !nulls[0] || !nulls[1] || !name_data || !name_popleft || !name_clock) return FAILED;
+    for (int number = SMALL_MIN; number < SMALL_END; number++)
+        if ((small_integers[number - SMALL_MIN] = PyBytes_FromFormat(":%d\r\n", number)) == NULL) return FAILED;
+    return DONE;
+}
+
+/* A bulk string's bytes; only their number without `to`. */
+static Py_ssize_t write_bulk(char *to, PyObject *value)
+{
+    char digits[20];
+    Py_ssize_t size = PyBytes_GET_SIZE(value), left = size;
+    int count = 0;
+    do digits[count++] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (to != NULL) {
+        *to++ = '$';
+        for (int i = count; i-- > 0;) *to++ = digits[i];
+        *to++ = '\r';
+        *to++ = '\n';
+        memcpy(to, PyBytes_AS_STRING(value), size);
+        to[size] = '\r';
+        to[size + 1] = '\n';
+    }
+    return 1 + count + 2 + size + 2;
+}
+
+/* A usual reply as bytes, a new reference. NULL without an error: Python has to encode it. */
+static PyObject *encode(PyObject *reply, int is_resp3)
+{
+    if (reply == ok_reply) return Py_NewRef(encoded_ok);
+    if (reply == Py_None) return Py_NewRef(nulls[is_resp3]);
+    if (PyBytes_CheckExact(reply)) {
+        PyObject *bulk = PyBytes_FromStringAndSize(NULL, write_bulk(NULL, reply));
+        if (bulk != NULL) write_bulk(PyBytes_AS_STRING(bulk), reply);
+        return bulk;
+    }
+    int64_t number;
+    if (!as_int64(reply, &number)) return NULL;
+    if (number >= SMALL_MIN && number < SMALL_END) return Py_NewRef(small_integers[number - SMALL_MIN]);
+    return PyBytes_FromFormat(":%zd\r\n", (Py_ssize_t)number);
+}
+
+PyObject *fill_replies(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 4 || !PyList_CheckExact(given[0])) {
+        PyErr_SetString(PyExc_TypeError, "fill_replies(replies, at, is_resp3, ok)");
+        return NULL;
+    }
+    Py_ssize_t from = PyLong_AsSsize_t(given[1]), end = from, total = 0;
+    if (PyErr_Occurred()) return NULL;
+    PyObject *session = NULL, *plan = NULL;
+    Py_XSETREF(ok_reply, Py_NewRef(given[3]));
+    for (; from >= 0 && end < PyList_GET_SIZE(given[0]); end++) {
+        PyObject *pair = PyList_GET_ITEM(given[0], end);
+        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2) break;
+        PyObject *item = PyTuple_GET_ITEM(pair, 0);
+        if (Py_TYPE(item) != item_type || at(item, ITEM.entry) == Py_None || at(item, ITEM.muted) != Py_False) break;
+        if (session == NULL) session = at(item, ITEM.session), plan = at(item, ITEM.plan);
+        if (at(item, ITEM.session) != session || at(item, ITEM.plan) != plan) break;
+        int64_t offset;
+        if (!as_int64(at(item, ITEM.offset), &offset) || offset < 0) break;
+        PyObject *data = encode(PyTuple_GET_ITEM(pair, 1), given[2] == Py_True);
+        if (data == NULL) break;
+        total += PyBytes_GET_SIZE(data);
+        put(item, ITEM.data, data);
+    }
+    return PyErr_Occurred() ? NULL : Py_BuildValue("nn", end, total);
+}
+
+PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2 || !PyList_CheckExact(given[1])) {
+        PyErr_SetString(PyExc_TypeError, "take_filled(places, parts)");
+        return NULL;
+    }
+    Py_ssize_t left = PyObject_Size(given[0]), size = 0;
+    for (; left > 0; left--) {
+        PyObject *place = PySequence_GetItem(given[0], 0);
+        if (place == NULL) return NULL;
+        PyObject *data = Py_TYPE(place) == item_type ? Py_XNewRef(at(place, ITEM.data)) : PyObject_GetAttr(place, name_data);
+        Py_DECREF(place);
+        if (data == Py_None) {
+            Py_DECREF(data);
+            break;
+        }
+        int failed = data == NULL || !PyBytes_Check(data) || PyList_Append(given[1], data) < 0;
+        if (!failed) size += PyBytes_GET_SIZE(data);
+        Py_XDECREF(data);
+        PyObject *gone = failed ? NULL : PyObject_CallMethodNoArgs(given[0], name_popleft);
+        if (gone == NULL) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a reply is not bytes");
+            return NULL;
+        }
+        Py_DECREF(gone);
+    }
+    return left < 0 ? NULL : PyLong_FromSsize_t(size);
+}
+
+/* What GET answers of a key: its value, None, or NULL: Python must look at it. A borrowed reference. */
+static PyObject *string_of(PyObject *key, int64_t latest_ms)
+{
+    int64_t expire_ms;
+    int type = plain_code(key);
+    if (type != NONE && type != STRING) return NULL;
+    if (!as_int64(at(key, KEY.expire_ms), &expire_ms) || (expire_ms != 0 && expire_ms <= latest_ms)) return NULL;
+    if (type == NONE) return Py_None;
+    return is_bytes(at(key, KEY.value)) ? at(key, KEY.value) : NULL;
+}
+
+/* The latest of two clocks; -1: they are none. */
+static int64_t latest_of(Path *path, PyObject *wall)
+{
+    int64_t clock_ms = -1, wall_ms;
+    PyObject *clock = PyObject_GetAttr(path->executor, name_clock);
+    if (clock == NULL) return -1;
+    if (!as_int64(clock, &clock_ms) || !as_int64(wall, &wall_ms) || clock_ms < 0) clock_ms = -1;
+    else if (wall_ms > clock_ms) clock_ms = wall_ms;
+    Py_DECREF(clock);
+    return clock_ms;
+}
+
+/* The value for which `command` asks, by this name; None, or NULL without an error: Python must look at it. Borrowed. */
+static PyObject *asked_for(PyObject *command, PyObject *name, PyObject *keys, int64_t latest_ms)
+{
+    if (!PyList_CheckExact(command) || PyList_GET_SIZE(command) != 2) return NULL;
+    PyObject *word = PyList_GET_ITEM(command, 0), *asked = PyList_GET_ITEM(command, 1);
+    if (!is_bytes(word) || !is_bytes(asked)) return NULL;
+    if (word != name && (PyBytes_GET_SIZE(word) != PyBytes_GET_SIZE(name) ||
+            memcmp(PyBytes_AS_STRING(word), PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)))) return NULL;
+    PyObject *key = PyDict_GetItemWithError(keys, asked);
+    return key == NULL ? NULL : string_of(key, latest_ms);
+}
+
+PyObject *read_strings(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 6 || Py_TYPE(given[0]) != &PathType || !PyList_CheckExact(given[1]) || !PyList_CheckExact(given[5])) {
+        PyErr_SetString(PyExc_TypeError, "read_strings(path, commands, at, wall_ms, is_resp3, parts)");
+        return NULL;
+    }
+    PyObject *commands = given[1], *values[STRINGS_MAX], *null = nulls[given[4] == Py_True];
+    Py_ssize_t from = PyLong_AsSsize_t(given[2]), size = 0, found = 0, hits = 0;
+    PyObject *tx = ((Path *)given[0])->tx, *keys = at(tx, TX.keys);
+    if (PyErr_Occurred()) return NULL;
+    int64_t latest_ms = latest_of((Path *)given[0], given[3]);
+    if (PyErr_Occurred()) return NULL;
+    if (from < 0 || from >= PyList_GET_SIZE(commands) || latest_ms < 0 || at(tx, TX.db) != zero || !is_dict(keys))
+        return Py_BuildValue("nnn", from, hits, size);
+    PyObject *first = PyList_GET_ITEM(commands, from);
+    PyObject *name = PyList_CheckExact(first) && PyList_GET_SIZE(first) ? PyList_GET_ITEM(first, 0) : NULL;
+    for (; is_bytes(name) && found < STRINGS_MAX && from + found < PyList_GET_SIZE(commands); found++) {
+        PyObject *value = asked_for(PyList_GET_ITEM(commands, from + found), name, keys, latest_ms);
+        if (value == NULL) break;
+        values[found] = value; /* it stays where it is: nothing of Python's runs before it is copied */
+        if (value != Py_None) hits++;
+        size += value == Py_None ? PyBytes_GET_SIZE(null) : write_bulk(NULL, value);
+    }
+    if (PyErr_Occurred()) return NULL;
+    PyObject *data = found ? PyBytes_FromStringAndSize(NULL, size) : NULL;
+    if (data != NULL) {
+        char *to = PyBytes_AS_STRING(data);
+        for (Py_ssize_t i = 0; i < found; i++) {
+            if (values[i] != Py_None) to += write_bulk(to, values[i]);
+            else {
+                memcpy(to, PyBytes_AS_STRING(null), PyBytes_GET_SIZE(null));
+                to += PyBytes_GET_SIZE(null);
+            }
+        }
+        if (PyList_Append(given[5], data) < 0) Py_CLEAR(data);
+    }
+    if (found && data == NULL) return NULL;
+    Py_XDECREF(data);
+    return Py_BuildValue("nnn", from + found, hits, size);
+}

@@ -1,0 +1,31 @@
+/* The functions of the module that serve the RESP server and the embedded log. */
+
+#include "requests.h"
+
+#define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
+
+PyMethodDef request_functions[] = {
+    {"configure_items", configure_items, METH_VARARGS,
+     "configure_items(item, entry, slot_keys, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
+    {"fill_replies", FAST(fill_replies),
+     "fill_replies(replies, at, is_resp3, ok): fill the places of the writes of one session and plan.\n\n"
+     "Returns where it has stopped, and how many bytes the replies have: at a pair that is Python's, or the end."},
+    {"parse_commands", FAST(parse_commands),
+     "parse_commands(data, commands, count_max): add the commands at the beginning of `data`, and return where they end."},
+    {"read_strings", FAST(read_strings),
+     "read_strings(path, commands, at, wall_ms, is_resp3, parts): answer GETs of keys that are in memory.\n\n"
+     "Those that follow each other by the name of the first, 64 at most. Returns where it has stopped, how many of them\n"
+     "found their key, and how many bytes were added to `parts`."},
+    {"records_of", FAST(records_of),
+     "records_of(items, positions): the records of items, which learn their offsets. None: not all of them are usual."},
+    {"rows_of", FAST(rows_of),
+     "rows_of(entries, partition, begin, time_ms, link, position_type): rows of the embedded log, for the server's writes.\n\n"
+     "Returns all their fields in one list, their positions, and the last one's link. None: not all of them are usual."},
+    {"take_filled", FAST(take_filled),
+     "take_filled(places, parts): move the replies that are there to `parts`; returns how many bytes they have."},
+    {"take_writes", FAST(take_writes),
+     "take_writes(commands, at, end, session, plan, name, head, first, least, most, free_bytes): items of writes.\n\n"
+     "Of those that follow each other by the name of the first, up to one that is Python's. Returns the items, and what is\n"
+     "left of `free_bytes`."},
+    {NULL},
+};

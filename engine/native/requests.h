@@ -1,0 +1,45 @@
+/* Shared by the parts of a client's way through the RESP server in C: its commands, the items that they become, the rows of
+ * the log, and its replies. __init__.py says which code in Python each of them stands for. */
+
+#ifndef SLOTLOG_REQUESTS_H
+#define SLOTLOG_REQUESTS_H
+
+#include "hot.h"
+
+/* requests.c */
+PyObject *parse_commands(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+/* items.c */
+PyObject *configure_items(PyObject *module, PyObject *args);
+PyObject *take_writes(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *records_of(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+/* answers.c */
+PyObject *fill_replies(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *read_strings(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+/* rows.c */
+PyObject *rows_of(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+extern struct item_slots {
+    Py_ssize_t muted, args, command, data, db, entry, event_id, name, offset, plan, session, size, spec, watch_id;
+} ITEM;
+extern PyTypeObject *item_type; /* NULL until `configure_items` was called */
+
+/* How many bytes msgpack's header takes of a string of bytes, and the header itself. */
+static inline int bin_header(char *to, Py_ssize_t size)
+{
+    int bytes = size < 256 ? 1 : size < 65536 ? 2 : 4;
+    if (to != NULL) {
+        *to = (char)(bytes == 1 ? 0xc4 : bytes == 2 ? 0xc5 : 0xc6);
+        pack(to + 1, (uint64_t)size, bytes);
+    }
+    return 1 + bytes;
+}
+
+/* request_functions.c */
+extern PyMethodDef request_functions[];
+int init_requests(void);
+
+#endif
