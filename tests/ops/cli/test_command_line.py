@@ -37,6 +37,7 @@ VERBS = [
     "verify",
     "chain",
     "dump",
+    "repartition",
     "export",
     "backup",
     "snapshot",
