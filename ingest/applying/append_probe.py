@@ -41,7 +41,9 @@ class AppendProbe:
             return
         self._next_at = monotonic() + _PROBE_SECONDS
         for partition, owned in self._partitions.items():
-            if owned.condition is not Condition.RUNNING or not self._log.append_counts.failure_of(partition):
+            if owned.condition is not Condition.RUNNING or not owned.speaks:
+                continue
+            if not self._log.append_counts.failure_of(partition):
                 continue
             if owned.tick is not None:
                 owned.tick()

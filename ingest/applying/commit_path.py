@@ -24,6 +24,7 @@ from ingest.applying.gate import Gate
 from ingest.applying.patience import patience
 from ingest.dead_letters.dead_letter import DeadLetters, letter_of
 from ingest.reporting.observer import Observer
+from slotlog.errors import LogUnavailableError
 from slotlog.events import decode
 from slotlog.log import Headers, HeadersOf, Log, LogRecord
 from slotlog.shared.errors import InvariantError
@@ -55,6 +56,7 @@ class CommitPath:
         observer: told of every batch that is committed.
         tell_swept: told of what has expired, once that is committed.
         tracing: makes spans of what is applied from the log; None: no spans.
+        may_speak: whether dead letters may be sent now: another worker may own the partition by now.
 
     Attributes:
         dead_letters: as above; it may change between two batches.
@@ -72,6 +74,7 @@ class CommitPath:
         observer: Observer,
         tell_swept: Callable[[Swept], None],
         tracing: Tracing | None,
+        may_speak: Callable[[], bool],
     ) -> None:
         self._topic, self._partition = home.topic, home.partition
         self._opened = machine
@@ -82,6 +85,7 @@ class CommitPath:
         self._observer = observer
         self._tell_swept = tell_swept
         self._tracing = tracing
+        self._may_speak = may_speak
         self.headers_of: HeadersOf = no_headers
 
     @property
@@ -130,7 +134,7 @@ class CommitPath:
 
         Raises:
             PartitionStoppedError: everything before that record is applied and committed.
-            LogUnavailableError: the dead-letter store is away.
+            LogUnavailableError: the dead-letter store is away, or this worker may not be the owner any more.
             StoreBusyError: RocksDB has been behind with its compactions for half a minute.
             AbandonedError: the store was closed meanwhile; nothing of what is not committed is left.
             Exception: the store failed; close it and open it again.
@@ -200,6 +204,8 @@ class CommitPath:
                     await self._gate.call(partial(self.commit, last))
 
     async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
+        if not self._may_speak():
+            raise LogUnavailableError("the group has not confirmed for long that this worker owns the partition")
         by_offset = {record[0]: record for record in batch}
         of = partial(letter_of, self._topic, self._partition)
         letters = [of(by_offset[offset], reason, self.headers_of(offset)) for offset, reason in applied.dead_letters]

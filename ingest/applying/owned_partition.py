@@ -156,6 +156,11 @@ class OwnedPartition:
         self.leave = _nobody_leaves
 
     @property
+    def speaks(self) -> bool:
+        """Whether this process may do what an owner alone does now: dead letters, ticks, commits, cuts of the log."""
+        return self.role is Role.OWNER and self.worker.may_speak()
+
+    @property
     def is_cut_off(self) -> bool:
         """Whether the log has lost records that no snapshot has, as far as is known: no state can be built of it."""
         return self.snapshot_offset is not None and (self.begin_offset or 0) > self.snapshot_offset

@@ -13,7 +13,6 @@ from engine.errors import CommandError
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
 from ingest.applying.owned_partition import OwnedPartition
-from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition
 from slotlog.clock import now_ms
 from slotlog.errors import LogUnavailableError
@@ -56,7 +55,7 @@ class Ticker:
         """Append a tick where something is due at `wall_ms`, while keys may expire by themselves."""
         for partition, owned in self._partitions.items():
             try:
-                is_mine = owned.role is Role.OWNER and owned.condition is Condition.RUNNING
+                is_mine = owned.speaks and owned.condition is Condition.RUNNING
                 if is_mine and self._outlooks[partition].is_due(owned, wall_ms):
                     await self._tick(partition, owned, may_expire)
             except (LogUnavailableError, CommandError):
@@ -70,7 +69,7 @@ class Ticker:
         position = owned.committed
         if position is None or position.next_offset < end or owned.condition is not Condition.RUNNING:
             return
-        if not may_expire():  # any more: the log took its time to say where it ends
+        if not (may_expire() and owned.speaks):  # any more: the log took its time to say where it ends
             return
         if owned.tick is not None:
             owned.tick()

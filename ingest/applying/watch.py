@@ -95,7 +95,8 @@ class Watch:
 
     async def commit(self) -> None:
         """Tell lag tools how far the partitions are."""
-        positions = {partition: owned.committed for partition, owned in self._owned.items() if owned.worker.is_open}
+        speaking = {partition: owned for partition, owned in self._owned.items() if owned.speaks}
+        positions = {partition: owned.committed for partition, owned in speaking.items() if owned.worker.is_open}
         await self._log.commit(
             {partition: position.next_offset for partition, position in positions.items() if position is not None}
         )

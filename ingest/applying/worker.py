@@ -44,6 +44,11 @@ def _tell_nobody(_partition: int, _swept: Swept) -> None:
     """Nobody wants to know what expires."""
 
 
+def _always() -> bool:
+    """An owner by settings."""
+    return True
+
+
 def _nothing_decided(_partition: int) -> Retimes:
     """No operator has decided anything."""
     return ()
@@ -62,6 +67,9 @@ class Worker:
         loop_seconds_max: as `BatchSize`.
         tracing: makes spans of what is applied from the log; None: no spans.
         slices: of the process, so that a long command does not hold the event loop; None: it does, as in a replay.
+
+    Attributes:
+        may_speak: whether an owner still is one, as far as its group can tell: else it sends no dead letters.
     """
 
     def __init__(
@@ -94,6 +102,7 @@ class Worker:
         self._cached_keys_max = cached_keys_max
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
+        self.may_speak: Callable[[], bool] = _always
         self._store: MaintainedStore | None = None
         self._machine: Machine | None = None
         self._path: CommitPath | None = None
@@ -148,6 +157,7 @@ class Worker:
                 self._observer,
                 self._swept,
                 self._tracing,
+                self._may_speak_now,
             )
         except BaseException:
             self.close()
@@ -168,6 +178,9 @@ class Worker:
         self._speaks = aloud
         if self._path is not None:
             self._path.dead_letters = self._dead_letters if aloud else None
+
+    def _may_speak_now(self) -> bool:
+        return self.may_speak()
 
     def _swept(self, swept: Swept) -> None:
         self.tell_swept(self.partition, swept)

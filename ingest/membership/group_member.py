@@ -17,6 +17,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.group import SyncGroupRequest
 
 from ingest.membership.assignor import assign
 from ingest.membership.plan import Member, Plan
@@ -24,7 +25,7 @@ from ingest.membership.user_data import UserDataError, pack_member, pack_plan, u
 from slotlog.log.kafka.clients import client_arguments, is_dead, stop_consumer, told
 from slotlog.log.kafka.settings import KafkaSettings
 
-_BEATS_A_SESSION: Final = 10
+_BEATS_A_SESSION: Final = 20  # the others learn of a dead member with their next one
 _RETRY_SECONDS: Final = 1.0
 _LOOK_MS: Final = 500
 _NEVER_MS: Final = 2**31 - 1  # aiokafka leaves a group whose consumer does not poll records: here none does
@@ -80,6 +81,7 @@ class GroupMember:
         self._renewed = renewed
         self._assignor = _Assignor(group, describe, self._on_plan)
         self._coordinator: Any = None
+        self._synced_at = 0.0  # when the last plan was asked for
         self._current_until = 0.0
 
     @property
@@ -125,7 +127,7 @@ class GroupMember:
         try:
             await consumer.start()
             self._coordinator = consumer._coordinator  # noqa: SLF001 - the public part neither rejoins nor tells of heartbeats
-            self._listen_to_heartbeats(self._coordinator)
+            self._listen(self._coordinator)
             while not (is_dead(consumer) or self._coordinator._coordination_task.done()):  # noqa: SLF001 - it never says
                 await consumer.getmany(timeout_ms=_LOOK_MS)  # raises what the coordinator has met
             raise RuntimeError("aiokafka's coordinator has ended by itself")
@@ -133,9 +135,19 @@ class GroupMember:
             self._coordinator = None
             await stop_consumer(consumer)
 
-    def _listen_to_heartbeats(self, coordinator: Any) -> None:
-        """Note when Kafka last took a heartbeat: by when that was sent, as its session counts from later on."""
-        beat = coordinator._do_heartbeat  # noqa: SLF001 - as above
+    def _listen(self, coordinator: Any) -> None:
+        """Note when Kafka last took a heartbeat: by when that was sent, as its session counts from later on.
+
+        Likewise of what asks for a plan: one may have come long ago, to a worker that stood still meanwhile. And that
+        Kafka does not know this member any more, or not of this generation.
+        """
+        beat, send = coordinator._do_heartbeat, coordinator._send_req  # noqa: SLF001 - as above
+        forget = coordinator.reset_generation
+
+        async def sent(request: Any) -> Any:
+            if isinstance(request, SyncGroupRequest):
+                self._synced_at = monotonic()
+            return await send(request)
 
         async def noted() -> bool:
             sent_at = monotonic()
@@ -144,14 +156,22 @@ class GroupMember:
                 self._renew(sent_at)
             return taken
 
-        coordinator._do_heartbeat = noted  # noqa: SLF001 - as above
+        def forgotten() -> None:
+            forget()
+            self._set_current_until(0.0)
+
+        coordinator._do_heartbeat, coordinator._send_req = noted, sent  # noqa: SLF001 - as above
+        coordinator.reset_generation = forgotten
 
     def _renew(self, sent_at: float) -> None:
-        self._current_until = sent_at + self._group.session_seconds
-        self._renewed(self._current_until)
+        self._set_current_until(sent_at + self._group.session_seconds)
+
+    def _set_current_until(self, until: float) -> None:
+        self._current_until = until
+        self._renewed(until)
 
     def _on_plan(self, plan: Plan) -> None:
-        self._renew(monotonic())
+        self._renew(self._synced_at)
         self._planned(plan)
 
 

@@ -76,6 +76,7 @@ class GroupRoles:
         self._restorer = restorer
         self._lag_of = lag_of
         self._planned_at = 0.0
+        self._member: GroupMember | None = None
         self._is_current = False
         self._rejoin_at = 0.0
         self._owner_offsets: dict[int, int] = {}
@@ -90,7 +91,7 @@ class GroupRoles:
     def describe(self) -> Member:
         """This worker, for the leader of the group."""
         roles = self.plan.roles(self._name)
-        owns = frozenset(partition for partition, role in roles.items() if role is Role.OWNER)
+        owns = frozenset(each for each, role in roles.items() if role is Role.OWNER and self._may_speak())
         behind = {partition: self._behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
         resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
         replica = sentinel = ""
@@ -159,6 +160,9 @@ class GroupRoles:
     async def run(self, member: GroupMember) -> None:
         """Keep the roles until cancelled."""
         known: Plan | None = None
+        self._member = member
+        for owned in self._consumer.every.values():
+            owned.worker.may_speak = self._may_speak
         try:
             while True:
                 self._is_current = member.is_current and not self._has_lapsed()
@@ -177,6 +181,13 @@ class GroupRoles:
                 task.cancel()
 
     # ------------------------------------------------------------------ inside
+
+    def _may_speak(self) -> bool:
+        """Whether nobody else can own what this worker owns.
+
+        Asked where that counts: `_is_current` is as of a moment ago, and the process may have stood still since.
+        """
+        return self._is_current and self._member is not None and self._member.is_current
 
     def _has_lapsed(self) -> bool:
         """Whether the server has met the end of its time, even if Kafka has taken a heartbeat since."""

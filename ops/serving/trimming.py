@@ -67,7 +67,7 @@ class LogTrimmer:
             if partition not in self._partitions:  # its log is cut by another worker of the group
                 report.trim_error = ""
         for partition, owned in self._partitions.items():
-            if owned.worker.is_open:  # else it is not known what it has applied
+            if owned.worker.is_open and owned.speaks:  # else it is not known what it has applied, or not its business
                 await self._trim(partition, owned.worker.machine.position.next_offset)
         if given := await give_back(self._log):
             logger.info("log_gave_back", bytes=given)

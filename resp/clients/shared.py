@@ -188,9 +188,11 @@ class Shared(Generic[S]):
     def lapse(self) -> None:
         """Serve nobody: this process stood still, or Kafka was away, and another worker may own everything by now."""
         self.has_lapsed = True
-        for pipeline in self.pipelines.values():
+        serving = [pipeline for pipeline in self.pipelines.values() if pipeline.ready_offset != NOT_READY]
+        for pipeline in serving:
             pipeline.ready_offset = NOT_READY
-        self.refresh()
+        if serving:  # else every request of every client would walk over all of them
+            self.refresh()
 
     # ------------------------------------------------------------------ keys
 

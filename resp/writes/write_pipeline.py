@@ -82,7 +82,8 @@ class WritePipeline:
         if owned.condition is Condition.OPENING:
             return CommandError("LOADING slotlog is opening its state")
         if owned.condition is Condition.WAITING and not write and owned.worker.is_open:
-            return None
+            has_lapsed = self.ready_offset == NOT_READY
+            return CommandError("LOADING slotlog may not own this any more") if has_lapsed else None
         if self.closing and (write or owned.worker.is_open):
             return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""

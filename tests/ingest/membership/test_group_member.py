@@ -1,0 +1,100 @@
+"""The time for which a member of a group may take itself for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from aiokafka.protocol.group import SyncGroupRequest
+
+from ingest.membership import Member, Plan
+from ingest.membership import group_member as module
+from ingest.membership.group_member import Group, GroupMember
+from slotlog.log.kafka.settings import KafkaSettings
+
+_SESSION_SECONDS = 5.0
+_PLAN = Plan({}, {}, {}, {}, {})
+
+
+class _Coordinator:
+    """What of aiokafka's coordinator a member listens to."""
+
+    def __init__(self) -> None:
+        self.takes_heartbeats = True
+
+    async def _do_heartbeat(self) -> bool:
+        return self.takes_heartbeats
+
+    async def _send_req(self, _request: object) -> None:
+        """Nothing is sent."""
+
+    def reset_generation(self) -> None:
+        """It does not know this member."""
+
+
+class _Clock:
+    """A monotonic clock that is set."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    """The member's clock."""
+    clock = _Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+def _listening(renewed: Callable[[float], None] = lambda _: None) -> tuple[GroupMember, _Coordinator]:
+    group = Group("group", "", _SESSION_SECONDS, "topic", 4, 0)
+    member = GroupMember(
+        "localhost:1", KafkaSettings(), group, lambda: Member("me"), planned=lambda _: None, renewed=renewed
+    )
+    coordinator = _Coordinator()
+    member._listen(coordinator)
+    return member, coordinator
+
+
+async def test_a_heartbeat_counts_from_when_it_was_sent(clock: _Clock) -> None:
+    """It is a member for a session from when it sent a heartbeat that Kafka took; a refused one counts nothing."""
+    told: list[float] = []
+    member, coordinator = _listening(told.append)
+    was = [member.is_current]
+    await coordinator._do_heartbeat()
+    clock.now += _SESSION_SECONDS - 0.1
+    was.append(member.is_current)
+    coordinator.takes_heartbeats = False
+    await coordinator._do_heartbeat()
+    clock.now += 0.2
+    was.append(member.is_current)
+
+    assert ([False, True, False], [100.0 + _SESSION_SECONDS]) == (was, told)
+
+
+async def test_a_plan_counts_from_when_it_was_asked_for(clock: _Clock) -> None:
+    """A plan that waited in the socket while this process stood still makes it an owner of nothing."""
+    member, coordinator = _listening()
+    request = SyncGroupRequest("group", 1, "id", "", [])
+    await coordinator._send_req(request)
+    member._on_plan(_PLAN)
+    assert member.is_current
+    await coordinator._send_req(request)
+    clock.now += _SESSION_SECONDS + 0.1
+    member._on_plan(_PLAN)
+
+    assert not member.is_current
+
+
+async def test_a_member_that_kafka_does_not_know_is_none_at_once(clock: _Clock) -> None:
+    """A heartbeat of an older generation, or of a member that was given up, ends what it owns, whatever its time."""
+    told: list[float] = []
+    member, coordinator = _listening(told.append)
+    await coordinator._do_heartbeat()
+    clock.now += 1
+    coordinator.reset_generation()
+
+    assert (False, 0.0) == (member.is_current, told[-1])
