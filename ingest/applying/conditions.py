@@ -16,6 +16,7 @@ import structlog
 
 from engine.errors import IndexUnavailableError
 from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
+from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogUnavailableError
 from slotlog.log import Reader
@@ -141,7 +142,9 @@ class Conditions:
             owned.worker.take_decision()
             await owned.worker.check()
         except LogUnavailableError as error:
-            self.set_aside(partition, owned.condition, str(error))
+            # A follower's readers know that what they read may be old, and a state of before is of this log.
+            waits = owned.role is Role.FOLLOWER and owned.condition is Condition.OPENING and owned.worker.is_open
+            self.set_aside(partition, Condition.WAITING if waits else owned.condition, str(error))
             return isinstance(error, LogDamagedError)
         except IndexUnavailableError as error:  # no state to mend: it is tried as often as a log that is away
             owned.retry_seconds = min(owned.retry_seconds, _RETRY_SECONDS_MAX[Condition.WAITING])

@@ -253,6 +253,7 @@ class GroupRoles:
         if self._server is not None:
             await self._server.give_up(partition, self._map())
             self._server.end_reads(partition)
+        has_owned = owned.role is Role.OWNER
         if owned.role is Role.NONE and wanted is Role.FOLLOWER:
             await self._restorer.restore_if_missing(partition)
         committed = owned.committed
@@ -261,7 +262,10 @@ class GroupRoles:
         if wanted is not Role.NONE:
             self._left_at.pop(partition, None)
             if self._server is not None:
-                self._server.serve_reads(partition, owned, 0 if committed is None else committed.next_offset)
+                shown_to = 0 if committed is None else committed.next_offset
+                self._server.serve_reads(partition, owned, shown_to)
+                if has_owned:  # perhaps nobody owns it now, as Kafka is away: so far it is a replica's answer
+                    self._server.replicas[partition].heard(shown_to)
         elif committed is not None:
             self._left_at[partition] = committed.next_offset
 
