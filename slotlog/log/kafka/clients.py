@@ -20,6 +20,7 @@ from aiokafka.errors import (
     KafkaError,
     KafkaTimeoutError,
     NoBrokersAvailable,
+    NodeNotReadyError,
 )
 
 from slotlog.errors import LogUnavailableError
@@ -28,6 +29,9 @@ from slotlog.log_lines import LineLogger
 from slotlog.shared.shown_errors import named_error
 
 _END_SECONDS: Final = 5.0
+
+GONE: Final = (KafkaConnectionError, NodeNotReadyError)
+"""What a client raises that asks a broker which is not there: another one may be."""
 
 _SENTENCES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (AuthenticationFailedError, "the broker refuses user name or password"),

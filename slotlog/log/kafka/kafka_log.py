@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import Final, TypeVar
@@ -17,7 +18,7 @@ from slotlog.log.appends import Appends
 from slotlog.log.identity import RecordMark, check_range, check_record, mark_of
 from slotlog.log.kafka.appender import KafkaAppender, Outgoing
 from slotlog.log.kafka.claims import KafkaClaims
-from slotlog.log.kafka.clients import is_dead, open_consumer, stop_consumer, unavailable
+from slotlog.log.kafka.clients import GONE, is_dead, open_consumer, stop_consumer, unavailable
 from slotlog.log.kafka.reader import KafkaReader
 from slotlog.log.kafka.requests import Incarnation, fetch_once, incarnations
 from slotlog.log.kafka.settings import KafkaSettings
@@ -293,17 +294,33 @@ class KafkaLog:
         async with self._asking:
             if self._lookup is not None and is_dead(self._lookup):
                 await self._forget_lookup()
-            if self._lookup is None:
-                self._lookup = await open_consumer(self.servers, self.settings, fetch_bytes=_LOOKUP_FETCH_BYTES)
+            if self._lookup is not None:
+                with contextlib.suppress(*GONE):  # the broker that it asks; a new consumer asks one that is there
+                    return await self._ask_consumer(self._lookup, question)
+            self._lookup = await open_consumer(self.servers, self.settings, fetch_bytes=_LOOKUP_FETCH_BYTES)
             try:
-                async with asyncio.timeout(self.settings.request_timeout_ms / 1000):
-                    return await question(self._lookup)
-            except LogUnavailableError:
-                await self._forget_lookup()
-                raise
-            except Exception as error:
-                await self._forget_lookup()
+                return await self._ask_consumer(self._lookup, question)
+            except GONE as error:
                 raise unavailable(f"Kafka at {self.servers} cannot be asked", error) from error
+
+    async def _ask_consumer(
+        self, consumer: AIOKafkaConsumer, question: Callable[[AIOKafkaConsumer], Awaitable[T]]
+    ) -> T:
+        """Let go of the consumer after a failure.
+
+        Raises:
+            KafkaConnectionError, NodeNotReadyError: it is not connected to the broker that it has asked.
+            LogUnavailableError: of all else that fails.
+        """
+        try:
+            async with asyncio.timeout(self.settings.request_timeout_ms / 1000):
+                return await question(consumer)
+        except (LogUnavailableError, *GONE):
+            await self._forget_lookup()
+            raise
+        except Exception as error:
+            await self._forget_lookup()
+            raise unavailable(f"Kafka at {self.servers} cannot be asked", error) from error
 
     async def _forget_lookup(self) -> None:
         consumer, self._lookup = self._lookup, None

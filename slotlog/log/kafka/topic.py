@@ -6,6 +6,7 @@ aiokafka's admin client gives errors as codes in its answers, never as exception
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -19,7 +20,7 @@ from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
 from slotlog.errors import LogMismatchError, LogUnavailableError, Mismatch
-from slotlog.log.kafka.clients import client_arguments, ended, unavailable
+from slotlog.log.kafka.clients import GONE, client_arguments, ended, unavailable
 from slotlog.log.kafka.settings import KafkaSettings
 from slotlog.log_lines import LineLogger
 from slotlog.wording import counted
@@ -274,18 +275,36 @@ class KafkaTopics:
 
     async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
         async with self._asking:
-            client = self._client
-            if client is None:
-                client = self._client = AIOKafkaAdminClient(**client_arguments(self._servers, self._settings))
+            if self._client is not None:
+                with contextlib.suppress(*GONE):  # the broker that it asks; a new client asks one that is there
+                    return await self._ask_client(self._client, question)
+            self._client = AIOKafkaAdminClient(**client_arguments(self._servers, self._settings))
             try:
-                async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                    await client.start()  # nothing, but the first time
-                    return await question(client)
-            except LogMismatchError:
-                raise
-            except Exception as error:
-                await self.close()
+                return await self._ask_client(self._client, question)
+            except GONE as error:
                 raise unavailable(f"Kafka at {self._servers} cannot be asked", error) from error
+
+    async def _ask_client(
+        self, client: AIOKafkaAdminClient, question: Callable[[AIOKafkaAdminClient], Awaitable[T]]
+    ) -> T:
+        """Let go of the client after a failure.
+
+        Raises:
+            KafkaConnectionError, NodeNotReadyError: it is not connected to the broker that it has asked.
+            LogUnavailableError, LogMismatchError: as `question`, and of all else that fails.
+        """
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                await client.start()  # nothing, but the first time
+                return await question(client)
+        except LogMismatchError:
+            raise
+        except GONE:
+            await self.close()
+            raise
+        except Exception as error:
+            await self.close()
+            raise unavailable(f"Kafka at {self._servers} cannot be asked", error) from error
 
 
 async def _read_settings(client: AIOKafkaAdminClient, name: str) -> dict[str, str]:
