@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -43,6 +43,8 @@ class GroupedWorker(ServiceProcess):
         processes: int = 1,
         variables: Mapping[str, str] | None = None,
         http: str = "",
+        group: str = "",
+        program: Sequence[str] = ("ops.cli",),
     ) -> None:
         self.port, self.data, self.replica_port = port, home, replica_port
         options = [
@@ -55,7 +57,7 @@ class GroupedWorker(ServiceProcess):
             "--partitions",
             partitions,
             "--group",
-            f"{topic}-g",
+            group or f"{topic}-g",
             "--standbys",
             standbys,
             "--processes",
@@ -70,10 +72,14 @@ class GroupedWorker(ServiceProcess):
             "SLOTLOG_REDIS__SENTINEL": f"127.0.0.1:{sentinel_port}" if sentinel_port else "",
             **(variables or {}),
         }
-        super().__init__([*map(str, options), "--http", http, "--resp", f"127.0.0.1:{port}"], environment)
+        super().__init__([*map(str, options), "--http", http, "--resp", f"127.0.0.1:{port}"], environment, program)
 
     def owners(self) -> dict[int, int]:
         """The ports of owners by the first slot of a range, as this worker has it; empty if it does not answer."""
+        return {first: ports[0] for first, ports in self.nodes().items()}
+
+    def nodes(self) -> dict[int, list[int]]:
+        """As `owners`, with the ports of their replicas behind them."""
         connection = connect(self.port)
         try:
             ranges = connection.execute_command("CLUSTER SLOTS", NEVER_DECODE=[])  # type: ignore[no-untyped-call]
@@ -81,7 +87,7 @@ class GroupedWorker(ServiceProcess):
             return {}
         finally:
             connection.close()
-        return {first: int(nodes[0][1]) for first, _, *nodes in ranges}
+        return {first: [int(port) for _, port, *_ in nodes] for first, _, *nodes in ranges}
 
 
 def connect(port: int) -> redis.Redis:

@@ -68,6 +68,7 @@ class KafkaBroker:
         properties: Settings over those above, for example another `message.max.bytes`.
         secured: Protocol of a second listener, `listener.name.secured` in the properties; none when empty.
         measured: It is part of a measurement: Java compiles it as well as it can, and it is up later.
+        port: Of its clients; 0: a free one.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class KafkaBroker:
         secured: str = "",
         *,
         measured: bool = False,
+        port: int = 0,
     ) -> None:
         self._port, controller_port, self._secured_port = free_ports(3)
+        self._port = port or self._port
         self._directory = directory
         self._settings = directory / "server.properties"
         listener = f"PLAINTEXT://127.0.0.1:{self._port}"
@@ -119,8 +122,7 @@ class KafkaBroker:
         Raises:
             ServerError: It could not start; the message has the end of its log.
         """
-        if not (self._directory / "data").exists():
-            self._format()
+        self.format()
         self._server.start()
 
     def stop(self) -> None:
@@ -153,7 +155,10 @@ class KafkaBroker:
     ) -> None:
         self.stop()
 
-    def _format(self) -> None:
+    def format(self) -> None:
+        """Format its storage, unless it was done before."""
+        if (self._directory / "data").exists():
+            return
         command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
