@@ -14,12 +14,13 @@ from time import monotonic_ns
 from typing import Any, Final, NamedTuple
 
 from tests.linearizability.history import Operation
-from tests.real.oracle import ErrorReply, NullArray, SimpleString
+from tests.real.oracle import Connection, ErrorReply, NullArray, SimpleString
 from tests.wire.client import Client
 from tests.wire.servers import RespServer
 
 CLIENTS: Final = 8
 _DEPTH_MAX: Final = 4
+_REFUSALS: Final = b"LOADING ", b"CLUSTERDOWN ", b"MOVED ", b"UNBLOCKED "
 _KEYS: Final = ("r0", "r1", "r2", "l0", "l1", "s0", "x0")
 _MEMBERS: Final = 4
 _RECONNECT_S: Final = 0.02
@@ -55,15 +56,15 @@ class Recorder:
     """The clients of one history.
 
     Args:
-        address: of the server.
+        addresses: of the server, or of all workers of a group.
         prefix: of the history's keys, which no other history may use.
         operations: about how many to record.
         seed: of all that is random here.
     """
 
-    def __init__(self, address: tuple[str, int], prefix: str, operations: int, seed: int) -> None:
+    def __init__(self, addresses: Sequence[tuple[str, int]], prefix: str, operations: int, seed: int) -> None:
         self.history: list[Operation] = []
-        self._address = address
+        self._addresses = addresses
         self._prefix = prefix
         self._operations = operations
         self._seed = seed
@@ -89,15 +90,19 @@ class Recorder:
             await self._grown.wait()
 
     async def _run(self, choose: random.Random) -> None:
+        address = choose.choice(self._addresses)
         while len(self.history) < self._operations:
             try:
-                client = await Client.connect(self._address)
+                client = await Client.connect(address)
             except ConnectionError:
                 await asyncio.sleep(_RECONNECT_S)
+                address = choose.choice(self._addresses)
                 continue
             try:
                 while len(self.history) < self._operations:
                     await self._turn(client, choose)
+            except MovedError as moved:
+                address = moved.address
             except ConnectionError:
                 pass
             finally:
@@ -158,11 +163,14 @@ class Recorder:
             for request in requests[len(replies) :]:
                 self._record_unknown(request, called)
             raise
+        for reply in replies:
+            _follow(reply)
         return replies
 
     async def _compare_and_set(self, client: Client, request: Request) -> None:
         """WATCH, GET, and in a transaction SET: an exchange of what was read, at the moment of EXEC, or nothing."""
         watched = await client.call("WATCH", request.key)
+        _follow(watched)
         if _is_refused(watched):
             return
         assert SimpleString(b"OK") == watched
@@ -175,6 +183,9 @@ class Recorder:
         except ConnectionError:
             self._record_unknown(swap, called)
             raise
+        _follow(replies[1])
+        if _is_refused(replies[1]):
+            return  # and EXEC is
         assert [SimpleString(b"OK"), SimpleString(b"QUEUED")] == replies[:2]
         if not isinstance(replies[2], NullArray):  # else another client was faster
             exchanged = replies[2] if isinstance(replies[2], ErrorReply) else replies[2][0]
@@ -217,9 +228,24 @@ class Recorder:
             self.history.append(Operation(request.key, request.command, request.args, None, called, None))
 
 
+class MovedError(Exception):
+    """Another worker owns the keys, at this address."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+def _follow(reply: Any) -> None:
+    """Raise MovedError where a reply says so."""
+    if isinstance(reply, ErrorReply) and reply.text.startswith(b"MOVED "):
+        host, _, port = reply.text.split()[2].decode().rpartition(":")
+        raise MovedError((host, int(port)))
+
+
 def _is_refused(reply: Any) -> bool:
-    """Whether the server did nothing, since it is not up yet."""
-    return isinstance(reply, ErrorReply) and reply.text.startswith((b"LOADING ", b"CLUSTERDOWN "))
+    """Whether the server did nothing, since it is not up yet, or does not own the key."""
+    return isinstance(reply, ErrorReply) and reply.text.startswith(_REFUSALS)
 
 
 def _text(reply: Any) -> str | None:
@@ -233,14 +259,19 @@ def _text(reply: Any) -> str | None:
     return reply.decode() if isinstance(reply, bytes) else str(reply)
 
 
+def prepare(connection: Connection, prefix: str) -> None:
+    """Make what the clients of a history take for granted, where its keys are."""
+    assert connection.call("FUNCTION", "LOAD", "REPLACE", _LIBRARY) == b"swap"
+    for key in _KEYS:
+        if key.startswith("x"):
+            connection.call("XGROUP", "CREATE", f"{prefix}:{key}", "crew", "0", "MKSTREAM")
+
+
 async def recorded(server: RespServer, prefix: str, operations: int, seed: int, *, kills: int) -> list[Operation]:
     """The history of clients whose server is killed and started again `kills` times meanwhile."""
     with closing(server.connect()) as connection:
-        assert connection.call("FUNCTION", "LOAD", "REPLACE", _LIBRARY) == b"swap"
-        for key in _KEYS:
-            if key.startswith("x"):
-                connection.call("XGROUP", "CREATE", f"{prefix}:{key}", "crew", "0", "MKSTREAM")
-    recorder = Recorder(server.address, prefix, operations, seed)
+        prepare(connection, prefix)
+    recorder = Recorder([server.address], prefix, operations, seed)
     choose = random.Random(seed)
     moments = sorted(choose.randrange(operations) for _ in range(kills))
     async with asyncio.TaskGroup() as tasks:
