@@ -17,6 +17,8 @@ on disk a key.
 `replay_…` have the rate of two processes as `two_per_second`, and those of the whole command; `snapshot` and
 `restore_…` have figures of their own (benchmarks/snapshots).
 `past_…` have times of reads in the past, and their growth with the log (benchmarks/past).
+`failover_…` have the seconds from a SIGKILL to the first write and read that another worker takes, as `write_s` and
+`read_s`, beside `session_s`, before which no group gives a dead worker up.
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
 `again_per_second`.
 
@@ -50,6 +52,7 @@ from benchmarks.applying.stages import run_stages
 from benchmarks.applying.workloads import LARGE, SMOKE, WORKLOADS, Size, before, measured
 from benchmarks.cleaning.cleaning import CLEANING_LARGE, CLEANING_SMOKE, CleaningResult, run_cleaning
 from benchmarks.cleaning.reclaiming import RECLAIMING_LARGE, RECLAIMING_SMOKE, ReclaimingResult, run_reclaiming
+from benchmarks.group.failover import FAILOVER_LARGE, FAILOVER_SMOKE, run_failover
 from benchmarks.importing.importing import IMPORT_LARGE, IMPORT_SMOKE, run_importing
 from benchmarks.layouts.rates import LAYOUTS_LARGE, LAYOUTS_SMOKE, LayoutResult, run_layouts
 from benchmarks.measure import Line, Result
@@ -100,6 +103,7 @@ REPLAY: Final = "replay"
 SNAPSHOT: Final = "snapshot"
 RESTORE: Final = "restore"
 PAST: Final = "past"
+FAILOVER: Final = "failover"
 NAMES: Final = (
     *WORKLOADS,
     QUIX,
@@ -122,6 +126,7 @@ NAMES: Final = (
     SNAPSHOT,
     RESTORE,
     PAST,
+    FAILOVER,
 )
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
@@ -279,6 +284,7 @@ async def _print(
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
         results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
     results += _of_snapshots(size, names, sources, options)
+    results += _of_groups(size, names, sources, options)
     for lines in results:
         async for result in lines:
             _show(result.line(), options.results)
@@ -307,6 +313,16 @@ def _of_snapshots(
         past = past if options.events is None else replace(past, events=up_to(options.events))
         results.append(run_past(replace(past, directory=options.logs)))
     return results
+
+
+def _of_groups(
+    size: Size, names: list[str], sources: list[str], options: argparse.Namespace
+) -> list[AsyncIterator[Line]]:
+    if FAILOVER not in names or KAFKA not in sources:
+        return []
+    failover = FAILOVER_SMOKE if size.events <= SMOKE.events else FAILOVER_LARGE
+    failover = replace(failover, events=options.events or failover.events, runs=options.pairs or failover.runs)
+    return [run_failover(failover)]
 
 
 async def _streams(size: Size, sources: list[str]) -> AsyncIterator[DataResult | Figures]:
