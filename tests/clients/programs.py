@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,3 +66,72 @@ def _installed(path: Path) -> Path:
     if not path.exists():
         raise ProgramError(f"{path} is not there: make test brings it")
     return path
+
+
+class Counting:
+    """A program that counts keys of a cluster up, one request at a time, until it is told to end.
+
+    Args:
+        command: the program, which gets a port and the prefix of its keys.
+        environment: more variables for it.
+
+    Attributes:
+        dots: so often it has counted 50.
+        report: `counts`, the last reply of each key, and `errors` that its library has let through; when it has ended.
+    """
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+        self.dots = 0
+        self.report: dict[str, Any] = {}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def end(self) -> dict[str, Any]:
+        """Let it end; its report.
+
+        Raises:
+            ProgramError: it ends without one.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(TIMEOUT_S)
+        self._reading.join()
+        if not self.report:
+            raise ProgramError(f"{self._process.args!r} ended with {self._process.returncode}, and without a report")
+        return self.report
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+        self._reading.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self.report = json.loads(line)
+            else:
+                self.dots += 1
+
+
+def counting(port: int) -> dict[str, Counting]:
+    """A counting program of each cluster client that sends again what is answered CLUSTERDOWN, by its keys' prefix."""
+    modules = {"NODE_PATH": str(_installed(INSTALLED / "node" / "node_modules"))}
+    programs: dict[str, tuple[list[str], dict[str, str] | None]] = {
+        "redis-py": ([sys.executable, "-m", "tests.clients.counting"], None),
+        "ioredis": (["node", str(HERE / "node" / "ioredis_counting.js")], modules),
+    }
+    return {
+        name: Counting([*command, str(port), name], environment) for name, (command, environment) in programs.items()
+    }

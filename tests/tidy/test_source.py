@@ -16,6 +16,7 @@ ENTRY_POINTS = {
     "benchmarks.metrics.unmeasured": "benchmarks/metrics/cost.py, as a process of its own",
     "ops.demo.make_data": "a person who makes the demo's CSV anew",
     "ops.entry": "the console script, by its name in pyproject.toml",
+    "tests.clients.counting": "tests/clients/programs.py, as a process of its own",
     "tests.faults.killed": "tests/faults/test_kill_snapshots.py, as a process of its own",
     "tests.docs.example_checks": "tests/docs/test_adding_a_command.py, in a session of its own",
     "tests.python_alone": "tests/__main__.py and `make nightly`, as a process of its own",
