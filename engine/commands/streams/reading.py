@@ -58,9 +58,13 @@ def xread(tx: Transaction, args: list[bytes]) -> Reply:
 
 
 def fixed_ids(tx: Transaction, args: list[bytes]) -> Reply:
-    """The arguments of an XREAD with the ids that `$` and `+` stand for now: what it waits for does not change."""
+    """The arguments of an XREAD that waits: `$` as the id that it stands for now, `+` as it is.
+
+    A waiting `+` takes the last of the entries that wake it, as in Redis.
+    """
     options = read_options_of(args, tx.now_ms, has_group=False)
-    ids = [show_id(after) for _, _, after in _sources(tx, options)]
+    sources = _sources(tx, options)
+    ids = [text if text == b"+" else show_id(after) for text, (_, _, after) in zip(options.ids, sources, strict=True)]
     return [*args[: -len(ids)], *ids]
 
 

@@ -27,6 +27,9 @@ SERVED: Final = {
         "XREAD COUNT 1 BLOCK 0 STREAMS s other $ 0", ["MULTI", "XADD other 1-0 x y", "XADD s 3-0 a b", "EXEC"]
     ),
     "the next entry where there is none": ("XREAD BLOCK 0 STREAMS other +", ["XADD other 9-0 x y"]),
+    "the last of those that wake it": (
+        "XREAD BLOCK 0 STREAMS other +", ["MULTI", "XADD other 8-0 a b", "XADD other 9-0 x y", "EXEC"]
+    ),
     "a stream by another name": (READ, ["XADD t 9-0 x y", "RENAME t s"]),
     "a copy": (READ, ["XADD t 9-0 x y", "COPY t s REPLACE"]),
     "what a script adds": (READ, ["EVAL return(redis.call('XADD','s','5-0','a','b')) 1 s"]),
