@@ -9,7 +9,7 @@ import pytest
 from engine.errors import CorruptionError, StateMismatchError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
-from engine.tables.system import Home, Position, open_position, read_home, skip_changes
+from engine.tables.system import RULES, Home, Position, open_position, read_home, skip_changes
 from engine.values.encoding import pack_u64
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store, open_machine, send
 from tests.layouts import home_of, layout_name
@@ -82,8 +82,9 @@ def test_another_format_is_refused(store: MemoryStore, written: int) -> None:
 @pytest.mark.damaging
 def test_newer_rules_are_refused(store: MemoryStore) -> None:
     """A state that follows rules which this engine does not know is not opened."""
-    plant(store, b"rules", pack_u64(2))
-    with pytest.raises(StateMismatchError, match="follows rules 2, this slotlog knows 1; use a newer release"):
+    plant(store, b"rules", pack_u64(RULES + 1))
+    text = f"follows rules {RULES + 1}, this slotlog knows {RULES}; use a newer release"
+    with pytest.raises(StateMismatchError, match=text):
         open_machine(store)
 
 
