@@ -121,7 +121,9 @@ def test_clients_of_sentinels_ride_through_a_kill(tmp_path: Path, kafka_bootstra
         stack.callback(beside.close)
         listening = beside.pubsub()
         stack.callback(listening.close)
+        wait_until(lambda: beside.sentinel_get_master_addr_by_name(pair.name), "it to know whom to tell of")
         listening.subscribe("+switch-master")
+        assert listening.get_message(timeout=30) is not None  # that it listens
         output, counting = stack.enter_context(_counting_with_ioredis(pair, "other"))
         assert b"counting\n" == output.readline()
         acknowledged = sum(_raise(client, "n") for _ in range(20))
@@ -133,7 +135,6 @@ def test_clients_of_sentinels_ride_through_a_kill(tmp_path: Path, kafka_bootstra
             assert monotonic() < until, "no failover"
             acknowledged += _raise(client, "n")
             tried += 1
-        listening.get_message(timeout=30)  # that it listens
         message = listening.get_message(timeout=30)
         assert message is not None
         places = f"127.0.0.1 {master.port} 127.0.0.1 {replica.port}"

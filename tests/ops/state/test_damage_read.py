@@ -162,7 +162,7 @@ async def test_a_disk_that_cannot_be_read_is_no_damage(tmp_path: Path, monkeypat
 
         monkeypatch.setattr(machine, "evaluate", fail)
         it.service.resp.refresh()  # type: ignore[union-attr]
-        failed = await asked(it, (b"GET", b"k"))
+        failed = await asked(it, (b"GET", b"other"))  # a key that is not in memory
         found = await stopped(it, 0)
         await it.until("/readyz", 200)
         replies = await asked(it, (b"GET", b"k"))
