@@ -41,8 +41,11 @@ _ACTS: Final = (
     *("MULTI | DEL x | XADD x 1-0 f v | EXEC", "MULTI | XGROUP DESTROY x g | XGROUP CREATE x g 0 MKSTREAM | EXEC"),
     *("XGROUP CREATE x g $ MKSTREAM", "XGROUP CREATE y g $ MKSTREAM", "XGROUP CREATE x h 0 MKSTREAM") * 3,
     *("XGROUP DESTROY x g", "XGROUP DESTROY y g", "XGROUP SETID x g $"),
-    "MULTI | XGROUP SETID x g 0 | XADD x 9-* f v | EXEC",
-    *("XGROUP DELCONSUMER x g c1", "XREADGROUP GROUP g c0 COUNT 1 STREAMS x >", "XREADGROUP GROUP g c2 STREAMS x 0"),
+    *(
+        "MULTI | XGROUP SETID x g 0 | XADD x 9-* f v | EXEC",
+        "MULTI | XGROUP DELCONSUMER x g c1 | XADD x 9-* f v | EXEC",
+    ),
+    *("XREADGROUP GROUP g c0 COUNT 1 STREAMS x >", "XREADGROUP GROUP g c2 STREAMS x 0"),
     *("XACK x g 5-0 5-1 6-0", "XAUTOCLAIM x g c3 0 0 COUNT 2 JUSTID", "XCLAIM x g c4 0 5-0 6-0 FORCE JUSTID"),
     *("XDEL x 5-0", "XTRIM x MAXLEN 1", "XSETID x 8-0", "XADD x MAXLEN 1 8-* f v", "XADD x NOMKSTREAM 8-* f v"),
     *("DEL x", "DEL x y", "UNLINK y", "FLUSHALL", "FLUSHDB", "SET x text", "RPUSH x a b", "ZADD y 1 a", "HSET x f v"),
