@@ -95,14 +95,15 @@ def xreadgroup(tx: Transaction, args: list[bytes]) -> Reply:
     """
     options = read_options_of(args, tx.now_ms, has_group=True)
     sources = _sources(tx, options)
-    _reply(sources, options)  # refuses what is too much before anything has changed
+    given = [_entries_to_show(source, options) for source in sources]  # refuses too much before anything has changed
     found = Named()
-    for source in sources:
+    for number, (source, entries) in enumerate(zip(sources, given, strict=True)):
+        if source.name in options.keys[:number]:  # named again: it goes on behind what was given a moment ago
+            entries = _entries_to_show(source, options)  # noqa: PLW2901
         group, consumer = source.group, source.group.consumer(options.consumer)
         is_new = consumer is None
         if consumer is None:
             consumer = group.add_consumer(options.consumer, tx.now_ms)
-        entries = list(_entries(source, options))
         changed = _deliver(source, consumer, entries, tx.now_ms, noack=options.noack)
         if changed or is_new:
             consumer.seen_ms = tx.now_ms
@@ -184,10 +185,18 @@ def _deliver(
 
 
 def _reply(sources: list[_Source], options: ReadOptions) -> Named:
-    return Named((source.name, _shown(_entries(source, options))) for source in sources)
+    return Named((source.name, _shown(_entries_to_show(source, options))) for source in sources)
 
 
-def _shown(entries: Iterator[tuple[bytes, bytes | None]] | list[tuple[bytes, bytes | None]]) -> list[Reply]:
+def _entries_to_show(source: _Source, options: ReadOptions) -> list[tuple[bytes, bytes | None]]:
+    """What there is to give.
+
+    Raises:
+        CommandError: it is too much for a reply.
+    """
+    return bounded(_entries(source, options), lambda some: sum(2 * len(value or b"") for _, value in some))
+
+
+def _shown(entries: list[tuple[bytes, bytes | None]]) -> list[Reply]:
     """Entries as replies show them; one that was deleted has nothing."""
-    found = bounded(entries, lambda some: sum(2 * len(value or b"") for _, value in some))
-    return [[show_id(entry_id), NIL_ARRAY if value is None else parse_entry(value)] for entry_id, value in found]
+    return [[show_id(entry_id), NIL_ARRAY if value is None else parse_entry(value)] for entry_id, value in entries]
