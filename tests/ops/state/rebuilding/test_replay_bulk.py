@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from engine.store import options
 from engine.store.options import FILES_MAX
 from engine.store.rocks import RocksStore
+from engine.store.store import Changes
 from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
@@ -72,19 +72,23 @@ def files(store: RocksStore) -> int:
 def test_what_is_built_in_bulk_is_what_a_service_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bytes in each column family, and no more files than a service would leave alone.
 
-    Each memtable is full after some records, so that there are many files before the end.
+    Memtables are flushed after each batch, so that there are more files before the end, and fewer than it compacts.
     """
     data, slow, quick = (tmp_path / name for name in ("data", "slow", "quick"))
     succeed("produce", write_lines(tmp_path / "events", events()), "--data", data)
     asyncio.run(apply_slowly(data, slow))
-    monkeypatch.setattr(options, "_BULK_MEMTABLE_BYTES", 64 * 1024)
-    monkeypatch.setattr(replay, "RECORDS_MAX", 100)
-    settle, seen = RocksStore.settle, list[int]()
+    monkeypatch.setattr(replay, "RECORDS_MAX", len(events()) // (FILES_MAX + 3))
+    write, settle, seen = RocksStore.write, RocksStore.settle, list[int]()
+
+    def flushed(store: RocksStore, changes: Changes) -> None:
+        write(store, changes)
+        store.flush_all()
 
     def counted(store: RocksStore) -> bool:
         seen.append(files(store))
         return settle(store)
 
+    monkeypatch.setattr(RocksStore, "write", flushed)
     monkeypatch.setattr(RocksStore, "settle", counted)
     succeed("replay", "--data", data, "--to", quick)
     monkeypatch.undo()
