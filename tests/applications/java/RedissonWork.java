@@ -18,6 +18,8 @@ import org.redisson.api.RMap;
 import org.redisson.api.RRateLimiter;
 import org.redisson.api.RateType;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisReconnectedException;
+import org.redisson.client.RedisResponseTimeoutException;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
@@ -88,15 +90,21 @@ class RedissonWork implements AutoCloseable {
         return Working.insist(map::readAllMap).size();
     }
 
-    /** Acquires all that there is; returns 1 if nobody knows whether one more was acquired, when the server went away. */
+    /**
+     * Acquires all that there is; returns how many calls may have acquired one more. Such a call was sent, and its answer
+     * is missing: the server went away, or came back too slowly. There may be several. Any other failure is of a call
+     * that was not sent.
+     */
     private static int ask(RRateLimiter limiter) throws Exception {
         int unknown = 0;
         while (true) {
             try {
                 if (!limiter.tryAcquire()) return unknown;
                 Working.note("allowed");
-            } catch (RuntimeException away) {
-                unknown = 1;
+            } catch (RedisResponseTimeoutException | RedisReconnectedException sent) {
+                unknown++;
+            } catch (RuntimeException notSent) {
+                // asked again
             }
             Thread.sleep(Working.POLL_MS);
         }
