@@ -106,7 +106,7 @@ class Link:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pump(reader, back, to_client=False))
                 tasks.create_task(self._pump(there, writer, to_client=True))
-        except* (OSError, _EndedError):
+        except* (OSError, EndedError):
             pass
         finally:
             del self._pairs[task]
@@ -127,11 +127,11 @@ class Link:
                 writer.write(data[:-1])
                 await writer.drain()
                 await asyncio.sleep(_RETRY_SECONDS)  # it arrives before the reset, which would drop it
-                raise _EndedError
+                raise EndedError
             writer.write(data)
             await writer.drain()
-        raise _EndedError
+        raise EndedError
 
 
-class _EndedError(Exception):
+class EndedError(Exception):
     """A connection has ended, or is to end."""
