@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ops.addresses import is_loopback, parse_address
 from ops.config import ConfigError, Settings
-from ops.serving.http_history import HistoryAnswers, add_history
+from ops.serving.http_history import Answer, add_history
 from ops.serving.http_page import Status, add_page
 
 CONNECTIONS_MAX: Final = 64
@@ -50,7 +50,7 @@ class Asked(Protocol):
 
 
 async def start_http(
-    settings: Settings, exposition: Exposition, health: Asked, status: Status, history: HistoryAnswers | None = None
+    settings: Settings, exposition: Exposition, health: Asked, status: Status, history: Answer
 ) -> HttpServer:
     """A server that listens where the settings say.
 
@@ -61,7 +61,7 @@ async def start_http(
     password = settings.http_password.get_secret_value()
     if not is_loopback(host) and not password:
         logger.warning("http_is_public", address=settings.http, hint="set SLOTLOG_HTTP_PASSWORD, or keep it inside")
-    server = HttpServer(exposition, health, status, password, history)
+    server = HttpServer(exposition, health, status, history, password)
     try:
         await server.start(settings.http)
     except OSError as error:
@@ -77,17 +77,12 @@ class HttpServer:
         exposition: gives what `/metrics` answers.
         health: what `/livez` and `/readyz` answer.
         status: what the page shows.
+        history: answers for the histories of keys.
         password: of the user `slotlog`; empty: none is asked for.
-        history: answers for the histories of keys; None: nobody does.
     """
 
     def __init__(
-        self,
-        exposition: Exposition,
-        health: Asked,
-        status: Status,
-        password: str = "",
-        history: HistoryAnswers | None = None,
+        self, exposition: Exposition, health: Asked, status: Status, history: Answer, password: str = ""
     ) -> None:
         self._history = history
         self._password = password
@@ -101,23 +96,22 @@ class HttpServer:
     async def start(self, address: str) -> None:
         """Listen on HOST:PORT; `port` then says which (0 asks for a free one). OSError when it is taken."""
         host, port = parse_address(address)
-        await self._prepare()
+        await self._prepare(any_host=bool(self._password))
         self._listener = await asyncio.get_running_loop().create_server(self._admit, host, port)
         self.port = int(self._listener.sockets[0].getsockname()[1])
 
     async def start_unix(self, path: Path) -> None:
         """Listen on a Unix socket instead. OSError when it cannot be made."""
-        await self._prepare()
+        await self._prepare(any_host=True)
         self._listener = await asyncio.get_running_loop().create_unix_server(self._admit, path)
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, *, any_host: bool) -> None:
         app = web.Application(middlewares=[_asking(self._password)] if self._password else [])
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         add_page(app.router, self._status)
-        if self._history is not None:
-            add_history(app.router, self._history, with_password=bool(self._password))
+        add_history(app.router, self._history, any_host=any_host)
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0
         )

@@ -1,58 +1,42 @@
-"""The history of a key for the page at `/`, for clients that may see values."""
+"""`POST /history`: the history of a key for the page at `/`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiohttp import web
 
-from engine.errors import CommandError
-from engine.values.replies import Reply
 from ops.addresses import is_loopback
 from ops.reply_json import as_json
 
-EVENTS_MAX: Final = 50
 _KEY_BYTES_MAX: Final = 4096
 _TEXT_MAX: Final = 2000
 """Characters of a value, or of a command."""
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
-Ask = Callable[[bytes, int, int], Awaitable[Reply]]
-"""Gives the last events of a key: its name, database, and how many; each a map. CommandError: it cannot."""
+Answer = Callable[[bytes, int], Awaitable[tuple[int, dict[str, Any]]]]
+"""Gives the last events of a key by its name and database: a status of HTTP, and the document for the page."""
 
 
-class HistoryAnswers(NamedTuple):
-    """The answers to the page's questions for histories.
+def add_history(router: web.UrlDispatcher, history: Answer, *, any_host: bool) -> None:
+    """Serve `POST /history`: `{"key": …, "db": 0}`. As JSON, so that no other site's form can ask.
 
-    Attributes:
-        ask: see `Ask`.
-        refusal: why nobody may ask now; empty: whoever reaches the page may.
+    Args:
+        router: gets the route.
+        history: answers who may ask.
+        any_host: whoever asks is known to be allowed to reach the service, under whatever name.
     """
 
-    ask: Ask
-    refusal: Callable[[], str]
-
-
-def add_history(router: web.UrlDispatcher, history: HistoryAnswers, *, with_password: bool) -> None:
-    """Serve `POST /history`: `{"key": …, "db": 0}`. As JSON, so that no other site's form can ask."""
-
     async def answer(request: web.Request) -> web.Response:
-        host = request.url.host or ""
-        refusal = history.refusal()
-        if not with_password and not is_loopback(host):  # a name that somebody lets point here
-            refusal = refusal or "open the page at 127.0.0.1 or localhost"
-        if refusal:
-            return _told({"error": refusal}, 403)
+        if not any_host and not is_loopback(request.url.host or ""):  # a name that somebody lets point here
+            return _told({"error": "open the page at 127.0.0.1 or localhost"}, 403)
         wanted = await _wanted(request)
         if wanted is None:
             return _told({"error": 'the body is {"key": "…", "db": 0}, as application/json'}, 400)
-        try:
-            rows = await history.ask(*wanted, EVENTS_MAX)
-        except CommandError as error:
-            return _told({"error": error.message}, 503)
-        return _told({"events": [_event(dict(row)) for row in rows]}, 200)
+        status, document = await history(*wanted)
+        return _told(document, status)
 
     router.add_post("/history", answer)
 
@@ -73,7 +57,7 @@ def _told(document: dict[str, Any], status: int) -> web.Response:
     return web.json_response(document, status=status, headers=_HEADERS)
 
 
-def _event(row: dict[bytes, Any]) -> dict[str, Any]:
+def shown_event(row: dict[bytes, Any]) -> dict[str, Any]:
     """One row of a history, with long texts cut."""
     return {
         "offset": row[b"offset"],

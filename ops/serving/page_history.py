@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from engine.values.replies import Reply
+from typing import Any, Final
+
+from engine.errors import CommandError
 from ops.addresses import is_loopback, parse_address
 from ops.past.answering import HistoryOf
-from ops.serving.http_history import HistoryAnswers
+from ops.serving.http_history import Answer, shown_event
 from ops.serving.running import Running
 from slotlog.shared.slots import partition_of, slot
 
+_EVENTS_MAX: Final = 50
 
-def history_of(service: Running) -> HistoryAnswers:
-    """For the page of one service."""
 
-    async def ask(key: bytes, db: int, count: int) -> Reply:
+def history_of(service: Running) -> Answer:
+    """The answers of a service, or of one process of it."""
+
+    async def answer(key: bytes, db: int) -> tuple[int, dict[str, Any]]:
+        if refused := refusal(service):
+            return 403, {"error": refused}
         partition = partition_of(slot(key), service.settings.partitions)
-        return await service.past.ask(HistoryOf(partition, key, db, count, 0, None, values=True))
+        try:
+            rows = await service.past.ask(HistoryOf(partition, key, db, _EVENTS_MAX, 0, None, values=True))
+        except CommandError as error:
+            return 503, {"error": error.message}
+        return 200, {"events": [shown_event(dict(row)) for row in rows]}
 
-    return HistoryAnswers(ask, lambda: refusal(service))
+    return answer
 
 
 def refusal(service: Running) -> str:

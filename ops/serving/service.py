@@ -314,16 +314,15 @@ class Service:
     async def _start_http(self) -> None:
         # aiohttp takes 0.2 s to import; a service without it need not wait
         from ops.serving.http import HttpServer, start_http  # noqa: PLC0415
-        from ops.serving.page_history import history_of  # noqa: PLC0415
+        from ops.serving.page_history import history_of, refusal  # noqa: PLC0415
 
-        search = open_search(self._log, self._dead_letters)
+        search, history = open_search(self._log, self._dead_letters), history_of(self)
+        status = StatusDocument(self, self._health.readiness, search, lambda: not refusal(self))
+        exposition = self.metrics.exposition
         if self._http_socket is None:
-            history = history_of(self)
-            status = StatusDocument(self, self._health.readiness, search, lambda: not history.refusal())
-            self.http = await start_http(self.settings, self.metrics.exposition, self._health, status, history)
+            self.http = await start_http(self.settings, exposition, self._health, status, history)
         else:
-            status = StatusDocument(self, self._health.readiness, search)
-            self.http = HttpServer(self.metrics.exposition, self._health, status)
+            self.http = HttpServer(exposition, self._health, status, history)
             await self.http.start_unix(self._http_socket)
 
     def _make_workers(self) -> dict[int, Worker]:

@@ -39,11 +39,6 @@ _BEYOND_SECONDS: Final = 60.0
 _SAME_SECONDS: Final = 0.5  # however many look at the page: the document is made twice a second at most
 
 
-def _never() -> bool:
-    """No page asks."""
-    return False
-
-
 class StatusDocument:
     """Makes the document.
 
@@ -59,7 +54,7 @@ class StatusDocument:
         service: Running,
         readiness: Callable[[], Awaitable[dict[str, Any]]],
         search: DeadLetterSearch,
-        shows_history: Callable[[], bool] = _never,
+        shows_history: Callable[[], bool],
     ) -> None:
         self._shows_history = shows_history
         self._service = service

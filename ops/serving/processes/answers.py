@@ -15,6 +15,7 @@ from ops.serving.processes.exposition import joined
 from ops.serving.processes.held_process import HeldProcess
 from ops.serving.processes.shares import described
 from slotlog.clock import now_ms
+from slotlog.shared.slots import partition_of, slot
 
 _LOOK_SECONDS: Final = 1.0
 _SUMMED: Final = ("commands_per_second", "connected", "blocked", "subscribed")
@@ -142,10 +143,18 @@ class Answers:
             "partitions": [
                 {**_UNCOUNTED, **counted.get(each["partition"], {}), **each} for each in readiness["partitions"]
             ],
+            "history": all(document["history"] for document in known),
             "clients": _clients([document["clients"] for document in known]),
             "dead_letters": {**letters[0], "since_start": sum(each["since_start"] for each in letters)},
             "processes": [self._shown(process) for process in self._processes],
         }
+
+    async def history(self, key: bytes, db: int) -> tuple[int, dict[str, Any]]:
+        """The history of a key, from the process that has its partition; in a group another service's key, from any."""
+        partition = partition_of(slot(key), self._processes[0].child.settings.partitions)
+        owner = next((each for each in self._processes if partition in each.partitions), self._processes[0])
+        answer = await owner.history(key, db)
+        return answer or (503, {"error": f"process {owner.child.number} does not answer: try again later"})
 
     def _shown(self, process: HeldProcess) -> dict[str, Any]:
         settings = process.child.settings

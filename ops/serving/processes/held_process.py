@@ -122,14 +122,29 @@ class HeldProcess:
 
     async def body(self, path: str) -> bytes | None:
         """What it answers at `path`; None: it does not answer."""
-        if self._session is None:
-            connector = UnixConnector(str(self.child.http_socket), force_close=True)
-            self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=_ASK_SECONDS))
         try:
-            async with self._session.get(f"http://slotlog{path}") as response:
+            async with self._client().get(f"http://slotlog{path}") as response:
                 return await response.read()
         except (ClientError, TimeoutError):
             return None
+
+    async def history(self, key: bytes, db: int) -> tuple[int, dict[str, Any]] | None:
+        """What it answers to the page's question for a history (`ops/serving/http_history.py`); None: it does not.
+
+        However long that takes: the log may have to be read.
+        """
+        body, patient = {"key": key.decode(errors="surrogateescape"), "db": db}, ClientTimeout(connect=_ASK_SECONDS)
+        try:
+            async with self._client().post("http://slotlog/history", json=body, timeout=patient) as response:
+                return response.status, await response.json()
+        except (ClientError, TimeoutError):
+            return None
+
+    def _client(self) -> ClientSession:
+        if self._session is None:
+            connector = UnixConnector(str(self.child.http_socket), force_close=True)
+            self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=_ASK_SECONDS))
+        return self._session
 
     async def close(self) -> None:
         """Ask no more."""

@@ -66,7 +66,9 @@ class Supervisor:
 
     async def _run(self, processes: list[HeldProcess]) -> None:
         answers = Answers(processes)
-        http = await start_http(self._settings, answers.exposition, answers, answers) if self._settings.http else None
+        http = None
+        if self._settings.http:
+            http = await start_http(self._settings, answers.exposition, answers, answers, answers.history)
         jobs = (answers.run(), supervise(answers), self._end_stuck(processes))
         beside = [asyncio.create_task(job) for job in jobs]
         keeping = [asyncio.create_task(self._keep(process)) for process in processes]

@@ -40,6 +40,7 @@ class Answering(HeldProcess):
         settings = Settings(partitions=2, own=str(number), resp=f"127.0.0.1:{6379 + number}")
         super().__init__(Child(number, settings, Path("none"), None))
         self.answers = answers
+        self.asked: list[tuple[bytes, int]] = []
         self.begin()
 
     def begin(self) -> None:
@@ -49,6 +50,11 @@ class Answering(HeldProcess):
     async def body(self, path: str) -> bytes | None:
         """The answer."""
         return json.dumps(self.answers[path]).encode() if path in self.answers else None
+
+    async def history(self, key: bytes, db: int) -> tuple[int, dict[str, Any]] | None:
+        """Its number, if it is there."""
+        self.asked.append((key, db))
+        return (200, {"events": [self.child.number]}) if self.answers else None
 
 
 def answering(number: int, ready: dict[str, Any], live: dict[str, Any] | None = None, **more: Any) -> Answering:
@@ -132,11 +138,15 @@ def document(partition: int, *, clients: dict[str, Any] | None) -> dict[str, Any
         "partitions": [{**health(partition), "keys": 7}],
         "clients": clients,
         "dead_letters": {"since_start": 2, "error": "", "latest": []},
+        "history": partition == 0,
     }
 
 
 async def test_the_status_of_all_is_one_document() -> None:
-    """Memory, clients and dead letters are sums, latencies the worst; the addresses are those of the first process."""
+    """Memory, clients and dead letters are sums, latencies the worst, addresses those of the first process.
+
+    Histories are shown where all processes show them.
+    """
     counts = {"commands_per_second": 1, "connected": 2, "blocked": 0, "subscribed": 1, "read_p99_seconds": None}
     documents = [document(number, clients=counts | {"write_p99_seconds": 0.1 * number}) for number in range(2)]
     processes = [answering(number, readiness(health(number)), **{"/status": documents[number]}) for number in range(2)]
@@ -145,7 +155,7 @@ async def test_the_status_of_all_is_one_document() -> None:
     assert {"rss_bytes": 20, "peak_bytes": 40} == found["memory"]
     expected = {"commands_per_second": 2, "connected": 4, "blocked": 0, "subscribed": 2, "read_p99_seconds": None}
     assert expected | {"write_p99_seconds": 0.1} == found["clients"]
-    assert 4 == found["dead_letters"]["since_start"]
+    assert (4, False) == (found["dead_letters"]["since_start"], found["history"])
     assert ("host:0", 5, "t") == (found["worker"]["resp"], found["disk"]["free_bytes"], found["topic"])
     assert [(0, 7), (1, 7)] == [(each["partition"], each["keys"]) for each in found["partitions"]]
     assert ["127.0.0.1:6379", "127.0.0.1:6380"] == [each["resp"] for each in found["processes"]]
@@ -160,3 +170,13 @@ async def test_the_status_while_one_is_away() -> None:
     assert ["running", "opening"] == [each["condition"] for each in found["partitions"]]
     assert found["clients"] is None
     assert {} == await Answers([Answering(0, {}), Answering(1, {})]).document()
+
+
+async def test_the_owner_of_a_key_gives_its_history() -> None:
+    """The process that has the key's partition is asked, alone; while it is away, that is said."""
+    processes = [Answering(0, {}), answering(1, readiness(health(1)))]
+    answers = Answers(processes)
+    found = [await answers.history(key, 3) for key in (b"a", b"b")]
+
+    assert [(200, {"events": [1]}), (503, {"error": "process 0 does not answer: try again later"})] == found
+    assert [[(b"b", 3)], [(b"a", 3)]] == [each.asked for each in processes]

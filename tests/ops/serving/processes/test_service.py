@@ -15,8 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from slotlog.shared.slots import partition_of, slot
 from tests.clients.programs import run as run_program
 from tests.ops.serving.processes.running import PARTITIONS, Service
+from tests.ops.serving.test_page import address_of
+from tests.ops.serving.test_page_history import post
 from tests.ops.verbs import get, run, succeed, wait_until
 from tests.real.process import free_row
 
@@ -197,6 +200,34 @@ def test_a_process_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert [] == second.lives
     text = second.seen[-1]["text"]
     assert text.startswith(f"slotlog: --resp 127.0.0.1:{port + 1} cannot be served: ")
+
+
+def test_the_page_shows_the_history_of_any_key(shared: Service) -> None:
+    """A key of either process has its line of time at the one address; who comes by another name gets none."""
+    with cluster(shared) as client:
+        for key in ("line:0", "line:2"):
+            client.set(key, "before")
+            client.set(key, "after")
+    address = address_of(shared)
+    found = [post(address, {"key": key}) for key in ("line:0", "line:2")]
+    foreign = post(address, {"key": "line:0"}, Host="evil.example")
+
+    assert {0, 1} == {partition_of(slot(key), PARTITIONS) // 2 for key in (b"line:0", b"line:2")}
+    for key, (status, document) in zip(("line:0", "line:2"), found, strict=True):
+        assert (200, [f"SET {key} before", f"SET {key} after"]) == (status, [e["command"] for e in document["events"]])
+        assert ("before", "after") == tuple(document["events"][1][when]["value"] for when in ("before", "after"))
+    assert (403, True) == (foreign[0], get(shared, "/status").json["history"])
+
+
+def test_histories_need_the_password_that_redis_needs(tmp_path: Path) -> None:
+    """As one process alone, several show no values where Redis clients need a password and the page has none."""
+    with Service(tmp_path / "data", environment={"SLOTLOG_REDIS__PASSWORD": "secret"}) as service:
+        service.wait_until_ready()
+        status, document = post(address_of(service), {"key": "a"})
+        shown = get(service, "/status").json["history"]
+
+    assert (403, False) == (status, shown)
+    assert "set SLOTLOG_HTTP_PASSWORD" in document
 
 
 def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
