@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import engine.commands  # noqa: F401 - fills the registry
 from engine.apply.admission import Placement, Step
-from engine.apply.records import Applied
+from engine.apply.records import EMPTYING, Applied
 from engine.apply.scripts import ScriptRunner
 from engine.apply.set_back import set_back
 from engine.batch.effects import KEY, LAST_FIELD
@@ -167,7 +167,10 @@ class Executor:
         tx = self._tx
         tx.observe()
         try:
-            return spec.handler(tx, args)
+            reply = spec.handler(tx, args)
+            if witness is not None and spec.name in EMPTYING:
+                witness.emptied.append((offset, tx.db, spec.name, args))
+            return reply
         finally:
             effects = tx.end_observation()
             if effects:

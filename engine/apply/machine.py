@@ -65,6 +65,23 @@ class Machine(Readable):
         self._executor.witnessing = witnessing
         self._executor.choose_path()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a commit should come before the next record."""
+        return self._tx.value_bytes > OVERLAY_BYTES_MAX
+
+    def clock_behind(self, record: Record) -> int:
+        """The clock as `record`, the next one, will leave it, unless it sets it back."""
+        position, clock_ms = self.position, self._executor.clock_ms
+        if position.skips.end_from(record[0]) != record[0]:
+            return clock_ms
+        ((_, time_ms, *_),) = retimed((record,), position.retimes)
+        return max(clock_ms, time_ms) if 0 <= time_ms <= TIME_MS_MAX else clock_ms
+
+    def move_clock(self, clock_ms: int) -> None:
+        """Move the clock to where the next record will move it (`clock_behind`), for a sweep that is to come before."""
+        self._executor.clock_ms = max(clock_ms, self._executor.clock_ms)
+
     def apply(
         self,
         records: Sequence[Record],

@@ -134,6 +134,12 @@ class Readable:
             tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay
         return reply
 
+    def dies_ms(self, name: bytes, db: int) -> int:
+        """When a key, or the first of its fields, dies; 0: never, or it is not there."""
+        self._tx.begin(self._next_offset, self._executor.clock_ms, db)
+        key = self._tx.find(name)
+        return 0 if key is None else abs(key.place)
+
     def read(self, name: bytes, args: list[bytes], db: int = 0) -> Reply:
         """The reply of a reading command at the partition's clock, after everything applied so far.
 

@@ -19,6 +19,12 @@ A command inside a transaction stands here by itself. `which` counts the keys th
 none of them. A key that is absent or due has the type `engine.model.NONE`.
 """
 
+Emptied = tuple[int, int, bytes, list[bytes]]
+"""(offset, db, command, its arguments): one of `EMPTYING` that was applied."""
+
+EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
+"""Change whole databases, and keys that no event names."""
+
 _REJECTIONS_KEPT: Final = 16
 
 
@@ -36,6 +42,7 @@ class Applied:
         commands: command name -> how many were applied, those of transactions included.
         modified: the keys that commands changed, in order, while the machine is `witnessing`; not those that FLUSHALL,
             FLUSHDB and SWAPDB take away or bring.
+        emptied: what took away or exchanged whole databases, in order, while the machine is `witnessing`.
         published: what scripts have published, in order: (channel, message, whether it is a shard channel).
         expired: those of `modified` that were due by their own time to live and still stored, so that no sweep meets
             them (engine/cleaning/sweep.py): (place in `modified`, db, key). They were gone before the command ran: tell
@@ -48,6 +55,7 @@ class Applied:
         "commands",
         "dead_letters",
         "duplicates",
+        "emptied",
         "expired",
         "expired_fields",
         "first_time_ms",
@@ -76,6 +84,7 @@ class Applied:
         self.commands: defaultdict[bytes, int] = defaultdict(int)
         self.published: list[tuple[bytes, bytes, bool]] = []
         self.modified: list[Modified] = []
+        self.emptied: list[Emptied] = []
         self.expired: list[tuple[int, int, bytes]] = []
         self.expired_fields: list[tuple[int, int, bytes, bool]] = []
 

@@ -47,12 +47,14 @@ class Swept(NamedTuple):
             in `keys` too, with the number of all of them.
         more: something that is due is left.
         due_ms: since when the first of it is due, by the log's time; 0 when nothing due is left.
+        order: (logical database, name) of all of them, in the order of the index: the same whatever the slices are.
     """
 
     keys: list[tuple[int, bytes]]
     fields: list[tuple[int, bytes, int]]
     more: bool
     due_ms: int
+    order: list[tuple[int, bytes]]
 
 
 class Forgotten(NamedTuple):
@@ -100,7 +102,7 @@ class Sweeper:
         """
         tx = self._machine.begin_cleaning()
         self._follow_clock()
-        swept = Swept([], [], more=False, due_ms=0)
+        swept = Swept([], [], more=False, due_ms=0, order=[])
         end = pack_u64(tx.now_ms + 1)
         if self._cursor >= end:
             return swept
@@ -118,6 +120,12 @@ class Sweeper:
         self._cursor = cursor
         due_ms = parse_u64(cursor[:8]) if cursor < end else 0
         return swept._replace(more=due_ms > 0, due_ms=due_ms)
+
+    def next_ms(self) -> int:
+        """When the first key or field dies that is not swept, of what is committed; 0: none ever does."""
+        self._follow_clock()
+        first = next(self._store.scan(EXPIRY_CF, self._cursor, None), None)
+        return 0 if first is None else parse_u64(first[0][:8])
 
     def forget(self) -> Forgotten:
         """Delete what no lookup can reach: idempotency keys past their window, sessions that lost long ago.
@@ -178,11 +186,13 @@ class Sweeper:
                     swept.fields.append((tx.db, key.name, key.size))
                 tx.delete(key)
                 swept.keys.append((tx.db, key.name))
+                swept.order.append((tx.db, key.name))
             else:
                 count = field_expiry.remove_due(tx, key, left + 1)
                 if not count:
                     continue  # its metadata lies
                 swept.fields.append((tx.db, key.name, count))
+                swept.order.append((tx.db, key.name))
                 left -= count - 1
                 if 0 < -key.place <= tx.now_ms:
                     return entry  # it is listed again, here or further on

@@ -31,6 +31,8 @@ class Change(NamedTuple):
         commands: which have changed it.
         event_id: the event's idempotency key.
         value: the key after the event; None where it is too large.
+        databases: that FLUSHDB and FLUSHALL have emptied, or the two that SWAPDB has exchanged; of a key none.
+        expired: whether time has changed the key, before the event: it is gone, or a hash has lost fields.
     """
 
     partition: int
@@ -42,6 +44,8 @@ class Change(NamedTuple):
     commands: tuple[bytes, ...]
     event_id: bytes | None
     value: Value | None
+    databases: tuple[int, ...]
+    expired: bool
 
 
 def document(change: Change, value_bytes_max: int) -> dict[str, Any]:
@@ -56,8 +60,10 @@ def document(change: Change, value_bytes_max: int) -> dict[str, Any]:
         "time_ms": change.time_ms,
         "db": change.db,
         "key": None if change.key is None else bytes_as_json(change.key),
+        "databases": list(change.databases),
         "commands": [name.decode() for name in change.commands],
         "id": None if change.event_id is None else bytes_as_json(change.event_id),
+        "expired": change.expired,
         "after": value,
         "omitted": omitted,
     }

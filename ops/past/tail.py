@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.apply.machine import Applied, Machine, Record
 from engine.commands.registry import keys_of
+from engine.store.store import MaintainedStore
 from ops.config import Settings
 from ops.past.history import Touch, meta_of, outcome_of
-from ops.past.walk import apply_all, take, walked
+from ops.past.walk import Past, apply_all, take, walked
 from ops.state.rebuilding.replay_plan import Until, opened
 from slotlog.shared.errors import EventError
 
@@ -28,8 +29,12 @@ class Follower(Protocol):
         """Whether nothing more is wanted."""
         ...
 
+    def begin(self, machine: Machine, store: MaintainedStore) -> None:
+        """Take the state before the first event. To be called once."""
+        ...
+
     def step(self, machine: Machine, records: Sequence[Record], raw: Sequence[LogRecord]) -> None:
-        """Apply some records."""
+        """Apply some records, from the first one on, and commit wherever something is told."""
         ...
 
     async def may_apply(self, to_offset: int) -> None:
@@ -60,9 +65,12 @@ class Tail:
         self._matches, self._tell = matches, tell
         self.is_over = False
 
+    def begin(self, machine: Machine, _store: MaintainedStore) -> None:
+        """Let the machine say what it changes."""
+        machine.witnessing = True
+
     def step(self, machine: Machine, records: Sequence[Record], raw: Sequence[LogRecord]) -> None:
         """Apply some records."""
-        machine.witnessing = True
         values = {offset: value for offset, _, _, value in raw}
         for record in records:
             if self.is_over:
@@ -112,6 +120,7 @@ async def follow(settings: Settings, partition: int, begin: Until, follower: Fol
     """
     async with walked(settings, partition, begin, apply_all, from_snapshot=True) as past:
         machine = past.machine
+        follower.begin(machine, past.store)
         log = opened(settings)
         await log.start()
         reader = log.reader({partition: machine.next_offset})
@@ -120,7 +129,7 @@ async def follow(settings: Settings, partition: int, begin: Until, follower: Fol
                 fetched = await reader.fetch(_FETCH_WAIT_MS, _FETCH_RECORDS_MAX)
                 to_offset = reader.position(partition)
                 await follower.may_apply(to_offset)
-                await take(follower.step, past.store, machine, fetched.get(partition, []))
+                await _take_all(follower, past, fetched.get(partition, []))
                 if to_offset > machine.next_offset and not follower.is_over:  # markers of transactions, no record
                     machine.apply((), machine.next_offset, to_offset=to_offset)
                     machine.commit(None)
@@ -128,3 +137,12 @@ async def follow(settings: Settings, partition: int, begin: Until, follower: Fol
         finally:
             await reader.close()
             await log.close()
+
+
+async def _take_all(follower: Follower, past: Past, records: Sequence[LogRecord]) -> None:
+    """Let it take the records, with a pause wherever it has much to tell; not all of them if it is over."""
+    while records and not follower.is_over:
+        await take(follower.step, past.store, past.machine, records)
+        records = [each for each in records if each[0] >= past.machine.next_offset]
+        if records:
+            await follower.applied(past.machine.next_offset)

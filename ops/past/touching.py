@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from engine.apply.machine import Applied, Machine, Record
+from engine.apply.records import EMPTYING
 from engine.commands.registry import keys_of
 from ops.past.walk import apply_all
 from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
     from slotlog.log import LogRecord
-
-EMPTYING: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
-"""Change keys that no event names, and that no machine reports one by one."""
 
 _MAY_CARRY: Final = frozenset({*EMPTYING, b"EXEC", b"EVAL", b"EVALSHA", b"FCALL"})
 """May have one of those inside."""

@@ -27,7 +27,7 @@ async def test_every_row_runs() -> None:
 
 async def test_a_round_that_left_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The canary: a sweep that removes nothing is an error, and not a fast one."""
-    monkeypatch.setattr(Sweeper, "expire", lambda *_: Swept([], [], more=False, due_ms=0))
+    monkeypatch.setattr(Sweeper, "expire", lambda *_: Swept([], [], more=False, due_ms=0, order=[]))
 
     with pytest.raises(RuntimeError, match="0 keys went, 20 were due"):
         [result async for result in run_cleaning(CLEANING_SMOKE)]

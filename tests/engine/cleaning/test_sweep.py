@@ -21,7 +21,7 @@ from tests.engine.harness import NOW_MS, WatchedStore, apply, event, family, new
 from tests.engine.stored import described, is_of, key_of, put, stored, subkeys_of
 from tests.layouts import layout_of
 
-NOTHING = Swept([], [], more=False, due_ms=0)
+NOTHING = Swept([], [], more=False, due_ms=0, order=[])
 
 
 class CountingStore(WatchedStore):
@@ -89,7 +89,7 @@ def test_a_key_that_is_due_leaves_only_its_elements(machine: Machine, store: Cou
     swept = sweeper.expire(100)
 
     assert sorted((0, name.encode()) for name in names) == sorted(swept.keys)
-    assert ([], False, 0) == swept[1:]
+    assert ([], False, 0, swept.keys) == swept[1:]
     assert {key_of(b"stays"), key_of(b"later")} == stored(store, Kind.METADATA).keys()
     assert [pack_u64(NOW_MS + 11) + key_of(b"later")] == list(family(store, EXPIRY_CF))
     assert 4 + (Form.FRAGMENTS in layout_of().forms) == len(family(store, GRAVEYARD_CF))
@@ -170,7 +170,7 @@ def test_a_store_that_is_busy_is_asked_again(machine: Machine, store: CountingSt
     with pytest.raises(StoreBusyError):
         sweeper.expire(9)
     assert machine.is_settled
-    assert Swept([(0, b"k")], [(0, b"h", 1)], more=False, due_ms=0) == sweeper.expire(9)
+    assert Swept([(0, b"k")], [(0, b"h", 1)], more=False, due_ms=0, order=[(0, b"k"), (0, b"h")]) == sweeper.expire(9)
     assert [] == problems(store)
 
 

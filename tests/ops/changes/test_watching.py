@@ -33,8 +33,10 @@ def told(lines: tuple[Line, ...], bytes_max: int = 1000) -> list[Change]:
     """The changes that some events make."""
     found: list[Change] = []
     watching = Watching(0, bytes_max, found.append)
-    events = [decode(at, START_MS + line[0], entry(line).value) for at, line in enumerate(lines)]
-    watching.step(Machine(MemoryStore(column_families()), HOME), events)
+    store = MemoryStore(column_families())
+    machine = Machine(store, HOME)
+    watching.begin(machine, store)
+    watching.step(machine, [decode(at, START_MS + line[0], entry(line).value) for at, line in enumerate(lines)])
     return found
 
 

@@ -355,7 +355,7 @@ def test_what_the_sweep_removes(oracle: Connection, listener: Connection) -> Non
 
 def test_databases_of_what_the_sweep_removes() -> None:
     """A key is told in its own database, in class x; a field in class h."""
-    swept = Swept([(3, b"k")], [(2, b"h", 1)], more=False, due_ms=0)
+    swept = Swept([(3, b"k")], [(2, b"h", 1)], more=False, due_ms=0, order=[(3, b"k"), (2, b"h")])
 
     assert [
         [b"pmessage", PATTERN, b"__keyspace@3__:k", b"expired"],
