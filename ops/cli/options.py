@@ -9,14 +9,15 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from errno import ENOSPC
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
 from engine.errors import CommandError, CorruptionError, StateMismatchError
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
-from ops.config import ConfigError
+from ops.config import ConfigError, Settings
 from ops.state.damaged import Damaged
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.shared.errors import EventError
@@ -78,6 +79,8 @@ Processes = Annotated[
 ]
 Database = Annotated[int, typer.Option("--db", help="Logical database, 0 to 15.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_OF_STATE = {"data": Data, "log": LogUrl, "topic": StateTopic, "partitions": StatePartitions}
 
 _EXPECTED = (
     ConfigError,
@@ -170,6 +173,36 @@ def reports_errors(verb: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from error
 
     return wrapped
+
+
+def takes_state(*, own: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a verb take the options that say which state is meant. It gets the settings in their place, as the first.
+
+    Args:
+        own: whether it may be some partitions alone.
+    """
+    options = {**_OF_STATE, "own": StateOwn} if own else _OF_STATE
+
+    def decorate(verb: Callable[..., R]) -> Callable[..., R]:
+        @functools.wraps(verb)
+        def wrapped(**given: Any) -> R:
+            from ops.logging import configure_logging
+            from ops.state.recorded import load_state_settings
+
+            settings = load_state_settings(**{name: given.pop(name) for name in options})
+            configure_logging(settings.log_level)
+            return verb(settings, **given)
+
+        hints = get_type_hints(verb, localns={"Settings": Settings}, include_extras=True)
+        state = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=options[name]) for name in options]
+        _, *others = signature(verb).parameters.values()
+        others = [each.replace(annotation=hints[each.name]) for each in others]
+        first = [each for each in others if each.kind is not Parameter.KEYWORD_ONLY]
+        wrapped.__signature__ = Signature([*first, *state, *others[len(first) :]])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in (*others, *state)}
+        return wrapped
+
+    return decorate
 
 
 def _flushed(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

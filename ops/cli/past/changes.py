@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import Data, LogUrl, StatePartitions, StateTopic, print_json, reports_errors
+from ops.cli.options import print_json, reports_errors, takes_state
 from ops.state.rebuilding.replay_plan import parse_until
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@takes_state()
 def changes(
+    settings: Settings,
     *,
     begin: Annotated[
         str | None,
@@ -32,10 +34,6 @@ def changes(
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after N changes.", show_default="never")
     ] = None,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
 ) -> None:
     """Print the changes of keys that come, as lines of JSON, until Ctrl-C: what a topic of changes would get.
 
@@ -44,11 +42,6 @@ def changes(
 
     Example: slotlog changes --from 2013-01-08T06:00:00Z --count 10
     """
-    from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
-
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
-    configure_logging(settings.log_level)
     asyncio.run(_follow(settings, parse_until(begin, "--from"), count))
 
 

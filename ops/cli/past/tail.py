@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import Data, LogUrl, StatePartitions, StateTopic, reports_errors
+from ops.cli.options import reports_errors, takes_state
 from ops.cli.past.touches import print_touch
 from ops.reply_json import bytes_as_json
 from ops.state.rebuilding.replay_plan import parse_until
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@takes_state()
 def tail(
+    settings: Settings,
     *,
     key: Annotated[
         str | None,
@@ -41,10 +43,6 @@ def tail(
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after N events.", show_default="never")
     ] = None,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
 ) -> None:
     """Print the events that come, each with what came of it, as lines of JSON, until Ctrl-C.
 
@@ -56,12 +54,8 @@ def tail(
     Example: slotlog tail --key 'user:*' --from 2013-01-08T06:00:00Z --count 10
     """
     from engine.values.glob import matcher
-    from ops.logging import configure_logging
     from ops.past.tail import Tail
-    from ops.state.recorded import load_state_settings
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
-    configure_logging(settings.log_level)
     left = count
 
     def tell(partition: int, touch: Touch, changed: list[tuple[int, bytes]]) -> bool:

@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.proof.digest import KEY
-from ops.cli.options import (
-    Data,
-    Json,
-    LogUrl,
-    StateOwn,
-    StatePartitions,
-    StateTopic,
-    listed,
-    print_json,
-    print_note,
-    reports_errors,
-)
+from ops.cli.options import Json, listed, print_json, print_note, reports_errors, takes_state
 from ops.cli.past.items import item_facts, item_text, value_text
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
+    from ops.config import Settings
     from ops.past.what_if import Otherwise, WhatIf
 
 WITHOUT_HELP = (
@@ -33,14 +23,11 @@ WITHOUT_HELP = (
 
 
 @reports_errors
+@takes_state(own=True)
 def what_if(
+    settings: Settings,
     without: Annotated[list[str], typer.Option("--without", metavar="OFFSETS|FILTER", help=WITHOUT_HELP)],
     *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    own: StateOwn = None,
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Print up to N keys of each partition.")] = 100,
     json: Json = False,
 ) -> None:
@@ -53,13 +40,10 @@ def what_if(
 
     Example: slotlog whatif --without 120-129; slotlog whatif --without 'meta.who=night job,key=user:*'
     """
-    from ops.logging import configure_logging
     from ops.past.left_out import parse_choice
     from ops.past.what_if import what_if as compare
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.recorded import presence
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
-    configure_logging(settings.log_level)
     choice = parse_choice(without, settings.partitions)
     here, missing = presence(settings)
     results = [asyncio.run(compare(settings, partition, choice, count)) for partition in here]

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ops.cli.options import (
-    Data,
     Json,
-    LogUrl,
-    StateOwn,
-    StatePartitions,
-    StateTopic,
     end_with_damaged,
     listed,
     named,
@@ -20,6 +15,7 @@ from ops.cli.options import (
     print_note,
     print_standings,
     reports_errors,
+    takes_state,
 )
 from slotlog.wording import counted
 
@@ -42,13 +38,10 @@ class Digested(NamedTuple):
 
 
 @reports_errors
+@takes_state(own=True)
 def digest(
+    settings: Settings,
     *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    own: StateOwn = None,
     chain: Annotated[
         bool, typer.Option("--chain", help="Print also the head of the log's hash chain at that position.")
     ] = False,
@@ -65,14 +58,11 @@ def digest(
     Example: slotlog digest --data .data
     """
     from engine.proof.digest import Digest
-    from ops.logging import configure_logging
     from ops.state.damaged import read_each
     from ops.state.directories import digest_partition
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.recorded import presence
     from ops.state.standing import log_ends, standing_of
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
-    configure_logging(settings.log_level)
     here, missing = presence(settings)
     ends = log_ends(settings, here)
 

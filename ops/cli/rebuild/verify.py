@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ops.cli.options import (
-    Data,
-    Json,
-    LogUrl,
-    StateOwn,
-    StatePartitions,
-    StateTopic,
-    end_with_damaged,
-    listed,
-    named,
-    print_json,
-    print_note,
-    reports_errors,
-)
+from ops.cli.options import Json, end_with_damaged, listed, named, print_json, print_note, reports_errors, takes_state
 from ops.cli.past.items import command_text, cut, item_facts, item_text, value_text
 from ops.cli.rebuild.chain import chain_facts, print_chain
 from ops.cli.reply_text import moment_text
@@ -70,13 +57,10 @@ _Count = Annotated[int, typer.Option(min=1, metavar="N", help="Name up to N keys
 
 
 @reports_errors
+@takes_state(own=True)
 def verify(
+    settings: Settings,
     *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    own: StateOwn = None,
     from_snapshot: _FromSnapshot = False,
     against: _Against = None,
     head: _Heads = None,
@@ -95,16 +79,13 @@ def verify(
 
     Example: slotlog verify --data .data; slotlog verify --against /backup/data
     """
-    from ops.logging import configure_logging
     from ops.past.proof.noted import parse_heads
     from ops.state.damaged import read_each
     from ops.state.recorded import load_state_settings, presence
 
     if against is not None and (from_snapshot or head):
         raise typer.BadParameter("--against compares two states: --from-snapshot and --head are about the log")
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
-    configure_logging(settings.log_level)
-    other = None if against is None else load_state_settings(data=against, log=log or settings.log)
+    other = None if against is None else load_state_settings(data=against, log=settings.log)
     here, missing = presence(settings)
     given = parse_heads(head or [], settings.partitions)
 

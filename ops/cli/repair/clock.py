@@ -5,22 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import (
-    Data,
-    Json,
-    LogUrl,
-    StateOwn,
-    StatePartitions,
-    StateTopic,
-    listed,
-    print_json,
-    print_note,
-    reports_errors,
-)
+from ops.cli.options import Data, Json, listed, print_json, print_note, reports_errors, takes_state
 from ops.config import ConfigError, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -60,22 +49,14 @@ def agree(*, data: Data = None, json: Json = False) -> None:
 
 @app.command()
 @reports_errors
-def show(
-    *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    own: StateOwn = None,
-    json: Json = False,
-) -> None:
+@takes_state(own=True)
+def show(settings: Settings, *, json: Json = False) -> None:
     """Print the log time of each partition, and which record waits because its time is in the future.
 
     Example: slotlog clock show --data .data
     """
     from ops.state.log_time import log_times
 
-    settings = _settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     seen = asyncio.run(log_times(settings))
     if json:
         print_json({"partitions": [asdict(each) for each in seen]})
@@ -89,15 +70,8 @@ def show(
 
 @app.command()
 @reports_errors
-def accept(
-    partition: _Partition,
-    *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    json: Json = False,
-) -> None:
+@takes_state()
+def accept(settings: Settings, partition: _Partition, *, json: Json = False) -> None:
     """Accept the record from the future for which a partition waits, and all later records in the log.
 
     Every key that expires by that time is deleted. A running service continues within seconds. The decision is kept.
@@ -106,7 +80,6 @@ def accept(
     """
     from ops.state.log_time import accept
 
-    settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     first, last = asyncio.run(accept(settings, partition))
     if json:
         print_json({"partition": partition, "first_offset": first, "last_offset": last})
@@ -116,16 +89,14 @@ def accept(
 
 @app.command(name="set")
 @reports_errors
+@takes_state()
 def set_(
+    settings: Settings,
     partition: _Partition,
     *,
     to: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="In ms since 1970, or as 2026-11-22T16:00:00+00:00.")
     ] = None,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
     """Set the clock of a partition and of the embedded log back to now, by an event in the log.
@@ -138,7 +109,6 @@ def set_(
     """
     from ops.state.log_time import set_back
 
-    settings = _settings(data=data, log=log, topic=topic, partitions=partitions)
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
     if json:
         print_json(asdict(done))
@@ -159,16 +129,6 @@ def _print_set_back(done: SetBack) -> None:
     if done.retimed is not None:
         offsets = listed("offset", sorted(set(done.retimed)))
         print(f"partition {done.partition}: no record of {offsets} counts as later than {done.to_ms} ms")
-
-
-def _settings(**options: Any) -> Settings:
-    """Those of the state, with these options; what the log has to say goes to stderr."""
-    from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
-
-    settings = load_state_settings(**options)
-    configure_logging(settings.log_level)
-    return settings
 
 
 def _moment_ms(text: str) -> int:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.tables.system import RULES
-from ops.cli.options import (
-    Data,
-    Json,
-    LogUrl,
-    StateOwn,
-    StatePartitions,
-    StateTopic,
-    listed,
-    print_json,
-    print_note,
-    reports_errors,
-)
+from ops.cli.options import Json, listed, print_json, print_note, reports_errors, takes_state
+
+if TYPE_CHECKING:
+    from ops.config import Settings
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,25 +26,15 @@ def rules() -> None:
 
 @app.command()
 @reports_errors
-def show(
-    *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
-    own: StateOwn = None,
-    json: Json = False,
-) -> None:
+@takes_state(own=True)
+def show(settings: Settings, *, json: Json = False) -> None:
     """Print the rules that each partition follows at the position of its state, and those that this slotlog knows.
 
     Example: slotlog rules show --data .data
     """
-    from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.recorded import presence
     from ops.state.rules import rules_of
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
-    configure_logging(settings.log_level)
     here, missing = presence(settings)
     found = rules_of(settings, here)
     if json:
@@ -67,13 +49,11 @@ def show(
 
 @app.command(name="set")
 @reports_errors
+@takes_state()
 def set_(
+    settings: Settings,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="The rules.")],
     *,
-    data: Data = None,
-    log: LogUrl = None,
-    topic: StateTopic = None,
-    partitions: StatePartitions = None,
     json: Json = False,
 ) -> None:
     """Make all partitions of a log follow newer rules, by an event in each of them.
@@ -83,12 +63,8 @@ def set_(
 
     Example: slotlog rules set 2
     """
-    from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
     from ops.state.rules import move_on
 
-    settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
-    configure_logging(settings.log_level)
     moved = asyncio.run(move_on(settings, number))
     if json:
         print_json({"rules": number, "partitions": [each._asdict() for each in moved]})
