@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.linearizability.history import Operation, Verdict, verdict
+from tests.linearizability.history import Operation, Verdict, narrowed, verdict
 from tests.real.process import ServerError
 
 LEGAL = Verdict(1, (), ())
@@ -84,6 +84,14 @@ LOST_SET_6 = done("SET", "6", at=(3, None))
                 done("XREADGROUP", at=(5, 6), reply="8"),
             ],
             id="an entry passed by",
+        ),
+        pytest.param(
+            [
+                done("XADD", "7", at=(1, None)),
+                done("XRANGE", at=(3, 4), reply="7"),
+                done("XRANGE", at=(5, 6), reply=""),
+            ],
+            id="an entry in doubt that was seen and is gone",
         ),
     ],
 )
@@ -183,3 +191,29 @@ def test_what_is_not_understood_is_refused(operation: Operation) -> None:
     """A line that the checker cannot judge is an error, not an operation left out."""
     with pytest.raises(ServerError, match="checker: line 2: "):
         verdict([SET_5, operation])
+
+
+def test_an_entry_in_doubt_has_the_room_that_replies_leave() -> None:
+    """It was added before a reply shows it, and not before an XRANGE that lacks it; else it stays in doubt."""
+    lacks, shows = done("XRANGE", at=(5, 6), reply="3"), done("XREADGROUP", at=(8, 9), reply="7")
+    later = done("XRANGE", at=(12, 13), reply="3,7")
+    known = done("XADD", "3", at=(1, 2), reply="OK")
+
+    assert [known, lacks, done("XADD", "7", at=(5, 9), reply="OK"), shows, later] == narrowed(
+        [known, lacks, done("XADD", "7", at=(1, None)), shows, later]
+    )
+    assert [known, lacks, done("XADD", "8", at=(5, None))] == narrowed([known, lacks, done("XADD", "8", at=(1, None))])
+
+
+def test_entries_in_doubt_take_no_long_search() -> None:
+    """Six of them, of which none came, beside many concurrent operations, are decided."""
+    doubted = [done("XADD", str(number), at=(10 * number, None)) for number in range(1, 7)]
+    turns: list[Operation] = []
+    for number in range(40):
+        at = 100 + 10 * number
+        turns += [
+            done("XADD", str(100 + number), at=(at, at + 9), reply="OK"),
+            done("XLEN", at=(at + 1, at + 8), reply=str(number)),
+            done("XRANGE", at=(at + 2, at + 7), reply=",".join(str(100 + each) for each in range(number))),
+        ]
+    assert LEGAL == verdict([*doubted, *turns])
