@@ -1,14 +1,15 @@
-"""A disk that fails for a moment: a preloaded library lets calls on some files fail with EIO."""
+"""Disks by preloaded libraries: one whose calls fail for a moment, and one that keeps what was synced."""
 
 from __future__ import annotations
 
 import mmap
+import shutil
 import struct
 import subprocess
 from pathlib import Path
 from typing import Final
 
-_SOURCE: Final = Path(__file__).with_name("failing.c")
+_HERE: Final = Path(__file__).parent
 _CONTROL: Final = struct.Struct("@qqqq16s256s")
 _COUNTS: Final = struct.Struct("@qqqq")
 
@@ -21,10 +22,7 @@ class FailingDisk:
     """
 
     def __init__(self, directory: Path) -> None:
-        library, control = directory / "failing.so", directory / "failing.control"
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, _SOURCE, "-ldl"], check=True
-        )
+        library, control = _built("failing.c", directory), directory / "failing.control"
         control.write_bytes(bytes(_CONTROL.size))
         with control.open("r+b") as file:
             self._mapped = mmap.mmap(file.fileno(), _CONTROL.size)
@@ -56,3 +54,45 @@ class FailingDisk:
     def close(self) -> None:
         """Let go of the file."""
         self._mapped.close()
+
+
+class LossyDisk:
+    """A disk that keeps of some files what was synced, in a program that is started with `environment`.
+
+    Args:
+        directory: for the library and the copies.
+        word: a part of the paths that it is about; their last parts differ.
+    """
+
+    def __init__(self, directory: Path, word: str) -> None:
+        self._kept = directory / "kept"
+        self._kept.mkdir()
+        self._word = word
+        library = _built("keeping.c", directory)
+        self.environment = {"LD_PRELOAD": str(library), "KEEP_WORD": word, "KEEP_IN": str(self._kept)}
+
+    def lose_power(self, data: Path) -> None:
+        """Of each of these files that is in `data` leave what was synced; what was deleted by now stays deleted."""
+        for path in filter(Path.is_file, data.glob(f"{self._word}*")):
+            path.unlink()
+            if (kept := self._kept / path.name).exists():
+                shutil.copy(kept, data)
+
+
+def _built(source: str, directory: Path) -> Path:
+    library = (directory / source).with_suffix(".so")
+    words = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        str(library),
+        str(_HERE / source),
+        "-ldl",
+    ]
+    subprocess.run(words, check=True)
+    return library
