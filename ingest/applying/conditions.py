@@ -22,7 +22,7 @@ from slotlog.errors import LogDamagedError, LogUnavailableError
 from slotlog.log import Reader
 from slotlog.shared.shown_errors import shown_error
 
-_RETRY_SECONDS_MAX: Final = {Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
+_RETRY_SECONDS_MAX: Final = {Condition.OPENING: 5.0, Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
 _GUARD_SECONDS: Final = 1.0
 
 logger = structlog.get_logger(__name__)

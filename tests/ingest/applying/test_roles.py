@@ -17,6 +17,7 @@ from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.membership import Role
 from ingest.reporting.observer import Condition
 from slotlog.clock import now_ms
+from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry
 from slotlog.log.appends import Appends
 from slotlog.log.embedded.embedded_log import EmbeddedLog
@@ -107,6 +108,40 @@ async def test_an_owner_that_may_be_none_any_more_says_nothing(tmp_path: Path, m
     await until(lambda: owned.committed is not None and owned.committed.next_offset == 3, "it goes on")
     await consumer._watch.commit()
     assert ({2}, {0: 3}) == (await dead_letters.offsets(0), committed[-1])
+    stop.set()
+    await running
+    consumer.close()
+    await dead_letters.close()
+    await log.close()
+
+
+async def test_one_that_is_taken_while_the_log_is_away_is_opened_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process goes on, and so do its other partitions; the new owner says why it is not open yet."""
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="topic", partitions=PARTITIONS)
+    dead_letters = EmbeddedDeadLetters(log)
+    await log.start()
+    await dead_letters.start()
+    store, observer, asked = Store(FAMILIES), Recorder(), [0]
+    worker = Worker(home_of("topic", 0, PARTITIONS), log, lambda _: store, dead_letters, observer)
+    consumer, stop = Consumer(log, {0: worker}, observer, role=Role.NONE), asyncio.Event()
+    await consumer.open()
+    running = asyncio.create_task(consumer.run(stop))
+    owned, check = consumer.every[0], worker.check
+    await log.append([entry(0, "INCR", key_of(0))])
+
+    async def away() -> None:
+        asked[0] += 1
+        raise LogUnavailableError("the broker did not answer")
+
+    monkeypatch.setattr(worker, "check", away)
+    await consumer.roles.assume(0, Role.OWNER)
+    await until(lambda: asked[0] > 1 or running.done(), "it is tried again")
+    assert (Condition.OPENING, "the broker did not answer") == (owned.condition, owned.reason)
+
+    monkeypatch.setattr(worker, "check", check)
+    await until(lambda: worker.is_open and worker.machine.next_offset == 1, "it has taken over")
     stop.set()
     await running
     consumer.close()
