@@ -17,7 +17,7 @@ from engine.apply.machine import Applied, Machine, Record
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import find
-from engine.errors import CommandError
+from engine.errors import CommandError, PartitionStoppedError
 from engine.store.store import MaintainedStore
 from ops.changes.change import Change
 from ops.past.history import Value, value_of
@@ -89,7 +89,25 @@ class Watching:
         self._dies_ms = self._sweeper.next_ms()
 
     def step(self, machine: Machine, records: Sequence[Record], _raw: Sequence[LogRecord] = ()) -> None:
-        """Apply some records. Not all of them where so much is told that it is to be sent first."""
+        """Apply some records. Not all of them where so much is told that it is to be sent first.
+
+        Raises:
+            PartitionStoppedError: one of them cannot be applied; those before it are, and are told.
+        """
+        try:
+            self._step(machine, records)
+        except PartitionStoppedError as stop:
+            if before := [each for each in records if machine.next_offset <= each[0] < stop.offset]:
+                self._step(machine, before)
+            raise
+
+    async def may_apply(self, to_offset: int) -> None:
+        """It may: nobody else is asked."""
+
+    async def applied(self, next_offset: int) -> None:
+        """It was told already."""
+
+    def _step(self, machine: Machine, records: Sequence[Record]) -> None:
         self._pending.clear()  # of an attempt that was taken back
         self._weight = self._told = 0
         for record in records:
@@ -109,12 +127,6 @@ class Watching:
         if self._uncleaned >= _CLEANED_AFTER:
             clean_all(machine, self._store)
             self._uncleaned = 0
-
-    async def may_apply(self, to_offset: int) -> None:
-        """It may: nobody else is asked."""
-
-    async def applied(self, next_offset: int) -> None:
-        """It was told already."""
 
     def _apply(self, machine: Machine, record: Record) -> None:
         """Apply one record, and keep what it changes until the commit."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.errors import StoreBusyError
+from engine.errors import PartitionStoppedError, StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF
 from ops.changes import watching
@@ -236,6 +236,17 @@ def test_dead_collections_are_removed() -> None:
     graves = list(store.scan(GRAVEYARD_CF, b"", None))
 
     assert len(graves) < 600
+
+
+def test_what_comes_before_a_stop_is_told() -> None:
+    """An event that this engine cannot apply ends the feed, behind the changes of those before it."""
+    store, told = MemoryStore(column_families()), list[Change]()
+    feed, machine = Watching(0, 1000, told.append), Machine(store, HOME)
+    feed.begin(machine, store)
+    with pytest.raises(PartitionStoppedError):
+        feed.step(machine, records([(0, "SET", ["a", "1"]), (0, "SET", ["b", "1"]), (0, "RULES", ["99"])]))
+
+    assert [b"a", b"b"] == [each.key for each in told]
 
 
 def test_what_is_taken_back_is_not_told() -> None:
