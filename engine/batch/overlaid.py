@@ -88,26 +88,8 @@ class Subkeys:
                 self.order = []
         self.fresh = False
 
-    def scan(self, start: bytes = b"", end: bytes | None = None, *, reverse: bool = False) -> Records:
-        """The (subkey, value) pairs with `start <= subkey < end`, in order of their bytes; `reverse`: against it.
-
-        Collect what is needed before changing the collection: a change under a running scan may or may not be seen.
-        """
-        changed: list[bytes] = []
-        if self.changed:
-            changed = self._changed_between(start, end)
-            if reverse:
-                changed.reverse()
-        if self.fresh:
-            return self._values_of(changed)
-        first = self.prefix + start
-        last = prefix_end(self.prefix) if end is None else self.prefix + end
-        if first >= last:
-            return iter(())
-        stored = self._scan(first, last, reverse=reverse)
-        return self._merged(stored, changed, reverse=reverse) if changed else self._stored(stored)
-
-    def _changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:
+    def changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:
+        """The subkeys with `start <= subkey < end` that have changed, in order."""
         order, changed = self.order, self.changed
         added = len(changed) - len(order)
         if added:
@@ -121,6 +103,25 @@ class Subkeys:
                 order.sort()
         last = len(order) if end is None else bisect_left(order, end)
         return order[bisect_left(order, start) : last]
+
+    def scan(self, start: bytes = b"", end: bytes | None = None, *, reverse: bool = False) -> Records:
+        """The (subkey, value) pairs with `start <= subkey < end`, in order of their bytes; `reverse`: against it.
+
+        Collect what is needed before changing the collection: a change under a running scan may or may not be seen.
+        """
+        changed: list[bytes] = []
+        if self.changed:
+            changed = self.changed_between(start, end)
+            if reverse:
+                changed.reverse()
+        if self.fresh:
+            return self._values_of(changed)
+        first = self.prefix + start
+        last = prefix_end(self.prefix) if end is None else self.prefix + end
+        if first >= last:
+            return iter(())
+        stored = self._scan(first, last, reverse=reverse)
+        return self._merged(stored, changed, reverse=reverse) if changed else self._stored(stored)
 
     def _values_of(self, subkeys: list[bytes]) -> Records:
         changed = self.changed

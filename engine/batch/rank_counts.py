@@ -162,7 +162,7 @@ def _tidy(
         blocks, at = _find_block(ranks, groups, end)
         if blocks.counts[at] > BLOCK_MAX:
             start = _start(groups, bisect_left(groups.ends, end), blocks, at)
-            _split_block(ranks, blocks, at, list(walk(start, end)))
+            _split_block(ranks, blocks, at, list(walk(start, end, count=blocks.counts[at])))
     for end in old_groups:
         at = bisect_left(groups.ends, end)
         if groups.counts[at] > group_max:

@@ -41,7 +41,7 @@ class StreamRecords(Subkeys):
             end: the one behind the last.
         """
         delete_range(batch, DeletedRange(self.column_family, self.prefix + start, self.prefix + end))
-        for subkey in self._changed_between(start, end):
+        for subkey in self.changed_between(start, end):
             self.remove(subkey)
         apart = []
         for low, high in self.gone:
@@ -74,7 +74,7 @@ class StreamRecords(Subkeys):
             if is_stored:
                 yield from super().scan(low, above, reverse=reverse)
             else:
-                changed = self._changed_between(low, above)
+                changed = self.changed_between(low, above)
                 yield from self._values_of(changed[::-1] if reverse else changed)
 
 

@@ -12,6 +12,7 @@ adding a member moves them out of its way. Without them each scan gives the same
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -210,18 +211,21 @@ def scan(
 
 
 def walk(tx: Transaction, key: Key, start: bytes, end: bytes, *, count: int = 0) -> Iterable[bytes]:
-    """As `scan`; `count`: all are wanted, and there should be so many. Quicker where the batch has changed none.
+    """As `scan`; `count`: all are wanted, and there should be so many, which is quicker.
 
     Raises:
         CorruptionError: the scan ends at damage.
     """
     scores = key.scores
-    if count and key.ranks is not None and not scores.changed and not scores.fresh:
+    if count and key.ranks is not None and not scores.fresh:
         start, end = max(start, tx.floors.get(key.version, start)), min(end, tx.ceilings.get(key.version, end))
-        prefix = scores.prefix
-        found = key.ranks.holders.keys(prefix + start, prefix + end, count + 1)
-        if len(found) == count:
-            return map(itemgetter(slice(len(prefix), None)), found)
+        prefix, changed = scores.prefix, scores.changed_between(start, end) if scores.changed else []
+        found = key.ranks.holders.keys(prefix + start, prefix + end, count + len(changed) + 1)
+        score_keys = list(map(itemgetter(slice(len(prefix), None)), found))
+        for score_key in changed:
+            _work_in(score_keys, score_key, is_there=scores.changed[score_key] is not None)
+        if len(score_keys) == count:
+            return score_keys
     return scan(tx, key, start, end)
 
 
@@ -330,6 +334,16 @@ def _count(tx: Transaction, key: Key, counted: dict[bytes, int]) -> None:
     """Bring the counts up to date."""
     assert key.ranks is not None
     rank_counts.update(key.ranks, counted, key.size, partial(walk, tx, key))
+
+
+def _work_in(score_keys: list[bytes], score_key: bytes, *, is_there: bool) -> None:
+    """Bring stored score keys, in order, up to what the batch has made of one of them."""
+    place = bisect_left(score_keys, score_key)
+    was_there = score_keys[place : place + 1] == [score_key]
+    if is_there and not was_there:
+        score_keys.insert(place, score_key)
+    elif was_there and not is_there:
+        del score_keys[place]
 
 
 def _with_score_keys(key: Key, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

@@ -298,6 +298,28 @@ def test_a_block_is_read_at_once() -> None:
 
 
 @pytest.mark.form(Form.RANK_COUNTS)
+def test_a_block_that_the_batch_has_changed_is_split_without_a_scan() -> None:
+    """What is stored is read by one call, and what the batch has added, moved, deleted and put back is worked in."""
+    machine = Machine(store := _NotedStore(), HOME)
+    send(machine, "ZADD z " + " ".join(f"{n} m{n}" for n in range(600)))
+    store.scans = 0
+    store.starts.clear()
+    additions = " ".join(f"{n}.5 new{n}" for n in range(100))
+
+    changes = "ZREM z m7", "ZADD z 7 m7", "ZREM z m8 m9", "ZADD z 20.25 m10", f"ZADD z {additions}", "ZREM z new3"
+    assert [1, 1, 2, 0, 100, 1] == send(machine, *changes)
+    assert 0 == store.scans
+    assert len(store.starts) > 0
+    expected = sorted(
+        [(float(n), f"m{n}") for n in range(600) if n not in (8, 9, 10)]
+        + [(20.25, "m10")]
+        + [(n + 0.5, f"new{n}") for n in range(100) if n != 3]
+    )
+    assert list(range(len(expected))) == send(machine, *(f"ZRANK z {member}" for _, member in expected))
+    assert [] == problems(store)
+
+
+@pytest.mark.form(Form.RANK_COUNTS)
 def test_a_block_that_is_read_in_part_is_read_again() -> None:
     """Where the quick way gives fewer score keys than are counted, the one that tells damage is asked."""
     store = _NotedStore()
