@@ -262,6 +262,16 @@ os._exit(0)
     store.close()
 
 
+def test_the_order_of_sorted_sets_has_small_memtables(path: Path) -> None:
+    """RocksDB has taken what the options say of the two column families, and of no other but the graveyard."""
+    RocksStore(path, ("data", "zset_score", "zset_rank")).close()
+    options = max(path.glob("OPTIONS-*")).read_text()
+    sizes = re.findall(r'\[CFOptions "(\w+)"\].*?write_buffer_size=(\d+)\n', options, re.DOTALL)
+
+    small = {name: int(size) for name, size in sizes if int(size) < 32 << 20}
+    assert {"graveyard": 2 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
+
+
 def test_a_write_stall_is_a_busy_store(store: RocksStore) -> None:
     """A write that RocksDB would hold back fails before it writes anything, and passes when there is room."""
     data = store._families["data"]
