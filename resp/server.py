@@ -13,7 +13,6 @@ import structlog
 import resp.commands  # noqa: F401 - fills the registry
 from engine.apply.records import Applied
 from engine.cleaning.sweep import Swept
-from engine.errors import CommandError
 from ingest.applying.owned_partition import OwnedPartition
 from ingest.applying.slices import Slices
 from ingest.membership.plan import Role
@@ -164,7 +163,8 @@ class Server(Shared[Session]):
         pipeline.closing = True
         self.refresh()
         self.tracking.on_condition(partition, is_stopped=True)
-        self.blocked.leave(pipeline, CommandError(f"{MOVED_AWAY}; nothing was taken"))
+        owner = cluster.owner_node(partition) if self.clustered else None
+        self.blocked.leave(pipeline, None if owner is None or owner is cluster.me else owner.address)
         if pipeline.owned.role is Role.OWNER:
             await finish(lambda: bool(pipeline.answers.pending_events))
         else:  # it never began

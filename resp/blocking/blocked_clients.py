@@ -20,6 +20,7 @@ from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys
 
 if TYPE_CHECKING:
+    from resp.settings.startup import Address
     from resp.writes.items import Item
     from resp.writes.write_pipeline import WritePipeline
 
@@ -115,11 +116,16 @@ class Blocked:
         for waiter in self.waiters:
             waiter.end()
 
-    def leave(self, pipeline: WritePipeline, error: CommandError) -> None:
-        """Another worker has the partition now: end those who wait there, unless a pop is under way for them."""
+    def leave(self, pipeline: WritePipeline, owner: Address | None) -> None:
+        """Another worker has the partition now: send those on who wait there, as Redis does in a cluster.
+
+        Args:
+            pipeline: what they wait in.
+            owner: where the partition's keys are from now on; None: this tells nobody where.
+        """
         for waiter in list(self.waiters):
-            if waiter.pipeline is pipeline and waiter.popping is None and not waiter.done.done():
-                waiter.done.set_result(error)
+            if waiter.pipeline is pipeline:
+                waiter.send_on(owner)
 
     def forget(self, session: BlockingClient) -> None:
         """The client is gone: nothing is popped for it any more."""

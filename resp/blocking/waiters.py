@@ -13,11 +13,14 @@ from engine.model import STREAM
 from engine.values.replies import Reply
 from resp.writes.groups import BROKEN
 from resp.writes.items import Awaited
+from resp.writes.stopping import MOVED_AWAY
 from slotlog.log import Entry
+from slotlog.shared.slots import slot
 
 if TYPE_CHECKING:
     from resp.acl import User
     from resp.catalog.plans import Plan
+    from resp.settings.startup import Address
     from resp.writes.write_pipeline import WritePipeline
 
 
@@ -103,7 +106,7 @@ class Waiter:
         popping: the pop that is under way for it.
         places: where it waits, one for each key.
         missed: one of its keys was modified while a pop was under way.
-        unblocked: CLIENT UNBLOCK came: its reply if the pop that was under way finds nothing.
+        unblocked: CLIENT UNBLOCK came, or its partition went: its reply if the pop under way finds nothing.
     """
 
     session: BlockingClient
@@ -143,6 +146,16 @@ class Waiter:
             reply = self.unblocked
         if reply is not None and not self.done.done():
             self.done.set_result(reply)
+
+    def send_on(self, owner: Address | None) -> None:
+        """Its partition is another worker's now: say so, or once a pop that is under way for it has found nothing."""
+        if owner is None:
+            error = CommandError(f"{MOVED_AWAY}; nothing was taken")
+        else:
+            error = CommandError(f"MOVED {slot(self.wish.keys[0])} {owner[0]}:{owner[1]}")
+        self.unblocked = error
+        if self.popping is None:
+            self.answer(None)
 
     def end(self) -> None:
         """The worker ends: say so, unless a pop is under way for it."""
