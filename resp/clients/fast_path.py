@@ -105,7 +105,9 @@ def write(session: Session, plan: Plan, commands: list[list[bytes]], at: int) ->
     pending_replies, answers = output.pending_replies, pipeline.answers
     if session.db or answers.crowded or output.is_full:
         return at
-    end = min(len(commands), at + answers.free_events, at + output.free_places)
+    end = len(commands)
+    if end - at > 1:  # one more is taken of who is neither crowded nor full
+        end = min(end, at + answers.free_events, at + output.free_places)
     if plan.returns_data:
         end = min(end, at + output.window.commands - len(pending_replies))
     free_bytes = answers.free_bytes
