@@ -88,6 +88,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@POWER_LOSSES=50 .venv/bin/python -m pytest tests/faults/test_power_loss.py $(PYTEST_ARGS)
+	@STATE_FLIPS=600 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_state_flips.py $(PYTEST_ARGS)
 	@FUNCTION_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/engine/commands/scripting/test_damaged_payloads.py $(PYTEST_ARGS)
 	@SCRIPT_PIECES=100000 .venv/bin/python -m pytest --timeout=14400 tests/engine/scripts tests/engine/commands/scripting tests/applications/test_carried.py -k any_ $(PYTEST_ARGS)
 	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
