@@ -94,7 +94,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
 	@GROUP_EVENTS=100000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group.py -k one_two_three $(PYTEST_ARGS)
 	@GROUP_OPERATIONS=3000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group_histories.py $(PYTEST_ARGS)
-	@GROUP_FAULTS=large .venv/bin/python -m pytest --timeout=3600 tests/faults/test_cluster.py $(PYTEST_ARGS)
+	@GROUP_FAULTS=large .venv/bin/python -m pytest --timeout=3600 tests/faults/test_cluster.py tests/faults/test_cluster_faults.py $(PYTEST_ARGS)
 	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 SLOTLOG_OPTION_WORDS=4 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_ENTRIES=1000 OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
 	@FLIGHT_MONTHS=12 FLIGHT_EVERY=1 .venv/bin/python -m pytest tests/ops/snapshots/test_a_year.py $(PYTEST_ARGS)

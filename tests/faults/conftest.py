@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-if "GROUP_FAULTS" not in os.environ:  # three brokers and three workers: `make nightly` has them
-    collect_ignore = ["test_cluster.py"]
+if "GROUP_FAULTS" not in os.environ:  # they take minutes: `make nightly` has them
+    collect_ignore = ["test_cluster.py", "test_cluster_faults.py"]
 
 
 @pytest.fixture(params=["sqlite", "kafka"])

@@ -89,7 +89,11 @@ class Rig:
             owners = [worker.owners() for worker in self.workers.values()]
             return all({*each.values()} == ports and each == owners[0] for each in owners)
 
-        wait_until(is_shared, "every worker to own", lambda: [each.owners() for each in self.workers.values()])
+        wait_until(is_shared, "every worker to own", self._shown)
+
+    def _shown(self) -> list[object]:
+        """What each worker that is to run says of the owners, whether it runs, and its last words."""
+        return [(each.owners(), each.is_running(), each.said()[-5:]) for each in self.workers.values()]
 
     def owners(self) -> dict[int, int]:
         """The owners' ports by the first slot of a range, as one worker has it."""
@@ -141,6 +145,13 @@ class Rig:
             self.kill(number)
         held = {number: digests(self.data(number)) for number in range(len(self.ports))}
         return {partition: {each: held[each][partition] for each in numbers} for partition, numbers in copies.items()}
+
+    def end_and_replay(self, home: Path) -> tuple[list[list[tuple[int, str]]], list[list[tuple[int, str]]]]:
+        """`end`; position and digest of the two copies of each partition, and of a replay in their place."""
+        copies, replayed = self.end(), home / "replayed"
+        log = "--log", f"kafka://{self.cluster.bootstrap}", "--topic", self.topic, "--partitions", PARTITIONS
+        succeed("replay", "--to", replayed, "--data", home / "none", *log)
+        return [[*of.values()] for of in copies.values()], [[each] * 2 for _, each in sorted(digests(replayed).items())]
 
     def _copies(self) -> dict[int, list[int]]:
         """The owner and the followers of each partition, once there are as many as there are to be."""
