@@ -230,7 +230,7 @@ static PyObject *take(PyObject *module, PyObject *const *given, Py_ssize_t count
     while (done == DONE && rest.from < rest.end && PyList_GET_SIZE(batch.records) < most) {
         int64_t next;
         done = read_batch(&batch, &rest, crc_of, &next);
-        if (done == DONE) next_offset = next;
+        if (done == DONE) batch.from_offset = next_offset = next;  /* no record of the next one may stand before that */
     }
     PyObject *result = NULL;
     if (done != FAILED)
