@@ -24,6 +24,7 @@ from engine.values.numbers import (
 from slotlog.shared.doubles import format_double
 from tests.real.oracle import Connection, ErrorReply, Oracle
 
+SYNTAX = ErrorReply(b"ERR syntax error")
 NOT_A_FLOAT = ErrorReply(b"ERR value is not a valid float")
 NOT_AN_INTEGER = ErrorReply(b"ERR value is not an integer or out of range")
 NOT_A_BOUND = ErrorReply(b"ERR min or max is not a float")
@@ -284,14 +285,17 @@ def test_the_oracle_reads_the_same_integers(connection: Connection, text: bytes)
 
 
 @settings(max_examples=800)
+@example(text=b"XX")
 @given(text=_texts())
 def test_the_oracle_reads_the_same_scores(connection: Connection, text: bytes) -> None:
-    """ZINCRBY takes as a score what parse_double does, and rounds it to the same double."""
+    """ZINCRBY takes as a score what parse_double does, and rounds it to the same double. It takes options as ZADD."""
     value = parse_double(text)
+    is_option = text.partition(b"\0")[0].upper() in {b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}
 
     reply = connection.pipeline([("DEL", "scores"), ("ZINCRBY", "scores", text, "member")])[-1]
 
-    assert (NOT_A_FLOAT if value is None else format_double(value)) == reply
+    refusal = SYNTAX if is_option else NOT_A_FLOAT
+    assert (refusal if value is None else format_double(value)) == reply
 
 
 @settings(max_examples=600)
