@@ -135,7 +135,7 @@ class Serving(Places):
         """Whether its pop takes nothing though there are elements at `place`: another key of it holds another type."""
         wish = waiter.wish
         others = [key for key in (*wish.keys, wish.destination) if key is not None and key != place[2]]
-        return any(self._elements.type_of(waiter.pipeline, waiter.db, key) not in {NONE, wish.type} for key in others)
+        return any(self._holds_another_type(waiter, (*place[:2], key)) for key in others)
 
     def begin(self, waiter: Waiter) -> None:
         """Serve a client that was added just now, if there are elements."""
@@ -187,9 +187,14 @@ class Serving(Places):
             return None if shaped is NIL_ARRAY else shaped
         if pop.early and reply.message.startswith(NOTHING_WRITTEN):
             return None  # nor was what it was to pop: no affair of this client
-        if reply.message == WRONG_TYPE and not self._may_fail(waiter, pop.place):
-            return None  # the key was replaced meanwhile: no fault of this client
+        is_its_own = self._may_fail(waiter, pop.place) and not self._holds_another_type(waiter, pop.place)
+        if reply.message == WRONG_TYPE and not is_its_own:
+            return None  # the key was replaced meanwhile, or its write was refused: no fault of this client
         return reply
+
+    def _holds_another_type(self, waiter: Waiter, place: Place) -> bool:
+        """Whether there is at `place` something else than it waits for."""
+        return self._elements.type_of(waiter.pipeline, waiter.db, place[2]) not in {NONE, waiter.wish.type}
 
     def _swapped(self, pipeline: WritePipeline, args: list[bytes]) -> Iterator[Fill]:
         """What a SWAPDB may fill."""

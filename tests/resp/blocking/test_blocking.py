@@ -222,6 +222,19 @@ async def test_a_destination_of_another_type(tmp_path: Path) -> None:
         assert [[b"q", b"a"]] == await replies(second, 1)
 
 
+async def test_a_write_that_is_refused_where_another_key_has_another_type(tmp_path: Path) -> None:
+    """A pop is sent with a ZADD whose result is not known yet, and which fails: the client waits on, as in Redis."""
+    async with serving(tmp_path) as live:
+        client, other = await live.client(), await live.client()
+        client.send(["BZPOPMIN", "q", "s", "0"])
+        await blocked(live, 1)
+        await pipeline(other, "RPUSH q a", "RPUSH s a")
+        assert [1, WRONG_TYPE] == await pipeline(other, "INCR n", "ZADD q 1 a")
+        await pipeline(other, "DEL q s", "ZADD q 2 b")
+
+        assert [[b"q", b"b", b"2"]] == await replies(client, 1)
+
+
 async def test_behind_one_that_waits_for_another_type(tmp_path: Path) -> None:
     """The key holds a list, and who came first waits for a sorted set there: an element goes to who comes now."""
     async with serving(tmp_path) as live:
