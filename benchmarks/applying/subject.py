@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.measure import Seconds, Stopwatch
 from engine.apply.machine import Applied, Machine, Record
 from engine.layouts.neokv import NeoKV
-from engine.layouts.records import column_families
+from engine.layouts.records import column_families, order_families
 from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home
@@ -45,7 +45,7 @@ class Batches(NullObserver):
 
 def open_store(path: Path) -> RocksStore:
     """The store of a partition, as the service opens it."""
-    return RocksStore(path, COLUMN_FAMILIES)
+    return RocksStore(path, COLUMN_FAMILIES, scattered=order_families(NeoKV))
 
 
 def state_digest(path: Path) -> Digest:

@@ -57,6 +57,12 @@ def column_families(layout: Layout | type[Layout]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(layout.families.values()))
 
 
+def order_families(layout: Layout | type[Layout]) -> frozenset[str]:
+    """The column families with nothing but the order of sorted sets: records that are written anywhere among others."""
+    others = {family for kind, family in layout.families.items() if kind not in {Kind.SCORES, Kind.RANKS}}
+    return frozenset({*layout.families.values()} - others)
+
+
 def has_index(layout: Layout | type[Layout]) -> bool:
     """Whether sorted sets are in an index: with records of the kind MEMBERS."""
     return Kind.MEMBERS in layout.families

@@ -6,7 +6,7 @@ All of them are passed at each open, as rocksdict asks for: what is left out goe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from rocksdict import (
@@ -28,11 +28,9 @@ _GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
 # misses the processor's caches. Measured, busy machine, ZADD to one set of 100,000 members: 18 to 21 us of the
 # writer's CPU time with 32 MiB, 15 to 17 with 8; of the whole process, with flushes and compactions, 18 to 21 and 17
 # to 19. With 4 MiB and 600,000 members compactions take what the writer saves. More of them than two may wait to be
-# flushed, so that small ones do not refuse a write sooner. A layout that names its column families otherwise goes
-# without.
-_ORDER_FAMILIES: Final = ("zset_score", "zset_rank")
-_ORDER_MEMTABLE_BYTES: Final = 8 * _MIB
-_ORDER_MEMTABLES: Final = 4
+# flushed, so that small ones do not refuse a write sooner.
+_SCATTERED_MEMTABLE_BYTES: Final = 8 * _MIB
+_SCATTERED_MEMTABLES: Final = 4
 _BULK_MEMTABLE_BYTES: Final = 64 * _MIB
 _BULK_MEMTABLES: Final = 4
 _BULK_FILES: Final = 16
@@ -90,12 +88,15 @@ def database_options(memory: SharedMemory) -> Options:
     return options
 
 
-def options_of_families(memory: SharedMemory, names: Iterable[str], *, bulk: bool = False) -> dict[str, Options]:
+def options_of_families(
+    memory: SharedMemory, names: Iterable[str], scattered: Collection[str] = (), *, bulk: bool = False
+) -> dict[str, Options]:
     """The options of each column family, by name. Public as `database_options` is.
 
     Args:
         memory: of the process.
         names: beside RocksDB's own, `default`.
+        scattered: those of them whose records are written anywhere among each other.
         bulk: for a state that is built from nothing, see `_for_bulk`.
     """
     families = {name: _of_family(memory) for name in ("default", *names)}
@@ -104,9 +105,9 @@ def options_of_families(memory: SharedMemory, names: Iterable[str], *, bulk: boo
             _for_bulk(options)
     else:
         families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
-        for name in families.keys() & _ORDER_FAMILIES:
-            families[name].set_write_buffer_size(_ORDER_MEMTABLE_BYTES)
-            families[name].set_max_write_buffer_number(_ORDER_MEMTABLES)
+        for name in scattered:
+            families[name].set_write_buffer_size(_SCATTERED_MEMTABLE_BYTES)
+            families[name].set_max_write_buffer_number(_SCATTERED_MEMTABLES)
     return families
 
 

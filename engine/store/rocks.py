@@ -9,7 +9,7 @@ silence), and one handle per column family is kept until `close` (dropping one i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, islice
@@ -49,6 +49,7 @@ class RocksStore:
         path: the directory; made when `read_only` is false.
         column_families: those of the layout, beside `SHARED_CFS`.
         memory: shared by all partitions of the process.
+        scattered: those of the layout's whose records are written anywhere among each other: memtables are small.
         bulk: without a write-ahead log, and with compactions put off until `settle`: only for what builds a state in a
             fresh directory, which counts once `flush_all` returned.
         read_only: read beside a running writer, as of the moment of opening.
@@ -64,6 +65,7 @@ class RocksStore:
         column_families: Iterable[str],
         memory: SharedMemory | None = None,
         *,
+        scattered: Collection[str] = (),
         bulk: bool = False,
         read_only: bool = False,
     ) -> None:
@@ -71,7 +73,7 @@ class RocksStore:
         memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
         prepare_directory(path, read_only=read_only)
-        families = options_of_families(memory, names, bulk=bulk)
+        families = options_of_families(memory, names, scattered, bulk=bulk)
         open_database = partial(Rdict, str(path), database_options(memory), column_families=families)
         try:
             if read_only:

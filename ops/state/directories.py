@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.apply.machine import CACHED_KEYS_MAX, Machine
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
-from engine.layouts.records import column_families
+from engine.layouts.records import column_families, order_families
 from engine.proof.digest import Digest, running_digest
 from engine.store.options import SharedMemory
 from engine.store.rocks import RocksStore
@@ -74,14 +74,15 @@ def store_opener(
         replaying: open in bulk, see `RocksStore`, also what is marked as an unfinished replay; else the function raises
             ConfigError for that. It raises StateMismatchError for a state of something else.
     """
-    families = column_families(LAYOUTS[settings.layout])
+    layout = LAYOUTS[settings.layout]
+    families, scattered = column_families(layout), order_families(layout)
     memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> StateStore:
         path = partition_path(data, partition)
         _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
-        store = RocksStore(path, families, memory, bulk=replaying)
+        store = RocksStore(path, families, memory, scattered=scattered, bulk=replaying)
         if not replaying:
             _refuse_unfinished(store)
         return with_index(store, settings, partition)

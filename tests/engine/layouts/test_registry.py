@@ -10,6 +10,7 @@ import pytest
 
 import engine.layouts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, find_layouts, make_layout
+from engine.layouts.records import order_families
 
 FOLDERS = [Path(folder) for folder in engine.layouts.__path__]
 OURS = [name for name, layout in LAYOUTS.items() if layout.__module__.startswith("engine.")]
@@ -78,3 +79,10 @@ def test_two_layouts_with_one_name_are_refused(folder: Path) -> None:
 
     with pytest.raises(ImportError, match=f"two layouts have the name {DEFAULT_LAYOUT}"):
         find_layouts(engine.layouts.__path__)
+
+
+def test_families_of_order_alone() -> None:
+    """A column family has small memtables where it holds the order of sorted sets and nothing else."""
+    order = {"neokv": {"zset_score", "zset_rank"}, "kvrocks": {"zset_score"}, "camellia-v0": set[str]()}
+
+    assert order == {name: order_families(LAYOUTS[name]) for name in order}

@@ -264,7 +264,7 @@ os._exit(0)
 
 def test_the_order_of_sorted_sets_has_small_memtables(path: Path) -> None:
     """RocksDB has taken what the options say of the two column families, and of no other but the graveyard."""
-    RocksStore(path, ("data", "zset_score", "zset_rank")).close()
+    RocksStore(path, ("data", "zset_score", "zset_rank"), scattered=("zset_score", "zset_rank")).close()
     options = max(path.glob("OPTIONS-*")).read_text()
     sizes = re.findall(r'\[CFOptions "(\w+)"\].*?write_buffer_size=(\d+)\n', options, re.DOTALL)
 
