@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,15 +13,8 @@ from ingest.dead_letters.stores import open_dead_letters
 from slotlog.log import Entry
 from tests.faults.grouped import connect
 from tests.faults.logs import opened_log
-from tests.faults.rig import PARTITIONS, Rig, running_rig
+from tests.faults.rig import PARTITIONS, Rig
 from tests.ops.verbs import wait_until
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """Three workers on three brokers."""
-    with running_rig(tmp_path_factory.mktemp("rig")) as running:
-        yield running
 
 
 @pytest.mark.timeout(300)

@@ -16,7 +16,7 @@ import redis
 
 from slotlog.log.kafka.topic import MESSAGE_BYTES_MAX, TopicRules
 from tests.faults.grouped import connect
-from tests.faults.rig import LARGE, MORE, Rig, running_rig
+from tests.faults.rig import LARGE, MORE, Rig
 from tests.faults.topics import administered
 from tests.faults.workers import WorkerProcess, new_topic, worker_options
 from tests.ops.verbs import get, wait_until
@@ -33,13 +33,6 @@ _CLEAR: Final = re.compile(
     r"^\d+ 127|^Hash slot not served|^slotlog (is|may not)|UNKNOWNOUTCOME|nothing was written|owns no partition"
 )
 """Errors that say what has become of a write: nothing, or that nobody knows. redis-py leaves out the first word."""
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """Three workers on three brokers."""
-    with running_rig(tmp_path_factory.mktemp("rig")) as running:
-        yield running
 
 
 @pytest.mark.timeout(300)
