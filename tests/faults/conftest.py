@@ -1,4 +1,4 @@
-"""Shared by tests of faults: a log of either kind, workers on three brokers, and which of them a night has alone."""
+"""Shared by tests of faults: logs of either kind, workers on three brokers, and what a night has alone."""
 
 from __future__ import annotations
 

@@ -173,7 +173,14 @@ class Rig:
         """Wait until followers have applied a write that the owner takes now."""
         key = f"{{{self.keys[partition]}}}last"
         with closing(connect(self.ports[owner])) as client:
-            client.set(key, "1")
+
+            def is_taken() -> bool:
+                try:
+                    return bool(client.set(key, "1"))
+                except redis.exceptions.ClusterDownError:  # it owns the partition, and applies its log yet
+                    return False
+
+            wait_until(is_taken, "the owner to take a write")
             _, offset = client.execute_command("SLOTLOG POSITION")  # type: ignore[no-untyped-call]
         for number in followers:
             with closing(connect(self.replica_ports[number])) as client:
