@@ -49,10 +49,14 @@ def test_dramatiq(outages: Outages, tmp_path: Path) -> None:
 
 
 def test_saq(outages: Outages, tmp_path: Path) -> None:
-    """Each job is worked on at least once, also what is retried or scheduled, and none is left."""
+    """Each job is worked on at least once, also what is retried or scheduled, and none is left.
+
+    In an outage its sweeper may lose the one that it has in hand: that is enqueued again.
+    """
     done = outages.run(python("saq_jobs"), outages.prepare(tmp_path), kill_at=[30])
 
-    assert {"left": [0, 0, 0]} == done.report
+    assert [0, 0, 0] == done.report["left"]
+    assert done.report["again"] <= done.outages
     assert set(range(60)) == set(map(int, done.work))
 
 
