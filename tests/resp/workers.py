@@ -105,6 +105,7 @@ async def facing(tmp_path: Path, answer: Answer, **settings: Any) -> AsyncIterat
     """A worker whose peer is a test: it is told of each command there, and whether to hang up."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.add(asyncio.current_task())
         more = True
         with suppress(ConnectionError, asyncio.IncompleteReadError):  # the worker has hung up
             while more and (head := await reader.readline()):
@@ -112,6 +113,7 @@ async def facing(tmp_path: Path, answer: Answer, **settings: Any) -> AsyncIterat
                 more = await answer(words[1][:-2], writer)
         writer.transport.abort()
 
+    served = set[asyncio.Task[Any] | None]()
     port, other = free_ports(2)
     fake = await asyncio.start_server(serve, "127.0.0.1", other)
     all_settings = {"peers": peers_of([port, other]), "node_timeout_seconds": LONG_S, **settings}
@@ -120,6 +122,8 @@ async def facing(tmp_path: Path, answer: Answer, **settings: Any) -> AsyncIterat
             yield live
     finally:
         fake.close()
+        await asyncio.sleep(0)  # who has connected just now is served, too
+        await asyncio.gather(*filter(None, served))  # the worker has hung up
 
 
 BEAT = b"+" + wire.Beat("0" * 40, (1,), loading=False, offset=7, failing=()).pack() + b"\r\n"
