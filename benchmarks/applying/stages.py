@@ -31,10 +31,9 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from benchmarks.applying.subject import HOME, open_store
+from benchmarks.applying.subject import open_machine, open_store
 from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
 from engine import native
-from engine.apply.machine import Machine
 from engine.store.store import Changes
 from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.decoding import decode_batch
@@ -168,7 +167,7 @@ def apply_in_stages(name: str, size: Size, mark: Mark) -> int:
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(_MarkingStore(Path(directory) / "state", mark)) as store,
     ):
-        machine = Machine(store, HOME)
+        machine = open_machine(store)
         for at in range(0, len(records), BATCH_RECORDS_MAX):
             fetched = _fetch(records[at : at + BATCH_RECORDS_MAX])
             mark("between")

@@ -1,4 +1,7 @@
-"""Times the engine as it runs in the service: log -> reader -> worker (decode, apply, commit) -> RocksDB."""
+"""Times the engine as it runs in the service: log -> reader -> worker (decode, apply, commit) -> RocksDB.
+
+It has the options and the memory for keys that `slotlog serve` gives to a single partition.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from engine.layouts.neokv import NeoKV
 from engine.layouts.records import column_families, order_families
 from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
+from engine.store.store import Store
 from engine.tables.system import Home
 from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
+from ops.state.directories import PROCESS_KEYS_MAX
 from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
@@ -48,6 +53,11 @@ def open_store(path: Path) -> RocksStore:
     return RocksStore(path, COLUMN_FAMILIES, scattered=order_families(NeoKV))
 
 
+def open_machine(store: Store) -> Machine:
+    """A machine over the store, as the service makes it."""
+    return Machine(store, HOME, cached_keys_max=PROCESS_KEYS_MAX)
+
+
 def state_digest(path: Path) -> Digest:
     """The digest of the state in `path`, which nobody has open."""
     with closing(open_store(path)) as store:
@@ -57,7 +67,7 @@ def state_digest(path: Path) -> Digest:
 def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Seconds:
     """The engine proper: decoded records in memory to RocksDB, in the worker's largest batches."""
     with closing(open_store(path)) as store:
-        machine = Machine(store, HOME)
+        machine = open_machine(store)
         watch = Stopwatch()
         at = 0
         while at < len(records):
@@ -70,7 +80,7 @@ def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Sec
 
 async def from_log(path: Path, log: Log, end: int, batches: Observer) -> Seconds:
     """The whole worker: the log's records from where the state stands up to offset `end`."""
-    worker = Worker(HOME, log, lambda partition: open_store(path), None, batches)
+    worker = Worker(HOME, log, lambda partition: open_store(path), None, batches, cached_keys_max=PROCESS_KEYS_MAX)
     consumer = Consumer(log, {0: worker}, batches)
     try:
         await consumer.open()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.apply.machine import Machine, Record
 from engine.store.store import Changes, Get, Store
 from engine.tables.system import Home
+from ops.state.directories import PROCESS_KEYS_MAX
 
 
 class Scan(NamedTuple):
@@ -135,7 +136,7 @@ class RecordingStore:
 def record(store: Store, home: Home, records: Sequence[Record], batch_records: int) -> Trace:
     """Apply `records` in batches of `batch_records`, and write down what that asks of the store."""
     recording = RecordingStore(store)
-    machine = Machine(recording, home)
+    machine = Machine(recording, home, cached_keys_max=PROCESS_KEYS_MAX)
     recording.batch = Batch()  # what opening has read is no part of it
     batches = []
     at = 0

@@ -28,6 +28,9 @@ BUILDING = "BUILDING"
 SWAPPING = "SWAPPING"
 """The file that marks a directory as long as a rebuilt state is put in its place: `swap.py`."""
 
+PROCESS_KEYS_MAX = 8 * CACHED_KEYS_MAX
+"""Keys' metadata that the partitions of a process keep in memory together: near 100 MB."""
+
 _PROGRESS_KEYS = 1000
 
 
@@ -91,8 +94,8 @@ def store_opener(
 
 
 def cached_keys_max(settings: Settings) -> int:
-    """Keys' metadata that each partition may keep in memory, so that all of a process stay near 100 MB."""
-    return max(1024, 8 * CACHED_KEYS_MAX // len(settings.owned))
+    """Keys' metadata that each partition may keep in memory: a part of those of the process."""
+    return max(1024, PROCESS_KEYS_MAX // len(settings.owned))
 
 
 def prepare_data(settings: Settings) -> None:
