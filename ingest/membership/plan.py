@@ -28,6 +28,7 @@ class Member:
         resp, http: the addresses at which Redis clients and operators reach it; empty: none.
         replica: the address at which Redis clients reach it as a replica; empty: none.
         sentinel: the address at which they reach it as a Sentinel; empty: none.
+        leaves: it ends soon, and is to own and follow nothing.
         owns, follows: the partitions that it owns now, and those that it follows.
         behind: partitions of which it holds a state, and by how many events that is behind the log.
     """
@@ -41,6 +42,7 @@ class Member:
     behind: Mapping[int, int] = field(default_factory=dict)
     replica: str = ""
     sentinel: str = ""
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,8 @@ class Plan:
         """The partitions that a member owns or follows, ascending."""
         found = {partition: self.role(name, partition) for partition in sorted(self.owners)}
         return {partition: role for partition, role in found.items() if role is not Role.NONE}
+
+    @property
+    def stays(self) -> bool:
+        """Whether there is a member that does not leave."""
+        return any(not member.leaves for member in self.members.values())

@@ -35,6 +35,7 @@ def pack_member(member: Member) -> bytes:
             "behind": sorted(member.behind.items()),
             "replica": member.replica,
             "sentinel": member.sentinel,
+            "leaves": member.leaves,
         }
     )
 
@@ -51,7 +52,8 @@ def unpack_member(data: bytes) -> Member:
         behind = {_count(partition): _count(events) for partition, events in fields["behind"]}
         owns, follows = (frozenset(_count(each) for each in fields[role]) for role in ("owns", "follows"))
         replica, sentinel = _text(fields.get("replica", "")), _text(fields.get("sentinel", ""))
-        return Member(name, zone, resp, http, owns, follows, behind, replica, sentinel)
+        leaves = _flag(fields.get("leaves", False))
+        return Member(name, zone, resp, http, owns, follows, behind, replica, sentinel, leaves)
 
     return _unpack(data, "a member of the group", read)
 
@@ -64,6 +66,7 @@ def pack_plan(plan: Plan) -> bytes:
             "members": [_member(member) for member in plan.members.values()],
             "replicas": [member.replica for member in plan.members.values()],
             "sentinels": [member.sentinel for member in plan.members.values()],
+            "leaving": [places[name] for name, member in plan.members.items() if member.leaves],
             "owners": [(partition, places[name]) for partition, name in sorted(plan.owners.items())],
             "standbys": [
                 (partition, [places[name] for name in names])
@@ -89,9 +92,10 @@ def unpack_plan(data: bytes) -> Plan:
         replicas, sentinels = (
             [_text(each) for each in fields.get(part, [""] * len(listed))] for part in ("replicas", "sentinels")
         )
+        leaving = {_count(place) for place in fields.get("leaving", ())}
         members = [
-            Member(*_four_texts(each), replica=replica, sentinel=sentinel)
-            for each, replica, sentinel in zip(listed, replicas, sentinels, strict=True)
+            Member(*_four_texts(each), replica=replica, sentinel=sentinel, leaves=place in leaving)
+            for place, (each, replica, sentinel) in enumerate(zip(listed, replicas, sentinels, strict=True))
         ]
         names = [member.name for member in members]
         owners, warming, former = (
@@ -147,6 +151,12 @@ def _unpack(data: bytes, sender: str, read: Callable[[Mapping[str, Any]], T]) ->
 
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
+        raise TypeError
+    return value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
         raise TypeError
     return value
 

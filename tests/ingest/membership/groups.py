@@ -29,6 +29,7 @@ class Group:
         self.plan = Plan({}, {}, {}, {}, {})
         self.moves = 0
         self.cold: list[int] = []
+        self.leaving: set[str] = set()
 
     def join(self, name: str, zone: str, held: Iterable[int] = ()) -> None:
         """A worker starts; it has old states of the partitions in `held`."""
@@ -39,21 +40,26 @@ class Group:
         """A worker dies with its disk."""
         del self.zones[name], self.behind[name]
 
+    def end(self, name: str) -> None:
+        """A worker says that it leaves, and does so when it owns nothing."""
+        self.leaving.add(name)
+
     def members(self) -> list[Member]:
         """What each says of itself, in any order."""
         members = []
         for name, behind in self.behind.items():
             roles = self.plan.roles(name)
             owns = frozenset(each for each, role in roles.items() if role is Role.OWNER)
+            follows, leaves = frozenset(roles) - owns, name in self.leaving
             members.append(
-                Member(name, self.zones[name], owns=owns, follows=frozenset(roles) - owns, behind=dict(behind))
+                Member(name, self.zones[name], owns=owns, follows=follows, behind=dict(behind), leaves=leaves)
             )
         self.random.shuffle(members)
         return members
 
     def fewest_moves(self) -> int:
         """How many partitions must change owners so that those who are there are balanced."""
-        owned = dict.fromkeys(self.behind, 0)
+        owned = dict.fromkeys(self.behind.keys() - self.leaving, 0)
         for name in self.plan.owners.values():
             if name in owned:
                 owned[name] += 1
@@ -77,6 +83,10 @@ class Group:
             self.plan.warming,
         )
         self.plan = plan
+        for name in self.leaving - {*plan.owners.values()}:
+            self.leave(name)
+            self.leaving.remove(name)
+            changed = True
         far = False
         for name, behind in self.behind.items():
             roles = plan.roles(name)

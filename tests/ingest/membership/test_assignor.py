@@ -30,9 +30,15 @@ def _members(draw: st.DrawFn) -> list[Member]:
             owns=draw(_sets),
             follows=draw(_sets),
             behind=draw(st.dictionaries(st.integers(0, _PARTITIONS + 1), _events)),
+            leaves=draw(st.booleans()),
         )
         for name in names
     ]
+
+
+def _staying(members: list[Member]) -> list[Member]:
+    """Those who do not leave; all where everybody does."""
+    return [member for member in members if not member.leaves] or members
 
 
 def _warm(members: list[Member], partition: int) -> set[str]:
@@ -46,12 +52,13 @@ def _final(plan: Plan) -> list[str]:
 
 @given(_members(), st.integers(0, 3))
 def test_each_partition_has_one_owner_and_its_standbys(members: list[Member], standbys: int) -> None:
-    """Each partition has one owner, and as many others as asked for or as there are, each of them once."""
+    """Each partition has one owner, and as many others who stay as asked for or as there are, each of them once."""
     plan = assign(members, _PARTITIONS, standbys)
     assert list(range(_PARTITIONS)) == sorted(plan.owners)
     for partition, owner in plan.owners.items():
-        chosen = plan.standbys[partition]
-        assert min(standbys, len(members) - 1) == len(chosen)
+        chosen, others = plan.standbys[partition], {member.name for member in _staying(members)} - {owner}
+        assert min(standbys, len(others)) == len(chosen)
+        assert others >= {*chosen}
         assert len(chosen) == len({*chosen} - {owner})
         assert plan.warming.get(partition) != owner
 
@@ -66,10 +73,40 @@ def test_no_cold_owner_where_somebody_is_warm(members: list[Member], standbys: i
 
 @given(_members())
 def test_balanced_once_warm(members: list[Member]) -> None:
-    """When all that is under way is done, no member owns two partitions more than another."""
+    """When all that is under way is done, those who stay own everything, each as much as another within one."""
     final = _final(assign(members, _PARTITIONS))
-    counts = [final.count(member.name) for member in members]
+    counts = [final.count(member.name) for member in _staying(members)]
     assert max(counts) - min(counts) <= 1
+    assert _PARTITIONS == sum(counts)
+
+
+@given(_members())
+def test_who_leaves_owns_what_nobody_else_can_serve(members: list[Member]) -> None:
+    """A member that leaves owns nothing of which somebody who stays has a warm state that is open."""
+    plan = assign(members, _PARTITIONS)
+    staying = _staying(members)
+    kept = [
+        partition
+        for partition, owner in plan.owners.items()
+        if owner not in {member.name for member in staying}
+        and {member.name for member in staying if partition in member.owns | member.follows} & _warm(members, partition)
+    ]
+    assert [] == kept
+
+
+@given(_members())
+def test_an_owner_that_is_warm_gives_up_to_nobody_who_has_to_open_its_state(members: list[Member]) -> None:
+    """A partition that is served goes to a member that follows it: a state on a disk is followed first."""
+    plan = assign(members, _PARTITIONS)
+    by_name = {member.name: member for member in members}
+    served = {
+        partition
+        for partition in plan.owners
+        for member in members
+        if partition in member.owns and member.behind.get(partition) == 0
+    }
+    cold = [each for each in served if each not in by_name[plan.owners[each]].owns | by_name[plan.owners[each]].follows]
+    assert [] == cold
 
 
 @given(_members(), st.integers(0, 3))
@@ -78,8 +115,9 @@ def test_standbys_in_another_zone(members: list[Member], standbys: int) -> None:
     zones = {member.name: member.zone for member in members}
     plan = assign(members, _PARTITIONS, standbys)
     for partition, owner in plan.owners.items():
+        there = {zones[owner], *(member.zone for member in _staying(members))}
         found = {zones[name] for name in (owner, *plan.standbys[partition])}
-        assert min(len({*zones.values()}), 1 + len(plan.standbys[partition])) == len(found)
+        assert min(len(there), 1 + len(plan.standbys[partition])) == len(found)
 
 
 @given(_members(), st.integers(0, 3), st.randoms())
@@ -118,6 +156,27 @@ def test_a_new_worker_is_warmed_before_it_owns() -> None:
     assert {} == second.warming
 
 
+def test_a_worker_that_leaves_hands_over_to_its_standbys() -> None:
+    """What it owns goes to who follows it, at once; what nobody follows is followed first, and nothing else moves."""
+    leaver = Member("a", owns=frozenset({0, 1}), behind={0: 0, 1: 0}, leaves=True)
+    standby = Member("b", owns=frozenset({2}), follows=frozenset({0}), behind={0: 5, 1: 9, 2: 0})
+    other = Member("c", owns=frozenset({3}), behind={3: 0})
+    plan = assign([leaver, standby, other], 4, 1)
+    assert {0: "b", 1: "a", 2: "b", 3: "c"} == plan.owners
+    assert {1: "c"} == plan.warming
+    assert "a" == plan.former[0]
+    assert "a" not in {name for names in plan.standbys.values() for name in names}
+
+
+def test_who_is_alone_keeps_all_while_it_leaves() -> None:
+    """Where nobody stays each owner keeps what it has: a group that ends as a whole moves nothing."""
+    members = [Member(name, owns=frozenset({part}), behind={part: 0}) for part, name in enumerate("ab")]
+    leaving = [Member(each.name, owns=each.owns, behind=each.behind, leaves=True) for each in members]
+    assert assign(members, 2, 1).owners == assign(leaving, 2, 1).owners
+    assert {0: "a", 1: "a"} == assign(leaving[:1], 2, 1).owners
+    assert not assign(leaving, 2).stays
+
+
 def test_roles_of_a_member() -> None:
     """A member's roles come from the three parts of a plan."""
     plan = Plan({}, {0: "a", 1: "b", 2: "b", 3: "b"}, {0: ("b",), 1: ("a",), 2: (), 3: ()}, {2: "a"}, {})
@@ -133,8 +192,8 @@ def test_nobody_is_there() -> None:
 def test_a_thousand_partitions_on_a_hundred_workers(seed: int) -> None:
     """1,000 partitions, 100 workers in 3 zones that come, go and come back: balanced, never cold, few moves.
 
-    While a worker joins no more moves are made than balance needs. Of a worker that dies each partition goes to a
-    standby at once, and some of them a second time: not every standby has room for it.
+    While a worker joins no more moves are made than balance needs. Of a worker that leaves or dies each partition goes
+    to a standby at once, and some of them a second time: not every standby has room for it.
     """
     group = Group(1_000, 1, seed)
     for number in range(100):
@@ -145,8 +204,10 @@ def test_a_thousand_partitions_on_a_hundred_workers(seed: int) -> None:
         if change % 2:
             name = f"n{change:03}"
             group.join(name, f"z{change % 3}", held=range(change))
-        else:
+        elif change % 4:
             group.leave(name)
+        else:
+            group.end(name)
         fewest, group.moves = group.fewest_moves(), 0
         group.settle()
         assert [] == group.cold

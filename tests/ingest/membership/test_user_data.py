@@ -18,6 +18,7 @@ _MEMBERS = [
     Member("a", "x", "10.0.0.1:6379", "10.0.0.1:8640", frozenset({0, 3}), frozenset({1}), {0: 0, 1: 70_000, 3: 5}),
     Member("b", "y", "[::1]:6379"),
     Member("c", "y", "10.0.0.3:6379", replica="10.0.0.3:6380"),
+    Member("d", leaves=True),
 ]
 
 
@@ -32,8 +33,9 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     read = unpack_plan(pack_plan(plan))
     assert (plan.owners, plan.standbys, plan.warming) == (read.owners, read.standbys, read.warming)
     assert plan.former == read.former
-    assert ["", "", "10.0.0.3:6380"] == [member.replica for member in read.members.values()]
-    assert ["10.0.0.1:6379", "[::1]:6379", "10.0.0.3:6379"] == [member.resp for member in read.members.values()]
+    assert ["", "", "10.0.0.3:6380", ""] == [member.replica for member in read.members.values()]
+    assert ["10.0.0.1:6379", "[::1]:6379", "10.0.0.3:6379", ""] == [member.resp for member in read.members.values()]
+    assert ["d"] == [name for name, member in read.members.items() if member.leaves]
 
 
 def test_a_large_group_fits_into_the_record_that_kafka_keeps_of_it() -> None:
