@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, help="how often each pass is repeated")
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of resp, some of {', '.join(COMMANDS)} (all)")
     parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of resp: commands in a pipeline")
-    parser.add_argument("--rows", default="", help="of held: those whose names contain one of these words (all)")
+    parser.add_argument("--rows", default="", help="of held, data: those whose names contain one of these words (all)")
     parser.add_argument("--keys", type=int, default=0, help="of import, snapshot, restore: how many")
     parser.add_argument(
         "--results", type=Path, help="add the lines to this file, and draw their chart beside it, as .svg"
@@ -258,7 +258,7 @@ async def _print(
     if RESP in names:
         results.append(run_resp(resp_size, sources))
     if DATA in names:
-        results.append(run_data(data_size, sources))
+        results.append(run_data(data_size, sources, options.rows))
     if METRICS in names:
         results.append(run_metrics(size, resp_size))
     if RECLAIM_BESIDE in names and EMBEDDED in sources:

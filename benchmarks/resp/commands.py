@@ -1,7 +1,8 @@
 """Measures commands over RESP with redis-benchmark: slotlog beside valkey-server with its append-only file.
 
     command  set get hset hget incr lpush zadd, as redis-benchmark has them: 3-byte values, 100,000 keys, fields or
-             members, one hash, one list, one sorted set; what is read was filled before
+             members, one hash, one list, one sorted set; what is read was filled before; and the reads of collections
+             of `benchmarks.resp.reads`
     depth    1, 16 or 64 commands in one pipeline, on each of 50 connections
     rival    valkey-server with `appendonly yes`: `always` answers a write when it is on disk, as slotlog does;
              `everysec` answers at once and may lose the last second
@@ -26,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from benchmarks.applying.sources import EMBEDDED, KAFKA, running_broker
+from benchmarks.resp.reads import READS, WHOLE, filling
 from tests.real.oracle import Connection
 from tests.wire.servers import RespServer, slotlog, valkey
 
@@ -39,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "incr": ("-t", "incr"),
     "lpush": ("-t", "lpush"),
     "zadd": ("-t", "zadd"),
+    **READS,
 }
 """Options of redis-benchmark by command."""
 
@@ -60,7 +63,7 @@ class RespSize:
     """How much is measured.
 
     Attributes:
-        requests: of one run when pipelined; a quarter of it when not.
+        requests: of one run when pipelined; a quarter of it when not, and of reads of whole collections.
         pairs: runs of each server.
         keys: how many keys, fields and members the commands choose from.
         commands, depths: some of `COMMANDS` and `DEPTHS`.
@@ -151,9 +154,11 @@ def _beside_rivals(size: RespSize, source: str, log_url: str) -> Iterator[RespRe
     with _servers(log_url) as servers:
         for server in servers.values():
             fill(server, size.keys)
+            if not READS.keys().isdisjoint(size.commands):
+                _fill_collections(server, size.keys)
         for command in size.commands:
             for depth in size.depths:
-                requests = size.requests if depth > 1 else size.requests // 4
+                requests = size.requests if depth > 1 and command not in WHOLE else size.requests // 4
                 load = round(os.getloadavg()[0], 1)
                 runs: dict[str, list[Run]] = {name: [] for name in servers}
                 for _ in range(size.pairs):
@@ -187,6 +192,15 @@ def fill(server: RespServer, keys: int) -> None:
             part = names[at : at + _FILL_AT_ONCE]
             connection.call("MSET", *(word for name in part for word in (b"key:" + name, b"VXK")))
             connection.call("HSET", "myhash", *(word for name in part for word in (b"element:" + name, b"VXK")))
+    finally:
+        connection.close()
+
+
+def _fill_collections(server: RespServer, members: int) -> None:
+    connection = server.connect()
+    try:
+        for command in filling(members):
+            connection.call(*command)
     finally:
         connection.close()
 

@@ -150,21 +150,27 @@ class Client:
         self._socket.close()
 
 
-async def run_data(size: DataSize, sources: Sequence[str]) -> AsyncIterator[DataResult]:
-    """Measure everything on the embedded log, and in the engine, as far as `sources` has them.
+async def run_data(size: DataSize, sources: Sequence[str], rows: str = "") -> AsyncIterator[DataResult]:
+    """Measure on the embedded log, and in the engine, as far as `sources` has them.
+
+    `rows`: the kinds whose names contain one of these words (all).
 
     Raises:
         LoadError: a server refused something, or the two gave different replies.
     """
     if EMBEDDED in sources:
-        for result in _beside_rival(size):
+        for result in _beside_rival(size, _wanted(size, rows)):
             yield result
     if ENGINE in sources:
-        for result in _engine(size):
+        for result in _engine(size, _wanted(size, rows)):
             yield result
 
 
-def _beside_rival(size: DataSize) -> Iterator[DataResult]:
+def _wanted(size: DataSize, rows: str) -> list[list[Work]]:
+    return [kind for kind in kinds(size) if any(word in kind[0].kind for word in rows.split(","))]
+
+
+def _beside_rival(size: DataSize, works: list[list[Work]]) -> Iterator[DataResult]:
     with ExitStack() as stack:
         homes = [Path(stack.enter_context(TemporaryDirectory(prefix="slotlog-bench-"))) for _ in range(2)]
         clients = {}
@@ -174,7 +180,7 @@ def _beside_rival(size: DataSize) -> Iterator[DataResult]:
             commands = filling(size)
             while part := list(islice(commands, PIPELINED)):
                 clients[who].ask(b"".join(map(request, part)), len(part))
-        for kind in kinds(size):
+        for kind in works:
             for depth in kind[0].depths:
                 turn = partial(_turn, clients, depth, size.seconds)
                 yield from _results(kind, f"{depth}_{EMBEDDED}", size.pairs, turn)
@@ -253,7 +259,7 @@ class Engine:
         return Cost(wall / len(replies) * 1e6, cpu / len(replies) * 1e6), replies
 
 
-def _engine(size: DataSize) -> Iterator[DataResult]:
+def _engine(size: DataSize, works: list[list[Work]]) -> Iterator[DataResult]:
     with (
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(open_store(Path(directory) / "state")) as store,
@@ -261,7 +267,7 @@ def _engine(size: DataSize) -> Iterator[DataResult]:
         engine = Engine(Machine(store, HOME))
         for command in filling(size):
             engine.write([command])
-        for kind in kinds(size):
+        for kind in works:
             yield from _results(kind, ENGINE, size.pairs, partial(_engine_turn, engine, size.seconds))
 
 

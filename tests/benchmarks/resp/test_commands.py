@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.resp.commands import COMMANDS, RESP_SMOKE, LoadError, RespResult, Run, fill, measure, run_resp
+from benchmarks.resp.reads import READS, filling
 from tests.wire.servers import slotlog, valkey
 
 
@@ -51,6 +52,26 @@ def test_what_is_read_is_there(tmp_path: Path) -> None:
             ]
         finally:
             connection.close()
+
+
+def test_what_is_read_of_collections_is_there(tmp_path: Path) -> None:
+    """Each read of a collection has the reply that its row says: valkey-server's, of as many elements."""
+    asked = [tuple(word.replace("__rand_int__", "000000001900") for word in words) for words in READS.values()]
+    replies = []
+    for server in (slotlog(tmp_path), valkey(tmp_path, durable=False)):
+        with server:
+            connection = server.connect()
+            try:
+                for command in filling(2_000):
+                    connection.call(*command)
+                replies.append([connection.call(*words) for words in asked])
+            finally:
+                connection.close()
+
+    ours, theirs = ([sorted(reply) if isinstance(reply, list) else reply for reply in each] for each in replies)
+    assert theirs == ours
+    rank, count, *collections = ours
+    assert [1_900, 100, 10, 200, 100, 50] == [rank, count, *map(len, collections)]
 
 
 def test_a_server_that_refuses_is_no_fast_server(tmp_path: Path) -> None:

@@ -50,9 +50,16 @@ async def test_the_engine_has_figures_of_its_own() -> None:
     assert [row in SORTED_SETS for row in ROWS] == ["growth" in line for line in found]
 
 
-async def lines(sources: list[str]) -> AsyncIterator[dict[str, Any]]:
+async def test_some_rows_run_alone() -> None:
+    """Those whose kind contains one of the words, and no others."""
+    found = [line["name"] async for line in lines(["engine"], "rank,setb")]
+
+    assert ["data_zrank_100_engine", "data_zrank_1000_engine", "data_setbit_65536_engine"] == found
+
+
+async def lines(sources: list[str], rows: str = "") -> AsyncIterator[dict[str, Any]]:
     """The lines of a run at the smallest size."""
-    async for result in run_data(DATA_SMOKE, sources):
+    async for result in run_data(DATA_SMOKE, sources, rows):
         yield json.loads(result.line())
 
 
