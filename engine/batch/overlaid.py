@@ -28,6 +28,12 @@ class Scan(Protocol):
 _UNSEEN: Final = b"\0unseen"
 _FEW: Final = 8
 
+KEPT_BYTES_MAX: Final = 128
+"""A subkey with its value that is longer is not kept in memory when its batch is written."""
+
+KEPT_SUBKEYS_MAX: Final = 4096
+"""None are kept of a collection with more, so that no dict of them is large."""
+
 
 class Subkeys:
     """The subkeys of one version of a collection in one column family: what is stored, overlaid with what changed.
@@ -38,15 +44,19 @@ class Subkeys:
         changed: subkey -> new value, or None where it was deleted.
         order: the changed subkeys that a scan has sorted so far.
         fresh: nothing is stored under this version, so the store need not be asked.
+        kept: what earlier batches have put or deleted, so that it need not be read again; None: nothing.
+        whole: all that is stored is in `kept`.
     """
 
-    __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "order", "prefix")
+    __slots__ = ("_get", "_scan", "changed", "column_family", "fresh", "kept", "order", "prefix", "whole")
 
     def __init__(self, column_family: str, get: Get, scan: Scan, prefix: bytes, *, fresh: bool) -> None:
         self.column_family = column_family
         self.prefix = prefix
         self.changed: dict[bytes, bytes | None] = {}
         self.fresh = fresh
+        self.kept: dict[bytes, bytes | None] | None = None
+        self.whole = False
         self._get = get
         self._scan = scan
         self.order: list[bytes] = []
@@ -58,6 +68,12 @@ class Subkeys:
             return value
         if self.fresh:
             return None
+        if self.kept is not None:
+            value = self.kept.get(subkey, _UNSEEN)
+            if value is not _UNSEEN:
+                return value
+            if self.whole:
+                return None
         return self._get(self.prefix + subkey)
 
     before_put = get
@@ -87,6 +103,31 @@ class Subkeys:
             if self.order:
                 self.order = []
         self.fresh = False
+
+    def keep(self) -> int:
+        """The changes will be in the store, and stay in memory if they are small. Returns how many more are kept."""
+        kept = self.kept
+        if kept is None:
+            kept = self.kept = {}
+        before = len(kept)
+        whole = self.fresh or self.whole
+        for subkey, value in self.changed.items():
+            if value is None or len(subkey) + len(value) <= KEPT_BYTES_MAX:
+                kept[subkey] = value
+            else:
+                kept.pop(subkey, None)
+                whole = False
+        self.whole = whole
+        if len(kept) > KEPT_SUBKEYS_MAX:
+            self.let_go()
+            return -before
+        return len(kept) - before
+
+    def let_go(self) -> int:
+        """Keep nothing. Returns how many fewer are kept, below 0."""
+        count = 0 if self.kept is None else len(self.kept)
+        self.kept, self.whole = None, False
+        return -count
 
     def changed_between(self, start: bytes, end: bytes | None) -> list[bytes]:
         """The subkeys with `start <= subkey < end` that have changed, in order."""

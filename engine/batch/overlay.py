@@ -19,6 +19,8 @@ from engine.batch.writing import (
     delete_earlier,
     forget_surplus,
     image,
+    kept_of,
+    let_go_of_half,
     mark_natively,
     mark_written,
     write_earlier,
@@ -32,6 +34,9 @@ from slotlog.shared.slots import slot
 
 CACHED_BYTES_MAX: Final = 1024
 """A key with a longer name and value leaves memory with its batch."""
+
+SUBKEYS_A_KEY: Final = 2
+"""So many times as many subkeys as keys may be kept; each takes some 180 bytes, a key 430 to 930."""
 
 
 class Loading(NamedTuple):
@@ -60,11 +65,12 @@ class Overlay:
         touched: the keys that this batch has looked at, each once: what it may change. One list for ever.
         large: keys that go with the batch.
         families: binds the subkeys of a key.
+        kept_subkeys: how many subkeys are kept with the keys in memory.
     """
 
     __slots__ = (
         "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_hot", "_layout", "_store",
-        "_writes_earlier", "databases", "families", "large", "touched",
+        "_writes_earlier", "databases", "families", "kept_subkeys", "large", "touched",
     )  # fmt: skip
 
     families_of: ClassVar[type[Families]] = Families
@@ -73,6 +79,7 @@ class Overlay:
         self.databases: dict[int, dict[bytes, Key]] = {}
         self.touched: list[Key] = []
         self.large: list[Key] = []
+        self.kept_subkeys = 0
         self.families = self.families_of(store, layout)
         self._store = store
         self._layout = layout
@@ -119,7 +126,9 @@ class Overlay:
         new = [db for db in databases if db not in self._flushed]
         for db in databases:
             self._flushed.add(db)
-            self.databases.setdefault(db, {}).clear()
+            keys = self.databases.setdefault(db, {})
+            self.kept_subkeys -= sum(map(kept_of, keys.values()))
+            keys.clear()
         self.touched[:] = [key for key in self.touched if key.db not in databases]
         delete_databases(databases, new if others else None, self._layout, self._store, changes)
         if not others:
@@ -144,17 +153,25 @@ class Overlay:
     def keep(self) -> None:
         """The batch is written: make its keys ready for the next one, and forget what is too much."""
         if self._hot is None:
-            mark_written(self.touched)
+            self.kept_subkeys += mark_written(self.touched)
         else:
-            mark_natively(self._hot, self.touched)
+            self.kept_subkeys += mark_natively(self._hot, self.touched)
         for key in self.large:
-            self.databases[key.db].pop(key.name, None)
-        forget_surplus(self.databases, self._cached_keys_max)
+            if self.databases[key.db].pop(key.name, None) is not None:
+                self.kept_subkeys -= kept_of(key)
+        self.kept_subkeys -= forget_surplus(self.databases, self._cached_keys_max)
+        if self.kept_subkeys > SUBKEYS_A_KEY * self._cached_keys_max:
+            self.kept_subkeys = let_go_of_half(self.databases, self.kept_subkeys)
         self._end()
+
+    def let_go(self, key: Key) -> None:
+        """Keep no subkeys of `key`: they go, or are bound anew."""
+        self.kept_subkeys += key.data.let_go()
 
     def forget(self) -> None:
         """The batch is thrown away, and every key with it."""
         self.databases.clear()
+        self.kept_subkeys = 0
         self._end()
 
     def _load_earlier(self, key: Key, stored: bytes | None) -> None:

@@ -147,6 +147,7 @@ class Transaction(Lookup):
             CommandError: the layout cannot hold them. Who has changed anything by then has asked `require` before.
         """
         self.require(Form.FIELD_TIMES)
+        self._overlay.let_go(key)
         self._families.bind_times(key, Times(0, key.expire_ms, 0), fresh=True)
 
     @property
@@ -231,6 +232,7 @@ class Transaction(Lookup):
         if key.type == NONE:
             return
         if key.version:
+            self._overlay.let_go(key)
             bury_subkeys(key, self.now_ms, self.last_version, self.batch)
         self.counts[key.db, key.type] -= 1
         key.type = NONE

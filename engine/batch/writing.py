@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from types import ModuleType
 from typing import Final
 
 from engine.batch.key import Key
+from engine.batch.overlaid import KEPT_SUBKEYS_MAX
 from engine.batch.rank_counts import check_total
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import all_records
-from engine.model import LIST, NONE, STREAM, STRING, TYPE_NAMES, ZSET
+from engine.model import HASH, LIST, NONE, SET, STREAM, STRING, TYPE_NAMES, ZSET
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import move_entry
@@ -22,6 +23,7 @@ from engine.values.encoding import U64, prefix_end
 from slotlog.shared.errors import InvariantError
 
 _ABOVE_ALL_EXPIRY: Final = b"\xff" * 9  # an entry begins with eight bytes of time
+_KEPT_TYPES: Final = frozenset({HASH, SET, ZSET})  # in the others no subkey is read by itself
 
 
 def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
@@ -109,11 +111,16 @@ def write_natively(hot: ModuleType, keys: list[Key], layout: Layout, changes: Ch
         at += 1
 
 
-def mark_natively(hot: ModuleType, keys: list[Key]) -> None:
+def mark_natively(hot: ModuleType, keys: list[Key]) -> int:
     """As `mark_written`, by `hot`."""
-    at = 0
-    while (at := hot.mark_written(keys, at)) < len(keys):
-        mark_written(keys[at : at + 1])
+    at: int = 0
+    more: int = 0
+    while True:
+        at, kept = hot.mark_written(keys, at)
+        more += kept
+        if at == len(keys):
+            return more
+        more += mark_written(keys[at : at + 1])
         at += 1
 
 
@@ -140,14 +147,23 @@ def write_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> list
     return strings
 
 
-def mark_written(keys: Iterable[Key]) -> None:
-    """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`."""
+def mark_written(keys: Iterable[Key]) -> int:
+    """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`.
+
+    Returns how many more subkeys are kept in memory.
+    """
+    more = 0
     for key in keys:
         key.touched = False
         key.changed = False
         key.indexed_expire_ms = key.expire_ms
         if key.version:
             subkeys = key.data  # `Subkeys.written`, without the call
+            if key.type in _KEPT_TYPES and key.size <= KEPT_SUBKEYS_MAX and key.times is None:
+                if subkeys.changed:
+                    more += subkeys.keep()
+            elif subkeys.kept is not None:
+                more += subkeys.let_go()
             subkeys.changed.clear()
             subkeys.fresh = False
             if subkeys.order:
@@ -162,21 +178,40 @@ def mark_written(keys: Iterable[Key]) -> None:
             elif key.type == STREAM:
                 for subkeys in key.families():
                     subkeys.written()
+    return more
 
 
-def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> None:
+def kept_of(key: Key) -> int:
+    """How many subkeys of a key are kept in memory."""
+    return len(key.data.kept) if key.version and key.data.kept is not None else 0
+
+
+def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> int:
     """Forget the oldest keys when there are more than `kept_max`, and a sixteenth more than needed.
 
     Not fewer, as a dict passes what was deleted at its front each time that it is asked for its oldest keys. With a
-    quarter it held 115,500 keys on average of 131,072, so it holds 127,100.
+    quarter it held 115,500 keys on average of 131,072, so it holds 127,100. Returns how many subkeys were kept of them.
     """
     surplus = sum(map(len, databases.values())) - kept_max
+    subkeys = 0
     if surplus > 0:
         surplus += kept_max // 16
         for keys in databases.values():
             for name in list(islice(keys, surplus)):
-                del keys[name]
+                subkeys += kept_of(keys.pop(name))
                 surplus -= 1
+    return subkeys
+
+
+def let_go_of_half(databases: dict[int, dict[bytes, Key]], subkeys: int) -> int:
+    """Let go of the subkeys that are kept of the oldest keys, of half of all `subkeys`. Returns how many are left."""
+    left = subkeys
+    for key in chain.from_iterable(keys.values() for keys in databases.values()):
+        if left <= subkeys // 2:
+            break
+        if kept_of(key):
+            left += key.data.let_go()
+    return left
 
 
 def bury_subkeys(key: Key, now_ms: int, last_version: int, changes: Changes) -> None:

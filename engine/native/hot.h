@@ -25,7 +25,7 @@ extern struct key_slots {
     Py_ssize_t changed, data, db, expire_ms, head, indexed_expire_ms, metadata_key, name, ranks, scores, size, tail, times,
         touched, type, value, version;
 } KEY;
-extern struct subkeys_slots { Py_ssize_t get, changed, fresh, order, prefix; } SUBKEYS;
+extern struct subkeys_slots { Py_ssize_t get, changed, fresh, kept, order, prefix, whole; } SUBKEYS;
 extern struct tx_slots {
     Py_ssize_t db, keys, touched, ceilings, counts, draws, floors, now_ms, offset, stored_dbs, value_bytes, written_bytes;
 } TX;

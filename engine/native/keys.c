@@ -142,6 +142,13 @@ PyObject *get_subkey(PyObject *subkeys, PyObject *subkey)
     if (value != NULL) return Py_NewRef(value);
     if (PyErr_Occurred()) return NULL;
     if (at(subkeys, SUBKEYS.fresh) == Py_True) return Py_NewRef(Py_None);
+    PyObject *kept = at(subkeys, SUBKEYS.kept);
+    if (is_dict(kept)) {
+        value = PyDict_GetItemWithError(kept, subkey);
+        if (value != NULL) return Py_NewRef(value);
+        if (PyErr_Occurred()) return NULL;
+        if (at(subkeys, SUBKEYS.whole) == Py_True) return Py_NewRef(Py_None);
+    }
     PyObject *record = joined(at(subkeys, SUBKEYS.prefix), subkey), *get = at(subkeys, SUBKEYS.get);
     if (record == NULL) return NULL;
     Py_INCREF(get);

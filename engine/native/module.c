@@ -9,7 +9,7 @@ static const char *const KEY_SLOTS[] = {"changed", "data", "db", "expire_ms", "h
     "name", "ranks", "scores", "size", "tail", "times", "touched", "type", "value", "version", NULL};
 
 struct subkeys_slots SUBKEYS;
-static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "order", "prefix", NULL};
+static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "kept", "order", "prefix", "whole", NULL};
 
 struct tx_slots TX;
 static const char *const TX_SLOTS[] = {"_db", "_keys", "_touched", "ceilings", "counts", "draws", "floors", "now_ms", "offset",
@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 3
+#define INTERFACE 4
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -94,7 +94,8 @@ static PyMethodDef functions[] = {
      "decode_run(batch, heads, size_max, transaction, decode): the events of records.\n\n"
      "Those of a known head, of at most `size_max` bytes, with strings and integers alone as arguments; each other one by\n"
      "`decode(offset, time_ms, value)`. `transaction` is the name whose arguments are of another form."},
-    {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch; returns as `write_keys`."},
+    {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch.\n\n"
+     "Returns as `write_keys`, and how many more subkeys are kept in memory."},
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
      "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version): add the changes of keys[at:].\n\n"

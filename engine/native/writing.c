@@ -210,6 +210,49 @@ PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
     return PyLong_FromSsize_t(i);
 }
 
+enum { KEPT_BYTES_MAX = 128, KEPT_SUBKEYS_MAX = 4096 }; /* as in engine/batch/overlaid.py */
+
+/* As `Subkeys.let_go`; lowers `*more` by what was kept. */
+static void let_go(PyObject *subkeys, Py_ssize_t *more)
+{
+    PyObject *kept = at(subkeys, SUBKEYS.kept);
+    if (is_dict(kept)) *more -= PyDict_GET_SIZE(kept);
+    put_new(subkeys, SUBKEYS.kept, Py_None);
+    put_new(subkeys, SUBKEYS.whole, Py_False);
+}
+
+/* As `Subkeys.keep`, where something has changed. Done twice it is as done once. */
+static int keep(PyObject *subkeys, Py_ssize_t *more)
+{
+    PyObject *changed = at(subkeys, SUBKEYS.changed), *kept = at(subkeys, SUBKEYS.kept), *subkey, *value;
+    int whole = at(subkeys, SUBKEYS.fresh) == Py_True || at(subkeys, SUBKEYS.whole) == Py_True;
+    Py_ssize_t place = 0;
+    if (!PyDict_GET_SIZE(changed)) return DONE;
+    if (!is_dict(kept)) {
+        if ((kept = PyDict_New()) == NULL) return FAILED;
+        put(subkeys, SUBKEYS.kept, kept);
+    }
+    Py_ssize_t before = PyDict_GET_SIZE(kept);
+    while (PyDict_Next(changed, &place, &subkey, &value)) {
+        if (!is_bytes(subkey) || (value != Py_None && !is_bytes(value))) {
+            PyErr_SetString(PyExc_TypeError, "a subkey or its value is not bytes");
+            return FAILED;
+        }
+        if (value == Py_None || PyBytes_GET_SIZE(subkey) + PyBytes_GET_SIZE(value) <= KEPT_BYTES_MAX) {
+            if (PyDict_SetItem(kept, subkey, value) < 0) return FAILED;
+        }
+        else {
+            whole = 0;
+            int found = PyDict_Contains(kept, subkey);
+            if (found < 0 || (found && PyDict_DelItem(kept, subkey) < 0)) return FAILED;
+        }
+    }
+    put_new(subkeys, SUBKEYS.whole, whole ? Py_True : Py_False);
+    *more += PyDict_GET_SIZE(kept) - before;
+    if (PyDict_GET_SIZE(kept) > KEPT_SUBKEYS_MAX) let_go(subkeys, more);
+    return DONE;
+}
+
 static int end_subkeys(PyObject *subkeys)
 {
     PyObject *order = at(subkeys, SUBKEYS.order);
@@ -230,14 +273,19 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
         PyErr_SetString(PyExc_TypeError, "mark_written(keys, at)");
         return NULL;
     }
-    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
-    if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
+    Py_ssize_t i = PyLong_AsSsize_t(given[1]), more = 0;
+    if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nn", (Py_ssize_t)0, more);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
         PyObject *key = PyList_GET_ITEM(given[0], i);
         int type = plain_code(key), ranked = type < 0 && is_ranked(key), done = DONE;
         if (ranked) type = ZSET;
         if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
-        if (type > STRING) done = end_subkeys(at(key, KEY.data));
+        if (type == HASH || type == SET || type == ZSET) {
+            int64_t size;
+            if (has_size(key, &size) && size <= KEPT_SUBKEYS_MAX) done = keep(at(key, KEY.data), &more);
+            else let_go(at(key, KEY.data), &more);
+        }
+        if (done == DONE && type > STRING) done = end_subkeys(at(key, KEY.data));
         if (done == DONE && type == ZSET) done = end_subkeys(at(key, KEY.scores));
         if (done == DONE && ranked) done = end_subkeys(at(key, KEY.ranks));
         if (done == FAILED) return NULL;
@@ -246,6 +294,6 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
         put_new(key, KEY.changed, Py_False);
         put_new(key, KEY.indexed_expire_ms, at(key, KEY.expire_ms));
     }
-    return PyLong_FromSsize_t(i);
+    return Py_BuildValue("nn", i, more);
 }
 

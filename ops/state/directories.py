@@ -29,7 +29,7 @@ SWAPPING = "SWAPPING"
 """The file that marks a directory as long as a rebuilt state is put in its place: `swap.py`."""
 
 PROCESS_KEYS_MAX = 8 * CACHED_KEYS_MAX
-"""Keys' metadata that the partitions of a process keep in memory together: near 100 MB."""
+"""Keys' metadata that the partitions of a process keep in memory together: near 100 MB, and half of it for subkeys."""
 
 _PROGRESS_KEYS = 1000
 

@@ -1,0 +1,157 @@
+"""Subkeys that stay in memory when their batch is written."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from engine.apply.machine import Machine, Record
+from engine.batch.overlaid import KEPT_BYTES_MAX, KEPT_SUBKEYS_MAX
+from engine.batch.overlay import SUBKEYS_A_KEY
+from engine.batch.uncounted import UncountedTransaction
+from engine.batch.writing import kept_of
+from engine.layouts.layout import Form
+from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, WatchedStore, new_store, open_machine, send
+from tests.engine.native.twins import CountingStore, machine_of, running
+from tests.layouts import layout_of
+
+LONG = "v" * KEPT_BYTES_MAX
+
+
+@pytest.fixture(params=[False, True], ids=["Python", "compiled"])
+def machine(request: pytest.FixtureRequest) -> Machine:
+    """A machine on either half."""
+    with running(natively=request.param):
+        return Machine(CountingStore(), HOME, cached_keys_max=1 << 16)
+
+
+def reads(machine: Machine) -> list[tuple[str, bytes]]:
+    """What was read of the store since the last call, but metadata."""
+    store = machine._store
+    assert isinstance(store, CountingStore)
+    found = [read for read in store.reads if read[0] != "metadata" and not read[0].startswith("system")]
+    store.reads.clear()
+    return found
+
+
+def is_counted(machine: Machine) -> bool:
+    """Whether HSET and SADD look at what is there: else nothing of hashes and sets is kept."""
+    return not isinstance(machine._tx, UncountedTransaction)
+
+
+def is_exact(machine: Machine) -> bool:
+    """Whether as many subkeys are counted as are kept."""
+    overlay = machine._tx._overlay
+    kept = sum(kept_of(key) for keys in overlay.databases.values() for key in keys.values())
+    return kept == overlay.kept_subkeys
+
+
+def test_what_was_written_is_not_read_again(machine: Machine) -> None:
+    """Fields, members and scores that this process has put or deleted are known, and those that it never made."""
+    send(machine, "HSET h a 1 b 2", "SADD s a b", "ZADD z 1 a 2 b", "HDEL h b")
+    reads(machine)
+
+    assert [0, 7.0, 1] == send(machine, "ZADD z 5 a", "ZINCRBY z 5 b", "ZADD z 1 new")
+    assert [] == reads(machine)
+    if is_counted(machine):
+        assert [0, 1, 1] == send(machine, "HSET h a 3", "HSET h b 4", "HSET h new 5")
+        assert [0, 1, 1, b"3"] == send(machine, "SADD s a", "SREM s b", "SADD s new", "HGET h a")
+        assert [] == reads(machine)
+    assert is_exact(machine)
+
+
+def test_what_is_long_is_read_where_it_is(machine: Machine) -> None:
+    """A long value is not kept, nor is the short one that stood there before."""
+    send(machine, "HSET h a 1")
+    send(machine, f"HSET h a {LONG}")
+    reads(machine)
+
+    assert [LONG.encode(), None] == send(machine, "HGET h a", "HGET h b")
+    assert 2 == len(reads(machine))
+    send(machine, "HSET h a 2")
+    reads(machine)
+    assert [b"2", None] == send(machine, "HGET h a", "HGET h b")
+    assert (1 if is_counted(machine) else 2) == len(reads(machine))
+
+
+def test_of_a_collection_that_is_large_none_are_kept(machine: Machine) -> None:
+    """So no dict of them is large; a small one does not end up with those that it has lost either."""
+    fields = " ".join(f"f{n} 1" for n in range(KEPT_SUBKEYS_MAX))
+    send(machine, f"HSET h {fields}")
+    kept = machine._tx._overlay.kept_subkeys
+    send(machine, "HSET h more 1")
+
+    assert kept == (KEPT_SUBKEYS_MAX if is_counted(machine) else 0)
+    assert 0 == machine._tx._overlay.kept_subkeys
+    assert is_exact(machine)
+    send(machine, "HSET h f0 2")
+    assert [b"2", b"1", None] == send(machine, "HGET h f0", "HGET h more", "HGET h none")
+
+
+def test_a_key_that_is_made_anew_knows_nothing_of_the_one_before(machine: Machine) -> None:
+    """Nor does one that was thrown away with its batch."""
+    send(machine, "HSET h a 1", "SADD s a")
+    assert [1, None, 1, None] == send(machine, "DEL h", "HGET h a", "HSET h b 1", "HGET h a")
+    machine.apply([(machine.next_offset, NOW_MS, b"HSET", [b"h", b"c", b"1"], 0, None, None)], machine.next_offset)
+    machine.rollback()
+    assert 0 == machine._tx._overlay.kept_subkeys
+
+    assert [None, b"1", 1] == send(machine, "HGET h c", "HGET h b", "SCARD s")
+    send(machine, "FLUSHALL")
+    assert is_exact(machine)
+    assert [None, 1] == send(machine, "HGET h b", "SADD s a")
+
+
+@pytest.mark.parametrize("natively", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_as_many_are_counted_as_are_kept(seed: int, natively: bool) -> None:
+    """Whatever becomes of their keys; and there are not many more than may be."""
+    random = Random(seed)
+    machine = machine_of(new_store(), natively=natively)
+    has_times = Form.FIELD_TIMES in layout_of().forms
+    most = 0
+    for _ in range(300):
+        commands = []
+        for _ in range(random.randrange(1, 5)):
+            h, s, z, f = (f"{kind}{random.randrange(4)}" for kind in "hszf")
+            value = random.choice(("1", "22", LONG))
+            commands.append(
+                random.choice(
+                    [f"HSET {h} {f} {value}"] * 4
+                    + [
+                        f"SADD {s} {f}",
+                        f"ZADD {z} 1 {f}",
+                        f"HDEL {h} {f}",
+                        f"ZREM {z} {f}",
+                        f"DEL {h}",
+                        f"SREM {s} {f}",
+                    ]
+                    + [f"PEXPIRE {h} 5", f"RENAME {s} {s}x", f"SET {h} 1", f"SUNIONSTORE {s} {s} {s}x"]
+                    + ([f"HPEXPIRE {h} 1000 FIELDS 1 {f}"] if has_times else [])
+                    + ["FLUSHALL"] * (random.random() < 0.05)
+                )
+            )
+        send(machine, *commands, at_ms=machine.clock_ms + random.randrange(3) if machine.clock_ms else NOW_MS)
+        assert is_exact(machine)
+        most = max(most, machine._tx._overlay.kept_subkeys)
+        if random.random() < 0.05:
+            machine.rollback()
+            assert is_exact(machine)
+    assert most <= SUBKEYS_A_KEY * machine._tx._overlay._cached_keys_max
+    assert most > 0
+
+
+def test_the_oldest_are_let_go_of_first() -> None:
+    """When there are too many, half of them, of the keys that were met first."""
+    store = WatchedStore()
+    machine = open_machine(store, cached_keys_max=4)
+    records: list[Record] = [
+        (n, NOW_MS, b"ZADD", [b"z%d" % (n // 3), b"1", b"m%d" % n], 0, None, None) for n in range(9)
+    ]
+    machine.apply(records, 0)
+    machine.commit(FINGERPRINT)
+
+    keys = machine._tx._overlay.databases[0]
+    assert [0, 0, 3] == [kept_of(keys[name]) for name in (b"z0", b"z1", b"z2")]
+    assert is_exact(machine)
