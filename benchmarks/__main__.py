@@ -2,7 +2,7 @@
 
     {"name": "hset_kafka", "per_second": …, "floor_per_second": …, "ratio": …, "cpu_ratio": …, "events": …, …}
 
-`floor_per_second` is the rate of what stands beside: the floor, in `quix_hset` Quix Streams, in `del_…_fields` DEL of a
+`floor_per_second` is the rate of what stands beside: the floor, in `quix_…` Quix Streams, in `del_…_fields` DEL of a
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
 latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
@@ -36,7 +36,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.applying import big_keys, quix
+from benchmarks.applying import big_keys, quix, quix_two
 from benchmarks.applying.compare import Comparison
 from benchmarks.applying.sources import (
     EMBEDDED,
@@ -107,6 +107,7 @@ FAILOVER: Final = "failover"
 NAMES: Final = (
     *WORKLOADS,
     QUIX,
+    quix_two.NAME,
     *BIG_KEYS,
     RESP,
     DATA,
@@ -140,7 +141,7 @@ _AnyResult = (
 )
 
 
-async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result]:
+async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator[Result | Line]:
     """Measure the benchmarks in `names`, their events from those of `sources` that they have."""
     for name in names:
         if name in BIG_KEYS:
@@ -152,12 +153,14 @@ async def run(size: Size, names: list[str], sources: list[str]) -> AsyncIterator
                     yield await _engine(size, name)
                 elif source == EMBEDDED and source in sources:
                     yield await _embedded(size, name)
-    if KAFKA in sources and any(name in WORKLOADS or name == QUIX for name in names):
+    if KAFKA in sources and any(name in WORKLOADS or name in {QUIX, quix_two.NAME} for name in names):
         async with running_broker() as bootstrap:
             for name in names:
                 if name in WORKLOADS or (name == QUIX and "hset" not in names):
                     async for result in _kafka(size, name, names, bootstrap):
                         yield result
+                elif name == quix_two.NAME:
+                    yield await quix_two.compare(size, bootstrap)
 
 
 async def _engine(size: Size, name: str) -> Result:

@@ -45,7 +45,7 @@ async def compare(name: str, source: Kafka, scratch: Path, new_fields: int, pair
         gc.collect()
         engine = await source.apply(scratch / "state", source.end, Batches())
         shutil.rmtree(scratch / "state")
-        report = await _run(source, scratch / "quix")
+        report = await run(source.bootstrap, source.topic, source.end, scratch / "quix")
         shutil.rmtree(scratch / "quix")
         if report["new_fields"] != new_fields:
             raise RuntimeError(f"Quix Streams saw {report['new_fields']} new fields, the model {new_fields}")
@@ -54,8 +54,13 @@ async def compare(name: str, source: Kafka, scratch: Path, new_fields: int, pair
     return Result(name, source.end, passes, {"until_last_record": round(source.end / median(until_last))})
 
 
-async def _run(source: Kafka, directory: Path) -> dict[str, Any]:
-    arguments = [source.bootstrap, source.topic, str(source.end), str(directory)]
+async def run(bootstrap: str, topic: str, records: int, directory: Path) -> dict[str, Any]:
+    """Let it process a topic in a process of its own, and return what that reports.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    arguments = [bootstrap, topic, str(records), str(directory)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.applying.quix", *arguments, stdout=PIPE, stderr=PIPE
     )

@@ -182,13 +182,14 @@ async def _fill(log: Log, before: Iterable[Event], measured: Iterable[Event]) ->
 
 async def _append(log: Log, events: Iterable[Event]) -> int:
     count = 0
-    for chunk in _chunks(Entry(0, event.key(), event.value(), event.time_ms) for event in events):
+    for chunk in chunks(Entry(0, event.key(), event.value(), event.time_ms) for event in events):
         await log.append(chunk)
         count += len(chunk)
     return count
 
 
-def _chunks(entries: Iterator[Entry]) -> Iterator[Sequence[Entry]]:
+def chunks(entries: Iterator[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries, as many at a time as are appended together."""
     while chunk := list(islice(entries, _CHUNK)):
         yield chunk
 

@@ -194,14 +194,14 @@ def _catching_up(size: ProcessesSize, url: str, topic: str) -> ProcessesResult:
     load, rates = _load(), {number: list[float]() for number in PROCESSES}
     for _ in range(size.pairs):
         for number in PROCESSES:
-            rates[number].append(_catching_up_rate(number, size.events, url, topic))
+            rates[number].append(catching_up_rate(number, PARTITIONS, size.events, url, topic))
     return ProcessesResult("processes_hset_kafka", rates, load)
 
 
-def _catching_up_rate(processes: int, events: int, url: str, topic: str) -> float:
+def catching_up_rate(processes: int, partitions: int, events: int, url: str, topic: str) -> float:
     """Events a second, from the last look at which so few were applied that not all processes may have begun."""
     with TemporaryDirectory(prefix="slotlog-bench-") as data:
-        options = [*_options(data, processes, url, topic), "--resp", ""]
+        options = [*_options(data, processes, url, topic, partitions), "--resp", ""]
         with ServiceProcess(options, _ENVIRONMENT) as service:
             service.wait_for("http")
             applied, now = 0.0, perf_counter()
@@ -222,8 +222,8 @@ def _catching_up_rate(processes: int, events: int, url: str, topic: str) -> floa
 _ENVIRONMENT: Final = {"SLOTLOG_LOG_LEVEL": "info", "SLOTLOG_KAFKA__REPLICAS": "1"}
 
 
-def _options(data: str, processes: int, log_url: str, topic: str) -> list[str]:
-    options = ["--data", str(Path(data) / "state"), "--topic", topic, "--partitions", str(PARTITIONS)]
+def _options(data: str, processes: int, log_url: str, topic: str, partitions: int = PARTITIONS) -> list[str]:
+    options = ["--data", str(Path(data) / "state"), "--topic", topic, "--partitions", str(partitions)]
     options += ["--processes", str(processes), "--http", "127.0.0.1:0"]
     return [*options, "--log", log_url] if log_url else options
 

@@ -27,6 +27,10 @@ _SNAPSHOTS: Final = (
     *("longest SET ms", "usual", "load"),
 )
 _MB: Final = 1_000_000
+_BESIDE: Final = {
+    "quix_hset": ", beside Quix Streams",
+    "quix_hset_two": ", beside Quix Streams in one process",
+}
 _SOURCES: Final = ("engine", "embedded", "kafka")
 
 Results = dict[str, dict[str, Any]]
@@ -79,15 +83,15 @@ def _origin(results: Results) -> str:
 def _events(results: Results) -> list[Sequence[str]]:
     return [
         (
-            f"`{name}`" + (", beside Quix Streams" if name.startswith("quix") else ""),
+            f"`{name}`" + _BESIDE.get(name, ""),
             f"{result['per_second']:,}",
             f"{result['floor_per_second']:,}",
             f"{result['ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
-            f"{result['cpu_ratio']:.2f}",
+            f"{result['cpu_ratio']:.2f}" if "cpu_ratio" in result else "",
             f"{result.get('load', '')}",
         )
         for name, result in results.items()
-        if "cpu_ratio" in result
+        if "floor_per_second" in result
         and not name.startswith("replay_")
         and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
     ]

@@ -55,11 +55,13 @@ SNAPSHOT = {
     "usual_longest_ms": 8.5,
     "load": 1.0,
 }
+TWO = {"floor_per_second": 30_000, "ratio": 3.0, "ratios": [2.5, 3.5], "load": 1.0}
 LINES = [
     "==> make says something",
     description(),
     json.dumps({"name": "hset_kafka", "per_second": 1, **EVENT}),
     json.dumps({"name": "quix_hset", "per_second": 69_300, **EVENT, "floor_per_second": 27_600, "ratio": 2.5}),
+    json.dumps({"name": "quix_hset_two", "per_second": 90_000, **TWO}),
     json.dumps({"name": "resp_set_16_embedded", "per_second": 35_100, **REQUEST}),
     json.dumps({"name": "resp_set_1_embedded", "per_second": 13_900, **REQUEST}),
     json.dumps(json.loads(StagesResult("hset", False, 1000, dict.fromkeys(STAGES, 1.234)).line()) | {"load": 1.0}),
@@ -105,6 +107,7 @@ def test_the_tables_have_each_line() -> None:
     for row in (
         "| `hset_kafka` | 66,800 | 127,700 | 0.52 (0.40 to 0.70) | 0.55 | 0.9 |",
         "| `quix_hset`, beside Quix Streams | 69,300 | 27,600 | 2.50 (0.40 to 0.70) | 0.55 | 0.9 |",
+        "| `quix_hset_two`, beside Quix Streams in one process | 90,000 | 30,000 | 3.00 (2.50 to 3.50) |  | 1.0 |",
         "| hset | Python | 1.23 | 1.23 | 1.23 | 1.23 | 1.23 | 6.17 |",
         "| SET, 1 | embedded | 13,900 | 0.14 | 0.10 | 3.2 | 8.0, 3.0 | 28.0, 3.3 | 1.2 |",
         "| `replay_hset_kafka` | 90,000 | 127,700 | 0.52 (0.40 to 0.70) | 160,000 | 1.80 | 70,000 | 110,000 | 0.9 |",
