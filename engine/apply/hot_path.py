@@ -43,18 +43,19 @@ class HotPath(Protocol):
         ...
 
 
-ReadStrings = Callable[[list[list[bytes]], int, int, bool, list[bytes]], tuple[int, int, int]]
-"""Answers the GETs among `commands` from `at` on whose keys are in memory, by the name of the first one, 64 at most.
+ReadRun = Callable[[int, list[list[bytes]], int, int, bool, list[bytes]], tuple[int, int, int]]
+"""Answers the reads of one kind among `commands` from `at` on whose keys are in memory, by the name of the first one.
 
-It takes commands, `at`, what a wall clock says in ms, whether the replies are RESP3's, and where they are added to.
+64 at most. It takes the kind (`engine.native.READS`), commands, `at`, what a wall clock says in ms, whether the replies
+are RESP3's, and where they are added to.
 It returns the place of the first that it does not answer, how many found their key, and the replies' bytes.
 """
 
 
-def string_reader(path: HotPath | None) -> ReadStrings | None:
-    """The `ReadStrings` of the machine with this hot path."""
+def run_reader(path: HotPath | None) -> ReadRun | None:
+    """The `ReadRun` of the machine with this hot path."""
     module = native.chosen()
-    return None if module is None or path is None else partial(module.read_strings, path)
+    return None if module is None or path is None else partial(module.read_run, path)
 
 
 def hot_path(

@@ -17,7 +17,7 @@ from typing import Final
 
 from engine import errors
 from engine.apply.executor import NOT_SIMPLE
-from engine.apply.hot_path import ReadStrings, hot_path, string_reader
+from engine.apply.hot_path import ReadRun, hot_path, run_reader
 from engine.apply.readable import Readable
 from engine.apply.records import Applied, Record
 from engine.apply.set_back import retimed
@@ -46,14 +46,14 @@ class Machine(Readable):
         super().__init__(store, home, verify=verify, cached_keys_max=cached_keys_max)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
         self._hot = hot_path(self._tx, self._executor, self._dedup, home, OVERLAY_BYTES_MAX)
-        self._strings = string_reader(self._hot)
+        self._read_run = run_reader(self._hot)
         self._stored_home = read_home(store)
         self.has_changed = False
 
     @property
-    def strings(self) -> ReadStrings | None:
-        """Answers the GETs of keys that are in memory, as `evaluate` does; None: this machine cannot, or not now."""
-        return None if self.is_held else self._strings
+    def read_run(self) -> ReadRun | None:
+        """Answers reads of keys that are in memory, as `evaluate` does; None: this machine cannot, or not now."""
+        return None if self.is_held else self._read_run
 
     @property
     def witnessing(self) -> bool:

@@ -16,7 +16,7 @@ and, for the clients of the RESP server and the embedded log, which are given it
     records_of       and records                           twin: `resp.writes.groups.records_of`
     fill_replies     replies take their places             twin: `PendingReply.answer` of each
     take_filled      and go out                            twin: `resp.clients.output.take_filled`
-    read_strings     GETs are answered                     twin: `resp.clients.fast_path.read` of each
+    read_run         reads are answered                    twin: `resp.clients.fast_path.read` of each
 
 It works on the objects of Python, and takes only what is usual:
 
@@ -24,8 +24,9 @@ It works on the objects of Python, and takes only what is usual:
   id or without;
 - in database 0, outside of a session, while nobody watches keys or waits for them;
 - to keys in their plain forms, in a layout that says it packs as `neokv` (`Layout.packs_as`);
-- of clients, well-formed requests, writes with one key, replies that are OK, null, integers or bulk strings, and GETs
-  of keys that are in memory and do not die by the wall clock.
+- of clients, well-formed requests, writes with one key, replies that are OK, null, integers or bulk strings, and the
+  reads in `READS` of keys that are in memory and do not die by the wall clock; of sorted sets where what is needed of
+  their rank counts is in memory, too.
 
 All else it leaves to Python, in the middle of a batch or of an EXEC too, and goes on behind it. So no command has two
 meanings, and nothing that comes of a record depends on which of the two runs.
@@ -43,13 +44,16 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None
 
 FITS: Final = IS_BUILT and getattr(_hot, "INTERFACE", 1) == INTERFACE
 """Whether what was built speaks with this Python; what was built before a change of it is left aside."""
+
+READS: Final = {b"GET": 0, b"HGET": 1, b"ZRANK": 2, b"ZCOUNT": 3, b"ZRANGE": 4, b"ZRANGEBYSCORE": 5}
+"""The commands of `read_run`, and their kinds."""
 
 PACKS_AS: Final = "neokv"
 """The form of metadata keys and values that it packs: see `Layout.packs_as`."""

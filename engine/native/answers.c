@@ -148,20 +148,22 @@ static PyObject *asked_for(PyObject *command, PyObject *name, PyObject *keys, in
     return key == NULL ? NULL : string_of(key, latest_ms);
 }
 
-PyObject *read_strings(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 6 || Py_TYPE(given[0]) != &PathType || !PyList_CheckExact(given[1]) || !PyList_CheckExact(given[5])) {
-        PyErr_SetString(PyExc_TypeError, "read_strings(path, commands, at, wall_ms, is_resp3, parts)");
+    if (count != 7 || Py_TYPE(given[0]) != &PathType || !PyList_CheckExact(given[2]) || !PyList_CheckExact(given[6])) {
+        PyErr_SetString(PyExc_TypeError, "read_run(path, kind, commands, at, wall_ms, is_resp3, parts)");
         return NULL;
     }
-    PyObject *commands = given[1], *values[STRINGS_MAX], *null = nulls[given[4] == Py_True];
-    Py_ssize_t from = PyLong_AsSsize_t(given[2]), size = 0, found = 0, hits = 0;
+    PyObject *commands = given[2], *values[STRINGS_MAX], *null = nulls[given[5] == Py_True];
+    Py_ssize_t kind = PyLong_AsSsize_t(given[1]), from = PyLong_AsSsize_t(given[3]), size = 0, found = 0, hits = 0;
     PyObject *tx = ((Path *)given[0])->tx, *keys = at(tx, TX.keys);
     if (PyErr_Occurred()) return NULL;
-    int64_t latest_ms = latest_of((Path *)given[0], given[3]);
+    int64_t latest_ms = latest_of((Path *)given[0], given[4]);
     if (PyErr_Occurred()) return NULL;
-    if (from < 0 || from >= PyList_GET_SIZE(commands) || latest_ms < 0 || at(tx, TX.db) != zero || !is_dict(keys))
+    if (from < 0 || from >= PyList_GET_SIZE(commands) || latest_ms < 0 || at(tx, TX.db) != zero || !is_dict(keys) ||
+        kind < 0 || kind >= READS_END)
         return Py_BuildValue("nnn", from, hits, size);
+    if (kind != READS_GET) return read_elements((int)kind, (Path *)given[0], commands, from, latest_ms, null, given[6]);
     PyObject *first = PyList_GET_ITEM(commands, from);
     PyObject *name = PyList_CheckExact(first) && PyList_GET_SIZE(first) ? PyList_GET_ITEM(first, 0) : NULL;
     for (; is_bytes(name) && found < STRINGS_MAX && from + found < PyList_GET_SIZE(commands); found++) {
@@ -182,7 +184,7 @@ PyObject *read_strings(PyObject *module, PyObject *const *given, Py_ssize_t coun
                 to += PyBytes_GET_SIZE(null);
             }
         }
-        if (PyList_Append(given[5], data) < 0) Py_CLEAR(data);
+        if (PyList_Append(given[6], data) < 0) Py_CLEAR(data);
     }
     if (found && data == NULL) return NULL;
     Py_XDECREF(data);

@@ -32,8 +32,8 @@ extern struct tx_slots {
 
 extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
 extern struct stretches_slots { Py_ssize_t counts, ends, totals; } STRETCHES;
-extern struct holders_slots { Py_ssize_t records, scored; } HOLDERS;
-extern struct block_scores_slots { Py_ssize_t changes; } BLOCK_SCORES;
+extern struct holders_slots { Py_ssize_t keys, records, scored; } HOLDERS;
+extern struct block_scores_slots { Py_ssize_t changes, scores; } BLOCK_SCORES;
 
 extern PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type, *block_scores_type;
 extern PyObject *zero, *empty_bytes; /* kept for ever */
@@ -236,12 +236,16 @@ int do_ltrim(Call *call, PyObject **reply);
 int do_zadd(Call *call, PyObject **reply);
 int do_zincrby(Call *call, PyObject **reply);
 int do_zrem(Call *call, PyObject **reply);
+int has_hint(PyObject *tx, PyObject *version);
 int read_time(PyObject *amount, int64_t unit_ms, int64_t start_ms, int64_t *time_ms);
 
 /* ranks.c */
 int is_ranked(PyObject *key);
 int move_ranked(Call *call, PyObject *member, PyObject *old, PyObject *score);
 int is_total(PyObject *ranks, uint64_t size);
+int may_hold(Path *path, PyObject *ranks);
+int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank);
+int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped);
 
 /* ids.c */
 enum { NEW = 2, SEEN = 3 };

@@ -22,10 +22,10 @@ struct stretches_slots STRETCHES;
 static const char *const STRETCHES_SLOTS[] = {"counts", "ends", "totals", NULL};
 
 struct holders_slots HOLDERS;
-static const char *const HOLDERS_SLOTS[] = {"records", "scored", NULL};
+static const char *const HOLDERS_SLOTS[] = {"keys", "records", "scored", NULL};
 
 struct block_scores_slots BLOCK_SCORES;
-static const char *const BLOCK_SCORES_SLOTS[] = {"changes", NULL};
+static const char *const BLOCK_SCORES_SLOTS[] = {"changes", "scores", NULL};
 
 PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type, *block_scores_type;
 PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 4
+#define INTERFACE 5
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 

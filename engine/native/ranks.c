@@ -23,6 +23,34 @@ static inline int has_stretches(PyObject *stretches)
            PyList_GET_SIZE(at(stretches, STRETCHES.ends)) == PyList_GET_SIZE(at(stretches, STRETCHES.counts));
 }
 
+/* The scores of a block in memory, of which nothing is noted, as numbers in order; NULL without an error: they are not. A new
+ * view of them, which stands until it is released. */
+static const uint64_t *scores_of(PyObject *ranks, PyObject *blocks, Py_ssize_t block, Py_buffer *view)
+{
+    int64_t count;
+    PyObject *held = is_dict(at(ranks, RANKS.scores))
+        ? PyDict_GetItemWithError(at(ranks, RANKS.scores), PyList_GET_ITEM(at(blocks, STRETCHES.ends), block)) : NULL;
+    if (held == NULL || Py_TYPE(held) != block_scores_type || !is_list(at(held, BLOCK_SCORES.changes)) ||
+        PyList_GET_SIZE(at(held, BLOCK_SCORES.changes)) || !as_int64(PyList_GET_ITEM(at(blocks, STRETCHES.counts), block), &count))
+        return NULL;
+    if (PyObject_GetBuffer(at(held, BLOCK_SCORES.scores), view, PyBUF_SIMPLE) < 0) return NULL;
+    if (view->len == count * 8) return view->buf;
+    PyBuffer_Release(view);
+    return NULL;
+}
+
+/* How many of these scores are below `score`. */
+static Py_ssize_t below(const uint64_t *scores, Py_ssize_t count, uint64_t score)
+{
+    Py_ssize_t low = 0, high = count;
+    while (low < high) {
+        Py_ssize_t middle = (low + high) / 2;
+        if (scores[middle] < score) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 static int compare(PyObject *first, PyObject *second)
 {
     Py_ssize_t size = PyBytes_GET_SIZE(first), other = PyBytes_GET_SIZE(second);
@@ -43,6 +71,85 @@ static Py_ssize_t find_stretch(PyObject *stretches, PyObject *score_key)
         else low = middle + 1;
     }
     return low < PyList_GET_SIZE(ends) ? low : -1;
+}
+
+/* The blocks of a group, borrowed; NULL without an error: they are not in memory. */
+static PyObject *blocks_of(PyObject *ranks, PyObject *groups, Py_ssize_t group)
+{
+    if (!is_dict(at(ranks, RANKS.blocks))) return NULL;
+    PyObject *blocks = PyDict_GetItemWithError(at(ranks, RANKS.blocks), PyList_GET_ITEM(at(groups, STRETCHES.ends), group));
+    return has_stretches(blocks) ? blocks : NULL;
+}
+
+/* Adds the members of the stretches before one of them. */
+static int add_before(PyObject *stretches, Py_ssize_t place, int64_t *sum)
+{
+    int64_t count;
+    for (Py_ssize_t i = 0; i < place; i++) {
+        if (!as_int64(PyList_GET_ITEM(at(stretches, STRETCHES.counts), i), &count)) return UNUSUAL;
+        *sum += count;
+    }
+    return DONE;
+}
+
+/* How many members are below a score key, or below a bound of eight bytes, from memory alone; `is_there`: it is that of a
+ * member. As `rank_counts.place`. */
+int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank)
+{
+    Py_buffer view;
+    PyObject *groups = at(ranks, RANKS.groups), *blocks;
+    if (!has_stretches(groups)) return UNUSUAL;
+    Py_ssize_t group = find_stretch(groups, score_key);
+    if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    Py_ssize_t block = find_stretch(blocks, score_key);
+    if (block < 0) return UNUSUAL;
+    const uint64_t *scores = scores_of(ranks, blocks, block, &view);
+    if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    uint64_t score = parse((const unsigned char *)PyBytes_AS_STRING(score_key), 8);
+    Py_ssize_t count = view.len / 8, lower = below(scores, count, score);
+    int is_alone = lower < count && scores[lower] == score && (lower + 1 == count || scores[lower + 1] != score);
+    PyBuffer_Release(&view);
+    if (is_there && !is_alone) return UNUSUAL; /* members of the same score have to be read */
+    *rank = lower;
+    return add_before(groups, group, rank) == DONE ? add_before(blocks, block, rank) : UNUSUAL;
+}
+
+/* The stretch that has the member at `rank`, which becomes its number there; -1: none has. As `_locate`. */
+static Py_ssize_t locate(PyObject *stretches, int64_t *rank)
+{
+    int64_t count;
+    PyObject *counts = at(stretches, STRETCHES.counts);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(counts) && as_int64(PyList_GET_ITEM(counts, i), &count); i++) {
+        if (*rank < count) return i;
+        *rank -= count;
+    }
+    return -1;
+}
+
+/* Where to begin a walk to the member at `rank`, a new reference, and how many members to pass, from memory alone. As
+ * `rank_counts.find`. */
+int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped)
+{
+    Py_buffer view;
+    PyObject *groups = at(ranks, RANKS.groups), *blocks;
+    if (!has_stretches(groups)) return UNUSUAL;
+    Py_ssize_t group = locate(groups, &rank);
+    if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    Py_ssize_t block = locate(blocks, &rank);
+    if (block < 0) return UNUSUAL;
+    const uint64_t *scores = scores_of(ranks, blocks, block, &view);
+    if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    uint64_t score = scores[rank];
+    *skipped = rank - below(scores, view.len / 8, score);
+    PyBuffer_Release(&view);
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, 8), *end = empty_bytes; /* of what is before the block */
+    if (packed == NULL) return FAILED;
+    pack(PyBytes_AS_STRING(packed), score, 8);
+    if (block) end = PyList_GET_ITEM(at(blocks, STRETCHES.ends), block - 1);
+    else if (group) end = PyList_GET_ITEM(at(groups, STRETCHES.ends), group - 1);
+    if (is_bytes(end) && compare(end, packed) > 0) Py_SETREF(packed, Py_NewRef(end));
+    *start = packed;
+    return DONE;
 }
 
 /* The members that a group may have in a set of so many, as `_count_max`. */
@@ -141,7 +248,7 @@ static int set_count(PyObject *ranks, PyObject *stretches, Py_ssize_t place, cha
 }
 
 /* Whether what is held in memory is not to be forgotten now, as `_groups` does. */
-static int may_hold(Path *path, PyObject *ranks)
+int may_hold(Path *path, PyObject *ranks)
 {
     int64_t records, scored;
     PyObject *holders = at(ranks, RANKS.holders);

@@ -12,8 +12,8 @@ PyMethodDef request_functions[] = {
      "Returns where it has stopped, and how many bytes the replies have: at a pair that is Python's, or the end."},
     {"parse_commands", FAST(parse_commands),
      "parse_commands(data, commands, count_max): add the commands at the beginning of `data`, and return where they end."},
-    {"read_strings", FAST(read_strings),
-     "read_strings(path, commands, at, wall_ms, is_resp3, parts): answer GETs of keys that are in memory.\n\n"
+    {"read_run", FAST(read_run),
+     "read_run(path, kind, commands, at, wall_ms, is_resp3, parts): answer reads of a kind of keys that are in memory.\n\n"
      "Those that follow each other by the name of the first, 64 at most. Returns where it has stopped, how many of them\n"
      "found their key, and how many bytes were added to `parts`."},
     {"records_of", FAST(records_of),

@@ -17,7 +17,11 @@ PyObject *records_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
 /* answers.c */
 PyObject *fill_replies(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count);
-PyObject *read_strings(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count);
+
+/* reads.c */
+enum { READS_GET, READS_HGET, READS_ZRANK, READS_ZCOUNT, READS_ZRANGE, READS_ZRANGEBYSCORE, READS_END }; /* as READS */
+PyObject *read_elements(int kind, Path *path, PyObject *commands, Py_ssize_t from, int64_t latest_ms, PyObject *null, PyObject *parts);
 
 /* rows.c */
 PyObject *rows_of(PyObject *module, PyObject *const *given, Py_ssize_t count);

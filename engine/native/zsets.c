@@ -5,7 +5,7 @@
 enum { PAIRS_MAX = 16 };
 
 /* Whether pops have left a hint for this version (`Transaction.floors`), which Python then moves; -1: error. */
-static int has_hint(PyObject *tx, PyObject *version)
+int has_hint(PyObject *tx, PyObject *version)
 {
     PyObject *hints[] = {at(tx, TX.floors), at(tx, TX.ceilings)};
     for (int i = 0; i < 2; i++) {

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 from engine.commands.registry import SPECS, Spec
+from engine.native import READS
 from resp.catalog.server_registry import CONTAINERS, SERVER_SPECS, WAITING, ServerSpec
 from slotlog.events import event_head
 
@@ -40,7 +41,7 @@ class Plan:
         counted: the plan that has the counters: itself, or that of which it is the reading or waiting form.
         returns_data: its reply may be large.
         is_general: a read that never takes the fast path.
-        gets_string: it is GET.
+        run_kind: of `engine.native.READS`; -1: it is none of them.
         first_key: index of the one key of a write among its arguments; -1 for none or many.
         short_words: a read of at most so many words never takes long, whatever its keys hold.
         takes_time: it may take long before it is on its way or answered, so it runs in a fiber.
@@ -61,7 +62,6 @@ class Plan:
         "event_head",
         "failed",
         "first_key",
-        "gets_string",
         "is_general",
         "is_script",
         "kind",
@@ -69,6 +69,7 @@ class Plan:
         "reading",
         "rejected",
         "returns_data",
+        "run_kind",
         "seconds",
         "server",
         "short_words",
@@ -86,7 +87,7 @@ class Plan:
         self.kind = kind
         self.event_head = event_head(name) if kind is CommandKind.WRITE else b""
         self.first_key = spec.first_key if spec is not None and not spec.many_keys else -1
-        self.gets_string = name == b"GET"
+        self.run_kind = READS.get(name, -1)
         self.spec = spec
         self.server = server
         self.is_script = self.is_general = spec is not None and spec.runs_others

@@ -67,19 +67,19 @@ def read(session: Session, plan: Plan, command: list[bytes]) -> bool:
     return True
 
 
-def read_strings(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
-    """Answer the GET at `at` and those behind it whose keys are in memory, in C.
+def read_run(session: Session, plan: Plan, commands: list[list[bytes]], at: int) -> int:
+    """Answer the read at `at` and those behind it by its name whose keys are in memory, in C.
 
     Returns:
         The place of the first command that it does not answer; that one takes another way.
     """
     server = session.server
-    accounting, output, machine = server.accounting, session.output, server.strings_of
-    strings = None if machine is None else machine.strings
-    if strings is None or session.db or not accounting.takes_runs:
+    accounting, output, machine = server.accounting, session.output, server.runs_of
+    run = None if machine is None else machine.read_run
+    if run is None or session.db or not accounting.takes_runs:
         return at
     began = perf_counter()
-    end, hits, size = strings(commands, at, server.wall_ms, session.encode is encode3, output.parts)
+    end, hits, size = run(plan.run_kind, commands, at, server.wall_ms, session.encode is encode3, output.parts)
     if end > at:
         ended = perf_counter()
         session.last_command = plan.name

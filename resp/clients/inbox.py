@@ -107,8 +107,8 @@ class Inbox:
             plan = plans.get(command[0])
             if plan is not None and session.plain:
                 if plan.kind is _READ:
-                    if plan.gets_string and not pending_replies:
-                        taken = fast_path.read_strings(session, plan, commands, at)
+                    if plan.run_kind >= 0 and not pending_replies:
+                        taken = fast_path.read_run(session, plan, commands, at)
                         if taken > at:
                             at = taken
                             continue

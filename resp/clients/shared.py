@@ -100,7 +100,7 @@ class Shared(Generic[S]):
         slices: in which commands run; those of the partitions.
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
         hot: the part of the way of commands that is in C; None: it goes by Python alone.
-        strings_of: the one machine, where GETs may be answered from memory; None: while `evaluate` is None.
+        runs_of: the one machine, where reads may be answered from memory; None: while `evaluate` is None.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         accounting: is told how each command ended.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
@@ -141,7 +141,7 @@ class Shared(Generic[S]):
         self.sentinel = Sentinel(self, settings.master_name)
         self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
-        self.strings_of: Machine | None = None
+        self.runs_of: Machine | None = None
         self.hot = native.chosen()
         self._crowd: dict[S, None] = {}
         self.config.follow("notify-keyspace-events", self._notify)
@@ -163,13 +163,13 @@ class Shared(Generic[S]):
 
     def refresh(self) -> None:
         """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
-        self.evaluate = self.strings_of = None
+        self.evaluate = self.runs_of = None
         held = self.pause.is_on or self.monitors.any or self.shortage.is_on
         if not (held or self.clustered) and len(self.pipelines) == 1:
             pipeline = self.pipelines[0]
             if pipeline.refusal(write=True) is None and pipeline.owned.condition is Condition.RUNNING:
-                self.strings_of = pipeline.machine
-                self.evaluate = self.strings_of.evaluate
+                self.runs_of = pipeline.machine
+                self.evaluate = self.runs_of.evaluate
         for session in self.sessions.values():
             session.refresh()
 

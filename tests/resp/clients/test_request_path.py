@@ -332,8 +332,8 @@ def test_strings_are_read_as_evaluate_reads_them() -> None:
     for wall_ms in (0, NOW_MS + 999, NOW_MS + 1000, NOW_MS + 5000):
         for name in (b"alive", b"dying", b"empty", b"hash", b"gone", b"not in memory"):
             parts: list[bytes] = []
-            assert machine.strings is not None
-            answered = machine.strings([[b"GET", name], [b"get", name]], 0, wall_ms, True, parts)
+            assert machine.read_run is not None
+            answered = machine.read_run(0, [[b"GET", name], [b"get", name]], 0, wall_ms, True, parts)
             is_left = name in {b"hash", b"not in memory"} or (name == b"dying" and wall_ms >= NOW_MS + 1000)
             reply = None if is_left else machine.evaluate(SPECS[b"GET"], [name], 0, wall_ms)
             expected = (0, 0, []) if is_left else (1, int(reply is not None), [encode3(reply)])
@@ -341,6 +341,6 @@ def test_strings_are_read_as_evaluate_reads_them() -> None:
             assert expected == (*answered[:2], parts)
     machine.apply([(5, NOW_MS + 1000, b"DEL", [b"gone"], 0, None, None)], 5)
 
-    strings = machine.strings
-    assert strings is not None
-    assert (0, 0, 0) == strings([[b"GET", b"dying"]], 0, 0, False, [])
+    run = machine.read_run
+    assert run is not None
+    assert (0, 0, 0) == run(0, [[b"GET", b"dying"]], 0, 0, False, [])

@@ -1,0 +1,235 @@
+"""Reads that the part in C answers have the bytes and the hits of `Machine.evaluate`; it leaves the others."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+import pytest
+
+from engine.apply.machine import Machine, Record
+from engine.commands.registry import SPECS
+from engine.errors import CommandError, DueError
+from engine.native import READS
+from engine.values.replies import Reply
+from resp.wire.encode import encode2, encode3
+from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine
+from tests.engine.native.twins import CountingStore, machine_of, running
+
+_SIZE: Final = 3000  # members, so that there are several groups
+_BOUNDS: Final = [
+    "-inf",
+    "inf",
+    "+inf",
+    "(17",
+    "17",
+    "-0",
+    "-5",
+    "(-5",
+    "2999",
+    "(2999",
+    "9" * 15,
+    "9" * 16,
+    "1.5",
+    "(",
+    "",
+    "x",
+]
+
+
+class Sender:
+    """A machine on the part in C, and what it is told."""
+
+    def __init__(self) -> None:
+        with running(natively=True):
+            self.machine: Machine = open_machine(new_store())
+
+    def __call__(self, *words: str, commit: bool = True) -> None:
+        """Apply one command."""
+        name, *args = (word.encode() for word in words)
+        record: Record = (self.machine.next_offset, NOW_MS, name, list(args), 0, None, None)
+        self.machine.apply([record], record[0])
+        if commit:
+            self.machine.commit(FINGERPRINT)
+
+    def both(self, *words: str, wall_ms: int = 0, resp3: bool = False) -> tuple[bool, object, object]:
+        """Whether C answers it, what it says, and what Python says: bytes and whether it is a hit."""
+        command = [word.encode() for word in words]
+        parts: list[bytes] = []
+        run = self.machine.read_run
+        assert run is not None
+        end, hits, size = run(READS[command[0]], [command], 0, wall_ms, resp3, parts)
+        said = b"".join(parts), hits
+        assert size == len(said[0])
+        try:
+            reply: Reply = self.machine.evaluate(SPECS[command[0]], command[1:], 0, wall_ms)
+        except (CommandError, DueError):
+            return bool(end), said, None
+        hit = bool(reply) or isinstance(reply, bytes)
+        return bool(end), said, ((encode3 if resp3 else encode2)(reply), int(hit))
+
+
+@pytest.fixture
+def sender() -> Sender:
+    """Large sorted sets: each score once, 40 members of each score, and one with pops; and other keys."""
+    send = Sender()
+    for first in range(0, _SIZE, 500):
+        some = range(first, first + 500)
+        send("ZADD", "z", *(word for n in some for word in (str(n), f"m{n}")))
+        send("ZADD", "same", *(word for n in some for word in (str(n // 40), f"m{n}")))
+        send("ZADD", "popped", *(word for n in some for word in (str(n), f"m{n}")))
+    send("ZPOPMIN", "popped", "30")
+    send("ZADD", "small", "1", "m1", "2", "m2")
+    send("HSET", "h", "m1", "v", "empty", "")
+    send("HSET", "timed", "m1", "v")
+    send("HPEXPIRE", "timed", "1000", "FIELDS", "1", "m1")
+    send("SET", "text", "v")
+    send("SET", "gone", "v")
+    send("DEL", "gone")
+    return send
+
+
+def drawn(chance: random.Random) -> list[str]:
+    """A read of any kind, often unusual."""
+    key = chance.choice(["z", "z", "z", "same", "popped", "small", "h", "timed", "text", "gone", "never"])
+    member = f"m{chance.randrange(-1, _SIZE + 2)}" if chance.random() < 0.8 else chance.choice(["m1", "empty", ""])
+    number = str(
+        chance.choice([0, 1, 15, 16, 17, 18, -1, -2, -20, 127, 128, 129, _SIZE - 1, _SIZE, chance.randrange(_SIZE)])
+    )
+    low = chance.choice(_BOUNDS) if chance.random() < 0.4 else str(chance.randrange(_SIZE))
+    high = chance.choice(_BOUNDS) if chance.random() < 0.4 else str(chance.randrange(_SIZE))
+    limit = [chance.choice(["LIMIT", "limit", "LIMIT", "LIMITS"])]
+    limit += chance.choices(["0", "1", "10", "16", "17", "64", "65", "-1", "x"], [5, 5, 5, 1, 1, 1, 1, 1, 1], k=2)
+    span = str(int(number) + chance.choice([0, 1, 9, 63, 64, -1])) if chance.random() < 0.7 else number
+    return chance.choice(
+        [
+            ["HGET", key, member],
+            ["ZRANK", key, member],
+            ["ZRANK", key, member],
+            ["ZRANK", key, member, "WITHSCORE"],
+            ["ZCOUNT", key, low, high],
+            ["ZCOUNT", key, low, high],
+            ["ZRANGE", key, number, span],
+            ["ZRANGE", key, number, span],
+            ["ZRANGE", key, low, high, chance.choice(["BYSCORE", "byscore", "REV", "BYLEX"]), *limit],
+            ["ZRANGE", key, low, high, "BYSCORE"],
+            ["ZRANGEBYSCORE", "z", low, high, *limit],
+            ["ZRANGEBYSCORE", key, low, high, "WITHSCORES"],
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_it_answers_is_what_python_says(sender: Sender, seed: int) -> None:
+    """Whatever is asked, whatever was changed since, written or not: the same bytes and hits, in RESP2 and in RESP3."""
+    chance = random.Random(seed)
+    answered = dict.fromkeys(READS, 0)
+    for _ in range(3000):
+        if chance.random() < 0.05:
+            member, score = f"m{chance.randrange(_SIZE)}", str(chance.randrange(_SIZE))
+            change = chance.choice(
+                [
+                    ["ZADD", "z", score, member],
+                    ["ZREM", "z", member],
+                    ["ZADD", "same", "3", member],
+                    ["HSET", "h", "m1", score],
+                ]
+            )
+            sender(*change, commit=chance.random() < 0.7)
+        words = drawn(chance)
+        here, said, expected = sender.both(*words, resp3=chance.random() < 0.5)
+        if here:
+            answered[words[0].encode()] += 1
+            assert expected == said, words
+
+    del answered[b"GET"]
+    assert min(answered.values()) > 5, answered
+
+
+def test_usual_reads_are_answered(sender: Sender) -> None:
+    """Once scores are in memory: ranks, counts, ranges of up to 64 members by rank and, with a LIMIT, by score."""
+    asked = [
+        ["HGET", "h", "m1"],
+        ["HGET", "h", "none"],
+        ["HGET", "gone", "m1"],
+        ["ZRANK", "z", "m1700"],
+        ["ZRANK", "z", "none"],
+        ["ZRANK", "gone", "m1"],
+        ["ZCOUNT", "z", "(17", "2000"],
+        ["ZCOUNT", "z", "-inf", "+inf"],
+        ["ZCOUNT", "gone", "1", "2"],
+        ["ZRANGE", "z", "1500", "1509"],
+        ["ZRANGE", "z", "-64", "-1"],
+        ["ZRANGE", "z", "0", "9"],
+        ["ZRANGE", "z", "1500", "+inf", "BYSCORE", "LIMIT", "0", "10"],
+        ["ZRANGEBYSCORE", "z", "(1500", "+inf", "LIMIT", "3", "10"],
+    ]
+    for words in asked:
+        sender.machine.evaluate(SPECS[words[0].encode()], [word.encode() for word in words[1:]], 0)
+    for words in asked:
+        here, said, expected = sender.both(*words)
+        assert (True, expected) == (here, said), words
+
+
+def test_what_is_unusual_is_left(sender: Sender) -> None:
+    """Hints of pops, equal scores, scores that are noted as changed, small sets, other types, keys that are due."""
+    sender("SET", "p", "v", "PX", "1000")
+    sender("ZADD", "z", "5", "m1700")
+    sender("PEXPIRE", "same", "1000")
+    for words, wall_ms in (
+        (["ZRANK", "popped", "m100"], 0),
+        (["ZRANGE", "popped", "100", "109"], 0),
+        (["ZCOUNT", "popped", "100", "109"], 0),
+        (["ZRANK", "same", "m100"], 0),
+        (["ZCOUNT", "same", "1", "3"], NOW_MS + 1000),
+        (["ZRANK", "small", "m1"], 0),
+        (["ZCOUNT", "small", "1", "2"], 0),
+        (["HGET", "timed", "m1"], 0),
+        (["HGET", "text", "m1"], 0),
+        (["ZRANK", "text", "m1"], 0),
+        (["ZRANGE", "z", "0", "64"], 0),
+        (["ZRANGE", "z", "5", "4"], 0),
+        (["HGET", "never asked for", "m1"], 0),
+    ):
+        assert not sender.both(*words, wall_ms=wall_ms)[0], words
+
+
+def test_a_run_ends_where_it_is_unusual(sender: Sender) -> None:
+    """Several reads in one call: those up to the first that is left, 64 at most, by the spelling of the first one."""
+    run = sender.machine.read_run
+    assert run is not None
+    for field, expected in ((b"m1", 64), (b"m2", 64)):
+        parts: list[bytes] = []
+        assert expected == run(1, [[b"HGET", b"h", field]] * 70, 0, 0, False, parts)[0]
+    commands = [[b"HGET", b"h", b"m1"], [b"HGET", b"h", b"empty"], [b"hget", b"h", b"m1"]]
+    parts = []
+
+    assert ((2, 2, 13), [b"$1\r\nv\r\n$0\r\n\r\n"]) == (run(1, commands, 0, 0, False, parts), parts)
+    assert (0, 0, 0) == run(1, [[b"HGET", b"h"]], 0, 0, False, [])
+    assert (0, 0, 0) == run(99, commands, 0, 0, False, [])
+
+
+def test_a_failing_store_is_left_to_python() -> None:
+    """A read that fails is none of its replies: what Python says of it is the store's own error."""
+    store = CountingStore()
+    machine = machine_of(store, natively=True)
+    words: list[Any] = [b"h", b"f", b"v"]
+    machine.apply([(0, NOW_MS, b"HSET", words, 0, None, None)], 0)
+    machine.commit(FINGERPRINT)
+    again = machine_of(store, natively=True)  # which keeps nothing of the hash in memory
+    assert again.evaluate(SPECS[b"HGET"], [b"h", b"f"], 0) == b"v"
+    run = again.read_run
+    assert run is not None
+    store.fails_at = len(store.reads) + 1
+
+    assert (0, 0, 0) == run(1, [[b"HGET", b"h", b"g"]], 0, 0, False, [])
+    assert len(store.reads) == store.fails_at
+    store.fails_at = -1
+
+
+def test_it_reads_what_the_batch_has_changed(sender: Sender) -> None:
+    """Members that are not committed: their ranks and counts are those of now."""
+    sender("ZADD", "z", "100000", "new", commit=False)
+    sender.machine.evaluate(SPECS[b"ZCOUNT"], [b"z", b"99999", b"+inf"], 0)
+
+    assert (True, (b":1\r\n", 1), (b":1\r\n", 1)) == sender.both("ZCOUNT", "z", "99999", "+inf")
