@@ -45,11 +45,16 @@ GROUP_MAX: Final = 1024
 HELD_MAX: Final = 32_768
 """Records that are held in memory, some 130 bytes each: beyond it all are forgotten, and read again when needed."""
 
-SCORED_MAX: Final = 16_384
+SCORED_MAX: Final = 24_576
 """Blocks whose scores are held in memory, at most 1.2 KiB each: beyond it they are forgotten with the counts.
 
-Sets of 1.4 million members in all, as random additions leave 88 in a block.
+Sets of 2.1 million members in all, as random additions leave 88 in a block, and of 1.5 million that came in order.
 """
+
+AHEAD_BLOCKS: Final = 16
+"""So many blocks of a group are read together, once so many of a set's are held, and one in `AHEAD_SHARE` of them."""
+
+AHEAD_SHARE: Final = 64
 
 END: Final = b"\xff\xff"
 """Above every score key: the highest score, infinity, begins with fff0."""
@@ -86,6 +91,7 @@ def place(ranks: RankCounts, score_key: bytes, walk: Walk, *, is_there: bool) ->
     blocks = _blocks(ranks, groups, at)
     block = bisect_right(blocks.ends, score_key)
     start = _start(groups, at, blocks, block)
+    _read_ahead(ranks, groups, at, blocks, block, walk)
     scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
     inside = rank_scores.place(scores, start, score_key, walk, is_there=is_there)
     return _before(groups, at) + _before(blocks, block) + inside
@@ -102,6 +108,7 @@ def find(ranks: RankCounts, rank: int, walk: Walk) -> tuple[bytes, int]:
     blocks = _blocks(ranks, groups, at)
     block, rank = _locate(blocks, rank)
     start = _start(groups, at, blocks, block)
+    _read_ahead(ranks, groups, at, blocks, block, walk)
     scores = rank_scores.scores_of(ranks, start, blocks.ends[block], blocks.counts[block], walk)
     return rank_scores.start_of(scores, start, rank)
 
@@ -211,6 +218,24 @@ def _load(ranks: RankCounts, level: bytes, start: bytes, end: bytes) -> Stretche
         raise CorruptionError("a sorted set lacks rank counts")
     ranks.holders.records += len(records)
     return Stretches([record[1:] for record, _ in records], [_parse(packed)[0] for _, packed in records])
+
+
+def _read_ahead(ranks: RankCounts, groups: Stretches, at: int, blocks: Stretches, block: int, walk: Walk) -> None:
+    """Read the scores of a block with those around it, if it looks as if all of the set are asked for.
+
+    By themselves 85 score keys take 28 us, in a row of sixteen blocks 13 (measured). A set that does not fit into
+    memory has each read for itself: most of a row would be forgotten before anyone asks for it.
+    """
+    held, of_set = len(ranks.scores), len(groups.ends) * len(blocks.ends)  # about
+    if (
+        blocks.ends[block] in ranks.scores
+        or held < max(AHEAD_BLOCKS, of_set // AHEAD_SHARE)
+        or of_set > SCORED_MAX * 3 // 4
+    ):
+        return
+    first = block - block % AHEAD_BLOCKS
+    ends, counts = blocks.ends[first : first + AHEAD_BLOCKS], blocks.counts[first : first + AHEAD_BLOCKS]
+    rank_scores.read(ranks, _start(groups, at, blocks, first), ends, counts, walk)
 
 
 def _find_block(ranks: RankCounts, groups: Stretches, end: bytes) -> tuple[Stretches, int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from struct import unpack
 from typing import Final, Protocol
@@ -52,12 +52,8 @@ def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Wal
     """
     held = ranks.scores.get(end)
     if held is None:
-        scores = _parsed(walk(start, end, count=count))
-        if len(scores) != count:
-            raise CorruptionError("a sorted set has other score records than its rank counts say")
-        ranks.scores[end] = BlockScores(scores)
-        ranks.holders.scored += 1
-        return scores
+        read(ranks, start, [end], [count], walk)
+        return ranks.scores[end].scores
     scores = held.scores
     if held.changes:
         for score_key, change in held.changes:
@@ -66,6 +62,24 @@ def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Wal
     if len(scores) != count:
         raise InvariantError(f"a block of {count} members has {len(scores)} scores in memory")
     return scores
+
+
+def read(ranks: RankCounts, start: bytes, ends: Sequence[bytes], counts: Sequence[int], walk: Walk) -> None:
+    """Hold the scores of blocks that follow each other, the first of them from `start` on; those held stay as they are.
+
+    Raises:
+        CorruptionError: they have others in the store.
+    """
+    total = sum(counts)
+    scores = _parsed(walk(start, ends[-1], count=total))
+    if len(scores) != total:
+        raise CorruptionError("a sorted set has other score records than its rank counts say")
+    at = 0
+    for end, count in zip(ends, counts, strict=True):
+        if end not in ranks.scores:
+            ranks.scores[end] = BlockScores(scores[at : at + count])
+            ranks.holders.scored += 1
+        at += count
 
 
 def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:

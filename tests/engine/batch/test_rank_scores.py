@@ -329,3 +329,26 @@ def test_a_block_that_is_read_in_part_is_read_again() -> None:
 
     assert [300] == send(machine, "ZRANK z m300")
     assert 1 == store.scans
+
+
+@pytest.mark.form(Form.RANK_COUNTS)
+@pytest.mark.parametrize("scored_max", [rank_counts.SCORED_MAX, 24])
+def test_blocks_are_read_together_where_a_set_fits(monkeypatch: pytest.MonkeyPatch, scored_max: int) -> None:
+    """Once many blocks of a set were asked for, those around one are read with it, if scores of all may be held."""
+    monkeypatch.setattr(rank_counts, "SCORED_MAX", scored_max)
+    store = _NotedStore()
+    machine = Machine(store, HOME)
+    for first in range(0, 6000, 1000):
+        send(machine, "ZADD z " + " ".join(f"{n} m{n:04}" for n in range(first, first + 1000)))
+    store.starts.clear()
+    asked = [number * 2503 % 6000 for number in range(300)]
+
+    assert asked == send(machine, *(f"ZRANK z m{number:04}" for number in asked))
+    blocks = sum(1 for _ in store.scan(layout_of().families[Kind.RANKS], b"", None))
+    assert blocks > 64
+    assert (len(store.starts) < blocks * 2 // 3) is (scored_max > 24)
+    held = machine._tx._families._rank_holders
+    assert held.scored == sum(len(each.scores) for each in held.sets) <= scored_max + rank_counts.AHEAD_BLOCKS
+    send(machine, "ZADD z 2500.5 new", "ZREM z m1000")
+    changed = [number + (number > 2500) - (number > 1000) for number in asked if number != 1000]
+    assert changed == send(machine, *(f"ZRANK z m{number:04}" for number in asked if number != 1000))
