@@ -61,6 +61,7 @@ from benchmarks.past.reading import PAST_LARGE, PAST_SMOKE, run_past, up_to
 from benchmarks.resp.caching import CACHING_LARGE, CACHING_SMOKE, run_caching
 from benchmarks.resp.commands import COMMANDS, DEPTHS, RESP_LARGE, RESP_SMOKE, RespResult, RespSize, run_resp
 from benchmarks.resp.data import DataResult, run_data
+from benchmarks.resp.data_floor import run_floor
 from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.resp.held import HeldResult, run_held
 from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
@@ -261,7 +262,7 @@ async def _print(
     if RESP in names:
         results.append(run_resp(resp_size, sources))
     if DATA in names:
-        results.append(run_data(data_size, sources, options.rows))
+        results += [run_data(data_size, sources, options.rows), run_floor(data_size, sources, options.rows)]
     if METRICS in names:
         results.append(run_metrics(size, resp_size))
     if RECLAIM_BESIDE in names and EMBEDDED in sources:

@@ -63,9 +63,13 @@ class Floor:
 
     def take_all(self) -> None:
         """Do all gets and puts, without any records."""
-        for batch in self._batches:
-            self._do(batch)
+        self.do(self._batches)
         self._next = len(self._batches)
+
+    def do(self, batches: Sequence[Batch]) -> None:
+        """Do the gets and puts of these."""
+        for batch in batches:
+            self._do(batch)
 
     def close(self) -> None:
         """Close it.

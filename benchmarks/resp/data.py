@@ -97,7 +97,13 @@ class DataResult:
             shown["ratio"] = round(median(theirs.us / ours.us for ours, theirs in pairs), 4)
             shown["cpu_ratio"] = round(median(theirs.cpu_us / ours.cpu_us for ours, theirs in pairs), 4)
         pairs_count = len(next(iter(self.runs.values())))
-        return json.dumps({**shown, "commands": self.commands, "pairs": pairs_count, "load": self.load})
+        return json.dumps(
+            {**shown, **self.figures(), "commands": self.commands, "pairs": pairs_count, "load": self.load}
+        )
+
+    def figures(self) -> dict[str, float]:
+        """More of the line, of kinds of it."""
+        return {}
 
 
 class Client:
@@ -159,14 +165,15 @@ async def run_data(size: DataSize, sources: Sequence[str], rows: str = "") -> As
         LoadError: a server refused something, or the two gave different replies.
     """
     if EMBEDDED in sources:
-        for result in _beside_rival(size, _wanted(size, rows)):
+        for result in _beside_rival(size, wanted(size, rows)):
             yield result
     if ENGINE in sources:
-        for result in _engine(size, _wanted(size, rows)):
+        for result in _engine(size, wanted(size, rows)):
             yield result
 
 
-def _wanted(size: DataSize, rows: str) -> list[list[Work]]:
+def wanted(size: DataSize, rows: str) -> list[list[Work]]:
+    """The rows by kind, those whose kind contains one of the words in `rows`."""
     return [kind for kind in kinds(size) if any(word in kind[0].kind for word in rows.split(","))]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.resp.commands import LoadError
 from benchmarks.resp.data import Client, Cost, DataResult, run_data
+from benchmarks.resp.data_floor import run_floor
 from benchmarks.resp.data_works import DATA_SMOKE, Command, drawn, filling, kinds
 from tests.real.oracle import request
 from tests.wire.servers import valkey
@@ -55,6 +56,17 @@ async def test_some_rows_run_alone() -> None:
     found = [line["name"] async for line in lines(["engine"], "rank,setb")]
 
     assert ["data_zrank_100_engine", "data_zrank_1000_engine", "data_setbit_65536_engine"] == found
+
+
+async def test_zadd_has_a_floor() -> None:
+    """What RocksDB takes for the same: with its growth, and how much is read and written by a command."""
+    found = [json.loads(result.line()) async for result in run_floor(DATA_SMOKE, ["engine"])]
+
+    assert [f"data_zadd_{members}_floor" for members in DATA_SMOKE.members] == [line["name"] for line in found]
+    assert all(line["us"] > 0 and line["growth"] > 0 and line["reads"] > 0 for line in found)
+    small, large = (line["writes"] for line in found)
+    assert 2 < small < large < 7  # a member, its place, the place before; and the counts of a large set
+    assert [] == [result async for result in run_floor(DATA_SMOKE, ["engine"], "zrank")]
 
 
 async def lines(sources: list[str], rows: str = "") -> AsyncIterator[dict[str, Any]]:
