@@ -27,3 +27,9 @@ class GroupSettings(BaseModel):
     session_seconds: float = Field(
         default=10.0, ge=1, le=1800, description="seconds after which the group gives up a worker that is silent"
     )
+    hold_seconds: float = Field(
+        default=1.5,
+        ge=0,
+        le=60,
+        description="seconds that a command waits at most while its partition moves, before its client hears of it",
+    )

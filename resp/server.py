@@ -32,10 +32,12 @@ from resp.settings.startup import Address, RespSettings
 from resp.statistics.stats import SAMPLE_SECONDS
 from resp.wire.tls import server_context
 from resp.writes.replica_pipeline import ReplicaPipeline
-from resp.writes.stopping import MOVED_AWAY, finish
+from resp.writes.stopping import GIVEN_AWAY, MOVED_AWAY, finish
 from resp.writes.write_pipeline import WritePipeline
 from slotlog.log import Log
 
+_LINGER_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 1.0
 _FLUSHES: Final = frozenset({b"FLUSHALL", b"FLUSHDB"})
 
 logger = structlog.get_logger(__name__)
@@ -174,7 +176,7 @@ class Server(Shared[Session]):
 
     def _left(self, pipeline: WritePipeline) -> None:
         """The consumer lets go of the partition: nothing of it is applied any more."""
-        pipeline.close(MOVED_AWAY)
+        pipeline.close(MOVED_AWAY, GIVEN_AWAY)
         pipeline.leave()
         if self.leaving.get(pipeline.partition) is pipeline:
             del self.leaving[pipeline.partition]
@@ -197,9 +199,23 @@ class Server(Shared[Session]):
 
     # ------------------------------------------------------------------ its end
 
+    async def linger(self) -> None:
+        """Send clients on to other workers, which own everything now, until none has sent anything for a moment.
+
+        Then no command is under way when connections are closed: a client whose connection ends in the middle of one
+        cannot know whether it was done.
+        """
+        until = monotonic() + _LINGER_SECONDS
+        while self.clustered and (now := monotonic()) < until:
+            active = [session.last_active for session in self.sessions.values() if not session.peer]
+            if now - max(active, default=0.0) > _QUIET_SECONDS:
+                return
+            await asyncio.sleep(_QUIET_SECONDS / 10)
+
     async def drain(self) -> None:
         """Take no more clients and no more writes, and answer those under way, and reads that are suspended."""
         self._stop_taking()
+        self.holding.end()
         self.blocked.end()
         pipelines, sessions = self.pipelines.values(), self.sessions.values()
         await finish(
@@ -249,6 +265,7 @@ class Server(Shared[Session]):
                 self.shortage.look()
                 self.heap.look()
                 self.pause.end_if_due()
+                self.look_at_time()
                 self.tracking.limit()
                 if self.sentinel_port:
                     self.sentinel.look()

@@ -35,6 +35,7 @@ def resp_settings(settings: Settings) -> RespSettings:
         partitions=settings.partitions,
         own=() if settings.group.name else tuple(settings.owned),
         grouped=bool(settings.group.name),
+        hold_seconds=settings.group.hold_seconds if settings.group.name else 0.0,
         peers=redis.peers,
         replica_address=parse_address(redis.replica) if redis.replica else None,
         master_name=settings.group.name,

@@ -177,6 +177,7 @@ def forget(server: Shared[Session], session: Session) -> None:
     server.tracking.disable(session)
     server.blocked.forget(session)
     server.pause.forget(session)
+    server.holding.forget(session)
     unwatch(session)
 
 

@@ -50,6 +50,8 @@ _OF_SENTINEL: Final = frozenset(
 )
 """What a Sentinel's address takes."""
 
+_HELD: Final = CommandError("")
+"""No refusal: the command waits for its partition."""
 
 logger = structlog.get_logger(__name__)
 
@@ -78,6 +80,8 @@ def _dispatch(session: Session, command: list[bytes]) -> bool:
             return False  # it may take its time: this is called again in a fiber
         plan = plan.reading
     refusal = _refusal(session, plan, command, args)
+    if refusal is _HELD:
+        return False
     if plan is None or refusal is not None:
         return _refuse(session, plan, refusal or CommandError("ERR unknown command"))
     queue = session.transaction
@@ -164,8 +168,10 @@ def _loading(session: Session) -> CommandError | None:
     if session.server.is_standby and not session.server.replicas:
         return WAITS_FOR_GROUP
     serving = session.server.replicas if session.server.is_standby else session.server.pipelines
-    refusals = [pipeline.refusal(write=False) for pipeline in serving.values()]
-    return next((one for one in refusals if one is not None and one.message.startswith("LOADING ")), None)
+    coming = [pipeline for pipeline in serving.values() if pipeline.is_coming]
+    if len(coming) < len(serving) and session.server.settings.grouped:  # it serves some, and is taking another one
+        return None
+    return coming[0].refusal(write=False) if coming else None
 
 
 def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandError | None:
@@ -178,16 +184,22 @@ def _place_refusal(session: Session, plan: Plan, args: list[bytes]) -> CommandEr
             return CommandError(f"ERR {spec.name.decode()} cannot be part of a transaction in cluster mode")
         if spec.keyless and session.at_replica:
             return READ_ONLY
+    keys: list[bytes] = []
     try:
-        pipeline = _pipeline_of(session, plan, plan.keys(args))
+        keys = plan.keys(args)
+        pipeline = _pipeline_of(session, plan, keys)
     except CommandError as error:
-        return error
+        return _HELD if session.server.holding.holds(session, keys) else error
     if session.server.clustered and spec is not None and spec.patterns is not None:
         refusal = pattern_refusal(spec, args)
         if refusal is not None:
             return CommandError(refusal)
     unready = pipeline.refusal(write=plan.write)
-    return None if unready is None else about_keys(unready, session.server.partitions)
+    if unready is None:
+        return None
+    if session.server.holding.holds(session, keys):
+        return _HELD
+    return about_keys(unready, session.server.partitions)
 
 
 def _pipeline_of(session: Session, plan: Plan, keys: list[bytes]) -> WritePipeline:
@@ -232,6 +244,8 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if plan.returns_data and len(output.pending_replies) >= output.window.commands:
         return True
     if plan.server is not None:
+        if plan.name == b"EXEC" and _waits_for_partition(session):
+            return True
         if output.pending_replies and (not plan.server.immediate or (plan.name == b"EXEC" and reads_here(session))):
             return True
         return (plan.server.appends or plan.server.inner is not None) and any(
@@ -243,6 +257,14 @@ def _must_wait(session: Session, plan: Plan, args: list[bytes]) -> bool:
     if plan.kind is _WRITE or output.pending_replies:
         return server.is_crowded(session, _pipeline_of(session, plan, plan.spec.keys(args)))
     return False
+
+
+def _waits_for_partition(session: Session) -> bool:
+    """Whether the partition of an open transaction moves just now."""
+    queue = session.transaction
+    if queue is None or queue.dirty:
+        return False
+    return session.server.holding.holds(session, [key for step in queue.steps for key in step.keys])
 
 
 def _begin(session: Session, plan: Plan, command: list[bytes], *, queued: bool) -> None:

@@ -141,6 +141,7 @@ class Inbox:
 
     def _run_backlog(self) -> None:
         session, backlog = self._session, self.backlog
+        session.server.look_at_time()  # they came before now, perhaps before this process stood still
         fiber = self.fiber = session.server.slices.fiber
         try:
             session.turns.begin()

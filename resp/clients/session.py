@@ -304,9 +304,12 @@ class Session:
         self._end_if_done()
 
     def finish(self) -> None:
-        """It sends nothing more: answer what it has sent, then close."""
+        """It sends nothing more: answer what it has sent, then close.
+
+        What waits for its partition is not done any more: it may have gone elsewhere with it.
+        """
         self._finished = True
-        if self.blocked is not None or self.waits:
+        if self.blocked is not None or self.waits or self.server.holding.keeps(self):
             self.kill()
         else:
             self._end_if_done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
+from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from engine import native
@@ -17,6 +18,7 @@ from ingest.reporting.observer import Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
 from resp.blocking.blocked_clients import Blocked
+from resp.blocking.holding import Holding
 from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
 from resp.cluster.all_partitions import AllPartitions
@@ -93,6 +95,7 @@ class Shared(Generic[S]):
         pipelines: the write pipelines of the owned partitions.
         replicas: what answers reads in partitions that this worker follows.
         sentinel: the master of a group with one partition, and its replicas.
+        holding: commands that wait for a partition which moves.
         owns_until: until when, on the monotonic clock, a group lets this worker own anything.
         has_lapsed: that time was over; its pipelines serve nobody until they are taken anew.
         leaving: those of partitions that were given up, until their last writes are answered.
@@ -139,6 +142,7 @@ class Shared(Generic[S]):
         self.started_ms = self.wall_ms = self.read_clock.latest_ms
         self.port = self.tls_port = self.replica_port = self.sentinel_port = 0
         self.sentinel = Sentinel(self, settings.master_name)
+        self.holding = Holding(self)
         self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self.runs_of: Machine | None = None
@@ -184,6 +188,11 @@ class Shared(Generic[S]):
         """The session's connection is closed: nothing is sent to it any more."""
         self.ready.pop(session, None)
         self._crowd.pop(session, None)
+
+    def look_at_time(self) -> None:
+        """Lapse where the time is over for which a group lets this worker own anything."""
+        if monotonic() > self.owns_until:
+            self.lapse()
 
     def lapse(self) -> None:
         """Serve nobody: this process stood still, or Kafka was away, and another worker may own everything by now."""

@@ -23,6 +23,7 @@ class RespSettings:
         own: the partitions of this worker.
         peers: which worker has which partitions, `0-1=host:port,2-3=host:port`; empty: nobody else.
         grouped: a group of workers says again and again which partitions are whose; `own` and `peers` are empty.
+        hold_seconds: how long a command waits at most for a partition that moves from one worker of a group to another.
         replica_address: to listen on for clients that take this worker for a replica of what it follows; None: none.
         master_name: by which Sentinel clients ask for the owner of the only partition: that of the group.
         sentinel_address: to listen on for them; None: none.
@@ -49,6 +50,7 @@ class RespSettings:
     own: tuple[int, ...] = (0,)
     peers: str = ""
     grouped: bool = False
+    hold_seconds: float = 0.0
     replica_address: Address | None = None
     master_name: str = ""
     sentinel_address: Address | None = None

@@ -19,8 +19,10 @@ READ_ONLY: Final = CommandError("READONLY You can't write against a read only re
 WAITS_FOR_GROUP: Final = CommandError("LOADING slotlog waits for what its group says")
 CLOSED: Final = CommandError("ERR the partition was closed")
 MOVED_AWAY: Final = "UNBLOCKED another worker owns the partition now"
+GIVEN_AWAY: Final = CommandError("CLUSTERDOWN another worker owns the partition now; nothing was written")
 _AT_WORK_SECONDS: Final = 4.0
-_LOADING: Final = "LOADING "
+LOADING: Final = "LOADING "
+"""What refusals of a partition begin with that will be served soon."""
 
 
 def stopping(partitions: int) -> CommandError:
@@ -31,8 +33,8 @@ def stopping(partitions: int) -> CommandError:
 
 def about_keys(refusal: CommandError, partitions: int) -> CommandError:
     """The error of a command with keys, where a write pipeline refuses it so."""
-    if partitions > 1 and refusal.message.startswith(_LOADING):
-        return CommandError(f"CLUSTERDOWN {refusal.message.removeprefix(_LOADING)}")
+    if partitions > 1 and refusal.message.startswith(LOADING):
+        return CommandError(f"CLUSTERDOWN {refusal.message.removeprefix(LOADING)}")
     return refusal
 
 

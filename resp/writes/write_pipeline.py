@@ -24,7 +24,7 @@ from resp.writes.answers import Answers
 from resp.writes.entries import event_entry
 from resp.writes.items import Awaited, Item, Tick
 from resp.writes.local_writes import LocalWrites
-from resp.writes.stopping import CLOSED, MOVED_AWAY, stopping
+from resp.writes.stopping import CLOSED, LOADING, MOVED_AWAY, stopping
 from resp.writes.wakeup import Wakeup
 from slotlog.clock import ReadClock
 from slotlog.log import Log
@@ -88,6 +88,12 @@ class WritePipeline:
             return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""
         return CommandError(f"ERR partition {self.partition} is {owned.condition}: {owned.reason}{hint}")
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it answers nobody yet, and will soon: it is being opened, or applies what was in the log."""
+        refusal = self.refusal(write=False)
+        return refusal is not None and refusal.message.startswith(LOADING)
 
     # ------------------------------------------------------------------ in
 
@@ -188,11 +194,16 @@ class WritePipeline:
         """Wait until no command is suspended in the partition: a `read` that follows at once need not wait."""
         await self.owned.worker.gate.free()
 
-    def close(self, reason: str) -> None:
-        """Answer every client now, because the server ends. No read begins any more, as it might take long."""
+    def close(self, reason: str, nothing: CommandError | None = None) -> None:
+        """Answer every client now, because the server ends. No read begins any more, as it might take long.
+
+        Args:
+            reason: why, for what may be in the log.
+            nothing: the error of what is not; None: that the server ends.
+        """
         self.closing = self.answers.reads_ended = True
         self.owned.worker.gate.abandon()
         items = self._outbox.take_sent()
         doubt = CommandError(f"UNKNOWNOUTCOME the write may have happened, or may yet happen: {reason}")
         self.answers.fail(items, doubt)
-        self.local_writes.give_up(reason, stopping(self._log.partitions))
+        self.local_writes.give_up(reason, nothing or stopping(self._log.partitions))

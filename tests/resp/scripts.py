@@ -306,6 +306,7 @@ class _Partition:
 
     owned = SimpleNamespace(condition=None, worker=SimpleNamespace(is_open=False))
     answers = SimpleNamespace(crowded=False)
+    is_coming = False
 
     def refusal(self, *, write: bool) -> None:
         """Nothing is refused."""

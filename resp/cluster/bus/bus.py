@@ -201,13 +201,13 @@ class Bus:
             failing,
             applied,
             {partition: replica.answers_at for partition, replica in server.replicas.items() if replica.is_ready},
+            tuple(partition for partition, pipeline in server.pipelines.items() if pipeline.is_coming),
         )
 
     @property
     def is_loading(self) -> bool:
         """Whether a partition of this worker is being opened, or behind what was in the log at its start."""
-        refusals = [pipeline.refusal(write=False) for pipeline in self._server.pipelines.values()]
-        return any(refusal is not None and refusal.message.startswith("LOADING ") for refusal in refusals)
+        return any(pipeline.is_coming for pipeline in self._server.pipelines.values())
 
     def reports(self, node: Node) -> int:
         """How many of the other workers say that this one does not answer them."""
@@ -255,7 +255,17 @@ class Bus:
             pipeline = self._server.pipelines.get(partition)
             return pipeline is not None and pipeline.refusal(write=True) is None
         beat = link.beat
-        return link.is_up and beat is not None and partition in beat.own and not beat.loading
+        return link.is_up and beat is not None and partition in beat.own and partition not in beat.opening
+
+    def is_taking(self, worker: Node, partition: int) -> bool:
+        """Whether a worker that answers does not serve a partition yet, as far as it has said so; it is asked anew."""
+        link = self.links.get(worker.node_id)
+        if link is None or not link.is_up or link.beat is None:
+            return False
+        if partition in link.beat.own and partition not in link.beat.opening:
+            return False
+        link.hurry()
+        return True
 
     def hurry(self, worker: Node) -> None:
         """Ask a worker soon how it is."""

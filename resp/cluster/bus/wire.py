@@ -36,6 +36,7 @@ class Beat:
         failing: ids of the nodes that do not answer it.
         applied: the offset before which it has applied everything, of each partition that it owns.
         follows: the same of those that it follows, and in which it answers clients.
+        opening: those of its partitions in which it does not answer yet.
     """
 
     run: str
@@ -45,6 +46,7 @@ class Beat:
     failing: tuple[str, ...]
     applied: Mapping[int, int] = field(default_factory=dict)
     follows: Mapping[int, int] = field(default_factory=dict)
+    opening: tuple[int, ...] = ()
 
     def pack(self) -> bytes:
         """One line of ASCII."""
@@ -59,14 +61,16 @@ def unpack_beat(line: bytes) -> Beat:
     """
     try:
         fields: dict[str, Any] = json.loads(line)
+        own = tuple(map(int, fields["own"]))
         return Beat(
             run=str(fields["run"]),
-            own=tuple(map(int, fields["own"])),
+            own=own,
             loading=bool(fields["loading"]),
             offset=int(fields["offset"]),
             failing=tuple(map(str, fields["failing"])),
             applied=_offsets(fields.get("applied", {})),
             follows=_offsets(fields.get("follows", {})),
+            opening=tuple(map(int, fields.get("opening", own if fields["loading"] else ()))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not what a worker says of itself: {error!r}") from error

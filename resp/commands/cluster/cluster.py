@@ -19,6 +19,7 @@ from engine.values.replies import OK, Map, Reply, Verbatim
 from resp.cluster.nodes import NodeHealth
 from resp.commands.containers import help_of
 from resp.commands.handlers import Client, server_command
+from resp.writes.stopping import WAITS_FOR_GROUP
 from slotlog.clock import now_ms
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import partition_of, slot
@@ -108,6 +109,14 @@ def _map(client: Client[Cluster]) -> ClusterMap:
     return client.server.cluster
 
 
+def _owners(client: Client[Cluster]) -> ClusterMap:
+    """The map, once anything is known of it: a client that takes an empty one has nobody to send its commands to."""
+    cluster = _map(client)
+    if not cluster.assigned_slots:
+        raise WAITS_FOR_GROUP
+    return cluster
+
+
 # ---------------------------------------------------------------------- who is there
 
 
@@ -126,14 +135,14 @@ def cluster_slots(client: Client[Cluster], args: list[bytes]) -> Reply:
                 if bus.seen_replica(each).health is not NodeHealth.FAILED  # as in Redis
             ),
         ]
-        for first, last, node, replicas in _map(client).shares()
+        for first, last, node, replicas in _owners(client).shares()
     ]
 
 
 @_about_nodes("CLUSTER SHARDS", since="7.0.0", complexity="O(nodes)")
 def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
     """The nodes with their ranges of slots; a shard is an owner with its replicas."""
-    cluster, bus = _map(client), client.server.bus
+    cluster, bus = _owners(client), client.server.bus
     return [
         _shard(node, bus.seen(node), [(each, bus.seen_replica(each)) for each in cluster.listed if each.master is node])
         for node in cluster.nodes
@@ -144,7 +153,7 @@ def cluster_shards(client: Client[Cluster], args: list[bytes]) -> Reply:
 def cluster_nodes(client: Visitor, args: list[bytes]) -> Reply:
     """The nodes as text, a line each."""
     bus = client.server.bus
-    return Verbatim(_map(client).nodes_text(bus.seen, bus.seen_replica, at_replica=client.at_replica).encode())
+    return Verbatim(_owners(client).nodes_text(bus.seen, bus.seen_replica, at_replica=client.at_replica).encode())
 
 
 @_about_nodes("CLUSTER INFO", since="3.0.0")
