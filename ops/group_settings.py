@@ -27,6 +27,13 @@ class GroupSettings(BaseModel):
     session_seconds: float = Field(
         default=10.0, ge=1, le=1800, description="seconds after which the group gives up a worker that is silent"
     )
+    hand_over_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        le=86400,
+        description="seconds that a worker which is told to end waits at most until others serve its partitions; "
+        "one with an instance does not wait",
+    )
     hold_seconds: float = Field(
         default=1.5,
         ge=0,

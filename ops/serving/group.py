@@ -24,6 +24,7 @@ from ingest.reporting.observer import Condition
 from ops.addresses import parse_address
 from ops.config import Settings
 from ops.metrics.workers import GroupFigures
+from ops.serving.group_rest import is_served, unsettled
 from ops.serving.restoring import Restorer
 from ops.state.directories import applied_to, state_directories
 from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
@@ -80,6 +81,7 @@ class GroupRoles:
         self._is_current = False
         self._rejoin_at = 0.0
         self._owner_offsets: dict[int, int] = {}
+        self._leaves = self._has_come = False
         self._left_at: dict[int, int] = {}  # positions of states that are here and not applied
         self._changing: dict[int, asyncio.Task[None]] = {}
         if server is not None:
@@ -92,7 +94,7 @@ class GroupRoles:
         """This worker, for the leader of the group."""
         roles = self.plan.roles(self._name)
         owns = frozenset(each for each, role in roles.items() if role is Role.OWNER and self._may_speak())
-        behind = {partition: self._behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
+        behind = {partition: self._told_behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
         resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
         replica = sentinel = ""
         if self._server is not None:
@@ -101,7 +103,7 @@ class GroupRoles:
             sentinel = _address_beside(resp, redis.sentinel, self._server.sentinel_port)
         follows = frozenset(roles) - owns
         zone, http = self._settings.group.zone, self._settings.http
-        return Member(self._name, zone, resp, http, owns, follows, behind, replica, sentinel)
+        return Member(self._name, zone, resp, http, owns, follows, behind, replica, sentinel, self._leaves)
 
     def planned(self, plan: Plan) -> None:
         """The group has a new plan."""
@@ -170,7 +172,7 @@ class GroupRoles:
                     self._server.follow(self._map())
                 known = self.plan
                 self._begin_changes()
-                if self._has_warmed() and monotonic() >= self._rejoin_at:
+                if (self._has_warmed() or self._is_unheard()) and monotonic() >= self._rejoin_at:
                     self._rejoin_at = monotonic() + _REJOIN_SECONDS
                     member.join_anew()
                 self._woken.clear()
@@ -180,7 +182,48 @@ class GroupRoles:
             for task in self._changing.values():
                 task.cancel()
 
+    async def hand_over(self) -> None:
+        """Let others have what this worker owns, as it is to end: wait until they serve it, for a time.
+
+        One with a name of its own in the group is soon back, and keeps what it owns.
+        """
+        group = self._settings.group
+        is_alone = len(self.plan.members) == 1
+        if is_alone or group.instance or not group.hand_over_seconds or self._member is None or not self._may_speak():
+            return
+        self._leaves = True
+        self._rejoin_at, began = 0.0, monotonic()
+        self._woken.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(group.hand_over_seconds):
+                await _until(self._is_handed_over)
+        logger.info("handed_over", seconds=round(monotonic() - began, 1), left=[*self._consumer.owned])
+
+    def unready(self) -> str:
+        """Why this worker, or its group since it has come, is not at rest yet; empty when it is, or has been.
+
+        Later on only this counts: whether it is a member. Others may come and go, and it is of use all the same.
+        """
+        name = self._settings.group.name
+        if not name:
+            return ""
+        if not self._is_current:
+            return f"it is no member of the group {name} now"
+        reason = "" if self._has_come else unsettled(self.plan, self._name, self._consumer, self._server)
+        self._has_come = not reason
+        return reason
+
     # ------------------------------------------------------------------ inside
+
+    def _is_handed_over(self) -> bool:
+        """Whether others serve all partitions, or nobody stays who could."""
+        plan = self.plan
+        if not self._may_speak() or (not self._is_unheard() and not plan.stays):
+            return True
+        if self._is_unheard() or self._changing or self._name in plan.owners.values() or self._consumer.owned:
+            return False
+        server = self._server
+        return server is None or all(is_served(plan, partition, server) for partition in plan.owners)
 
     def _may_speak(self) -> bool:
         """Whether nobody else can own what this worker owns.
@@ -302,9 +345,19 @@ class GroupRoles:
         return any(
             name == self._name
             and self._consumer.every[partition].role is Role.FOLLOWER
-            and self._behind(partition) <= WARM_EVENTS
+            and self._told_behind(partition) <= WARM_EVENTS
             for partition, name in self.plan.warming.items()
         )
+
+    def _is_unheard(self) -> bool:
+        """Whether this worker leaves, and its group does not know yet: a rebalance under way may have missed it."""
+        return self._leaves and not ((me := self.plan.members.get(self._name)) and me.leaves)
+
+    def _told_behind(self, partition: int) -> int:
+        """As `_behind`; a state that is to be followed is not near the log's end before it is open."""
+        is_open = self._consumer.every[partition].worker.is_open
+        follows = self.plan.role(self._name, partition) is Role.FOLLOWER
+        return max(self._behind(partition), WARM_EVENTS + 1 if follows and not is_open else 0)
 
     def _behind(self, partition: int) -> int:
         """By how many events a state that is here is behind its owner's, or behind the log where it is the owner's."""

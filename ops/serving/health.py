@@ -33,6 +33,8 @@ _STUCK_REQUESTS: Final = 5
 _PROBE_SECONDS: Final = 5.0
 _PROBE_BYTES: Final = 4096  # a page: enough to need a block of the disk
 
+STOPPING: Final = "slotlog is shutting down"
+
 Probe = Callable[[Path, int], str]
 """Says why nothing can be written to a directory with so many bytes in reserve; empty when it can."""
 
@@ -73,6 +75,7 @@ class Health:
         ownership: what is known of other owners; None: nothing.
         dead_letters: where they go; None: nowhere.
         restoring: what is being restored of a partition; empty where nothing is.
+        group: why the group of this worker has not come to rest since it began; empty where it has, or there is none.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Health:
         self.ownership: Ownership | None = None
         self.dead_letters: DeadLetters | None = None
         self.restoring: Callable[[int], str] = _nothing
+        self.group: Callable[[], str] | None = None
         self._consumer = consumer
         self._lag_of = lag_of
         self._settings = settings
@@ -114,13 +118,15 @@ class Health:
         return [each for each in self.partitions() if each.condition in coming and not each.ready]
 
     async def readiness(self) -> dict[str, Any]:
-        """`ready`, and of what that is made: `log`, `disk` and `clock` with a reason each, and `partitions`."""
+        """`ready`, and of what that is made: `log`, `disk`, `clock`, in a group `group`, and `partitions`."""
         log, disk, clock, partitions = self._log_trouble(), await self._asked_disk(), WALL.trouble(), self.partitions()
+        group = "" if self.group is None else STOPPING if self.stopping else self.group()
         return {
-            "ready": not (log or disk or clock) and all(partition.ready for partition in partitions),
+            "ready": not (log or disk or clock or group) and all(partition.ready for partition in partitions),
             "log": {"ready": not log, "reason": log, "warnings": self._warnings()},
             "disk": {"ready": not disk, "reason": disk},
             "clock": {"ready": not clock, "reason": clock},
+            **({} if self.group is None else {"group": {"ready": not group, "reason": group}}),
             "partitions": [asdict(partition) for partition in partitions],
         }
 
@@ -161,7 +167,7 @@ class Health:
         lag, lag_max = self._lag_of(partition), self._settings.lag_events_ready_max
         reason = self.restoring(partition) or owned.reason
         if self.stopping:
-            reason = "slotlog is shutting down"
+            reason = STOPPING
         elif owned.condition is Condition.RUNNING and lag is None:
             reason = "how far it is behind is not known yet"
         elif owned.condition is Condition.RUNNING and lag is not None and lag > lag_max:

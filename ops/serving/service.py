@@ -134,6 +134,7 @@ class Service:
             self.resp.attach(owned)
         self._roles = GroupRoles(settings, name, self.consumer, self.resp, self.restorer, self.metrics.lag_of)
         if settings.group.name:
+            self._health.group = self._roles.unready
             self.ownership.is_arranged = lambda owner: owner in self._roles.plan.members
 
     @property
@@ -291,11 +292,15 @@ class Service:
         await asyncio.wait((grouping,))
 
     async def _drain(self) -> None:
-        """After `stop`: answer what Redis clients have written, then let the consumer end."""
+        """After `stop`: hand over to others, answer what Redis clients have written, then let the consumer end."""
         await self._stop.wait()
         self._health.stopping = True
         self.restorer.close()
+        if self.settings.group.name:
+            await self._roles.hand_over()
         if self.resp is not None:
+            if not self.resp.pipelines:
+                await self.resp.linger()
             await self.resp.drain()
         self._stopping.set()
 

@@ -81,7 +81,8 @@ class Answers:
         """What `/readyz` answers: ready are all or none."""
         await self._look()
         known = [process.readiness for process in self._processes if process.readiness is not None]
-        parts = {name: _worst([each[name] for each in known]) for name in ("log", "disk", "clock")}
+        names = ("log", "disk", "clock", *(("group",) if self._processes[0].child.settings.group.name else ()))
+        parts = {name: _worst([each[name] for each in known]) for name in names}
         warnings = dict.fromkeys(chain.from_iterable(each["log"]["warnings"] for each in known))
         return {
             "ready": not self.stopping and len(known) == len(self._processes) and all(each["ready"] for each in known),
