@@ -13,7 +13,7 @@ UV_VERSION := 0.13.8
 VENV := .venv/.installed
 BENCH_VENV := .venv-bench/.installed
 KAFKA := .cache/kafka/.installed
-CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed)
+CLIENTS := $(addprefix .cache/clients/,node/.installed go/.installed java/.installed ruby/.installed)
 LINEARIZABILITY := .cache/linearizability/.installed
 APPLICATIONS := .cache/applications/.installed
 OUTAGES := $(addprefix .cache/outages/,node/.installed go/.installed java/.installed ruby/.installed)
@@ -78,7 +78,7 @@ test: $(VENV) $(TOOLS) ## Run all tests, with a real Kafka broker and a real ora
 	@.venv/bin/python -m tests $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year; let workers and brokers of a group come, go and fail (COMMANDS=20000)
+nightly: $(VENV) $(APPLICATIONS) $(CLIENTS) $(OUTAGES) ## Compare 100,000 new random commands of each group with the oracle, on every layout; flip bits; let a disk fail; import a million keys; cut the log for a year; let workers and brokers of a group come, go and fail (COMMANDS=20000)
 	$(call need,redis-server --version,the Redis server,redis-server)
 	$(call need,cc --version,a C compiler,gcc libc6-dev)
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
@@ -94,6 +94,7 @@ nightly: $(VENV) $(APPLICATIONS) $(OUTAGES) ## Compare 100,000 new random comman
 	@GROUP_SEEDS=10 GROUP_CHANGES=30 .venv/bin/python -m pytest tests/ingest/membership -k a_thousand $(PYTEST_ARGS)
 	@GROUP_EVENTS=100000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group.py -k one_two_three $(PYTEST_ARGS)
 	@GROUP_OPERATIONS=3000 GROUP_BOUNCES=3 .venv/bin/python -m pytest --timeout=1800 tests/faults/test_group_histories.py $(PYTEST_ARGS)
+	@ROLLING_ROUNDS=10 .venv/bin/python -m pytest --timeout=3600 tests/faults/test_rolling_clients.py $(PYTEST_ARGS)
 	@GROUP_FAULTS=large .venv/bin/python -m pytest --timeout=3600 tests/faults/test_cluster.py tests/faults/test_cluster_faults.py $(PYTEST_ARGS)
 	@SLOTLOG_STREAM_KILLS=20 SLOTLOG_STREAM_SEEDS=3000 SLOTLOG_OPTION_WORDS=4 .venv/bin/python -m pytest --timeout=7200 tests/faults/test_kill_streams.py tests/engine/commands/streams $(PYTEST_ARGS)
 	@OUTAGE_PATIENCE=3m OUTAGE_ENTRIES=1000 OUTAGE_KILLED_ORACLE=1 .venv/bin/python -m pytest tests/applications -k outages $(PYTEST_ARGS)
@@ -205,6 +206,10 @@ $(KAFKA): tests/real/kafka/pom.xml
 	@rm -rf $(@D)
 	@mvn -B -ntp -q -C -Dstyle.color=never -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
+
+.cache/clients/ruby/.installed:
+	$(call need,ruby -e 'require "redis"',the Redis client of Ruby,ruby-redis)
+	@mkdir -p $(@D) && touch $@
 
 .cache/outages/node/.installed: tests/applications/node/package.json tests/applications/node/package-lock.json
 	$(call need,npm --version,Node,nodejs npm)

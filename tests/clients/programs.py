@@ -32,10 +32,8 @@ def go(program: str, port: int, prefix: str) -> Any:
 
 
 def java(source: str, port: int, prefix: str) -> Any:
-    """What java/SOURCE reports; the launcher compiles it in memory."""
-    jars = _installed(INSTALLED / "java")
-    options = ["-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-    return _report(["java", *options, str(HERE / "java" / source), str(port), prefix])
+    """What java/SOURCE reports."""
+    return _report([*_java(source), str(port), prefix])
 
 
 def run(command: Sequence[str], text: bytes = b"", environment: dict[str, str] | None = None) -> str:
@@ -60,6 +58,13 @@ def run(command: Sequence[str], text: bytes = b"", environment: dict[str, str] |
 
 def _report(command: Sequence[str], environment: dict[str, str] | None = None) -> Any:
     return json.loads(run(command, environment=environment))
+
+
+def _java(source: str) -> list[str]:
+    """How java/SOURCE is run; the launcher compiles it in memory."""
+    jars = _installed(INSTALLED / "java")
+    options = ["-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    return ["java", *options, str(HERE / "java" / source)]
 
 
 def _installed(path: Path) -> Path:
@@ -125,13 +130,16 @@ class Counting:
                 self.dots += 1
 
 
-def counting(port: int) -> dict[str, Counting]:
-    """A counting program of each cluster client that sends again what is answered CLUSTERDOWN, by its keys' prefix."""
+def counting(port: int, names: Sequence[str]) -> dict[str, Counting]:
+    """Counting programs of these cluster clients, by their names, which are their keys' prefixes."""
     modules = {"NODE_PATH": str(_installed(INSTALLED / "node" / "node_modules"))}
-    programs: dict[str, tuple[list[str], dict[str, str] | None]] = {
+    commands: dict[str, tuple[list[str], dict[str, str] | None]] = {
         "redis-py": ([sys.executable, "-m", "tests.clients.counting"], None),
         "ioredis": (["node", str(HERE / "node" / "ioredis_counting.js")], modules),
+        "node-redis": (["node", str(HERE / "node" / "node_redis_counting.js")], modules),
+        "go-redis": ([str(_installed(INSTALLED / "go" / "counting"))], None),
+        "Jedis": (_java("JedisCounting.java"), None),
+        "Lettuce": (_java("LettuceCounting.java"), None),
+        "redis-rb": (["ruby", str(HERE / "ruby" / "redis_rb_counting.rb")], None),
     }
-    return {
-        name: Counting([*command, str(port), name], environment) for name, (command, environment) in programs.items()
-    }
+    return {name: Counting([*commands[name][0], str(port), name], commands[name][1]) for name in names}

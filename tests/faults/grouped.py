@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -24,6 +26,7 @@ class GroupedWorker(ServiceProcess):
     Attributes:
         port: of its Redis clients.
         data: its state.
+        http: where its page is; empty: nowhere.
         replica_port: of clients that take it for a replica; 0: there is none.
     """
 
@@ -46,7 +49,7 @@ class GroupedWorker(ServiceProcess):
         group: str = "",
         program: Sequence[str] = ("ops.cli",),
     ) -> None:
-        self.port, self.data, self.replica_port = port, home, replica_port
+        self.port, self.data, self.http, self.replica_port = port, home, http, replica_port
         options = [
             "--data",
             home,
@@ -73,6 +76,14 @@ class GroupedWorker(ServiceProcess):
             **(variables or {}),
         }
         super().__init__([*map(str, options), "--http", http, "--resp", f"127.0.0.1:{port}"], environment, program)
+
+    def is_ready(self) -> bool:
+        """What `/readyz` answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=5) as answer:
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:  # as is a status of 503
+            return False
 
     def owners(self) -> dict[int, int]:
         """The ports of owners by the first slot of a range, as this worker has it; empty if it does not answer."""

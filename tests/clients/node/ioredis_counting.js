@@ -5,18 +5,14 @@ const { Cluster } = require("ioredis");
 const [port, prefix] = process.argv.slice(2);
 
 async function main() {
-  const cluster = new Cluster([{ host: "127.0.0.1", port: Number(port) }], {
-    maxRedirections: 300, // attempts: a worker that is started again takes some seconds
-    retryDelayOnClusterDown: 100,
-    retryDelayOnFailover: 100,
-  });
+  const cluster = new Cluster([{ host: "127.0.0.1", port: Number(port) }]);
   cluster.on("error", () => {});
   let ended = false;
   process.stdin.on("end", () => (ended = true)).resume();
   const counts = {};
   const errors = [];
   for (let number = 0; !ended && !errors.length; number++) {
-    const key = `${prefix}:${number % 20}`;
+    const key = `${prefix}:${number % 50}`;
     try {
       counts[key] = await cluster.incr(key);
     } catch (error) {

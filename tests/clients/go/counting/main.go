@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,12 +16,7 @@ import (
 func main() {
 	ctx := context.Background()
 	port, prefix := os.Args[1], os.Args[2]
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:           []string{"127.0.0.1:" + port},
-		MaxRedirects:    300, // attempts: a worker that is started again takes some seconds
-		MinRetryBackoff: 100 * time.Millisecond,
-		MaxRetryBackoff: 100 * time.Millisecond,
-	})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}})
 	defer cluster.Close()
 
 	var ended atomic.Bool
@@ -32,7 +26,7 @@ func main() {
 	}()
 	counts, errors := map[string]int64{}, []string{}
 	for number := 0; !ended.Load() && len(errors) == 0; number++ {
-		key := prefix + ":" + strconv.Itoa(number%20)
+		key := prefix + ":" + strconv.Itoa(number%50)
 		count, err := cluster.Incr(ctx, key).Result()
 		if err != nil {
 			errors = append(errors, err.Error())
