@@ -81,6 +81,28 @@ def add(
     return added, updated
 
 
+def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int:
+    """As `add` with one packed score and member, to the sorted set `name`. Hot path: without a loop.
+
+    Raises:
+        CommandError: WRONGTYPE.
+    """
+    key = tx.find_typed(name, ZSET) or tx.create(name, ZSET)
+    if key.ranks is not None:
+        return add(tx, name, key, ((score, member),))[0]
+    old = key.data.get(member)
+    if old == score:
+        return 0
+    _write(tx, key, member, old, score)
+    if old is not None:
+        return 0
+    key.size += 1
+    key.changed = True
+    if key.size > rank_counts.PLAIN_SIZE_MAX:
+        _start_counting(tx, key)
+    return 1
+
+
 def store(tx: Transaction, name: bytes, pairs: Iterable[tuple[bytes, bytes]]) -> int:
     """A sorted set of these packed scores and members, none of them twice, in the place of whatever `name` held.
 

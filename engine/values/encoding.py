@@ -33,11 +33,13 @@ def pack_score(score: float) -> bytes:
     Raises:
         ValueError: `score` is NaN, which has no place in the order.
     """
+    if score >= 0:  # the sign's bit is set and the others are as they are, which is what -score has; -0.0 becomes 0.0
+        return _DOUBLE.pack(-abs(score))
     if score != score:  # noqa: PLR0124 - the one value that differs from itself
         message = "NaN cannot be stored as a score"
         raise ValueError(message)
-    bits: int = U64.unpack(_DOUBLE.pack(score + 0.0))[0]  # + 0.0 turns -0.0 into +0.0
-    return U64.pack(bits ^ _ALL if bits & _SIGN else bits | _SIGN)
+    bits: int = U64.unpack(_DOUBLE.pack(score))[0]
+    return U64.pack(bits ^ _ALL)
 
 
 def parse_score(data: bytes) -> float:

@@ -71,8 +71,7 @@ def zadd(tx: Transaction, args: list[bytes]) -> Reply:
         # Hot path: three arguments are a key, a score and a member, or an error.
         score = parse_double(args[1])
         if score is not None:
-            name = args[0]
-            return zsets.add(tx, name, tx.find_typed(name, ZSET), ((pack_score(score), args[2]),))[0]
+            return zsets.add_single(tx, args[0], pack_score(score), args[2])
     return _add(tx, args, 0)
 
 

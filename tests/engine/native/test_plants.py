@@ -38,6 +38,7 @@ pytestmark = pytest.mark.layout(DEFAULT_LAYOUT)
         (sets, "add"),
         (sets, "remove"),
         (zsets, "add"),
+        (zsets, "add_single"),
         (zsets, "increment"),
         (zsets, "remove"),
     ],

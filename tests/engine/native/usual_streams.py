@@ -41,7 +41,10 @@ def _usual(random: Random) -> list[Any]:
         b"HINCRBY": [name, key, few, number],
         b"HDEL": [name, key, few],
         b"SREM": [name, key, few],
-        b"ZADD": [name, b"Z1" if random.random() < 0.8 else key, number, word],  # beyond the size that is counted
+        b"ZADD": [
+            *(name, b"Z1" if random.random() < 0.8 else key, number, word),  # beyond the size that is counted
+            *((number, few) if random.random() < 0.3 else ()),
+        ],
         b"ZINCRBY": [name, key, number, few],
         b"ZREM": [name, key, few],
         b"LTRIM": [name, key, b"0", b"5"],
