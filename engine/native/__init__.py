@@ -12,9 +12,10 @@ and, for the clients of the RESP server and the embedded log, which are given it
 
     parse_commands   requests become commands              twin: `Parser._take_fast_path` (resp/wire/protocol.py)
     take_writes      commands become items                 twin: `resp.clients.fast_path.items_of`
+    take_data        both, while writes alone come         twin: the two, one behind the other
     rows_of          items become rows of the log          twin: `slotlog.log.embedded.writer._append_to_one`
     records_of       and records                           twin: `resp.writes.groups.records_of`
-    fill_replies     replies take their places             twin: `PendingReply.answer` of each
+    answer_writes    replies take their places             twin: `PendingReply.answer` of each
     take_filled      and go out                            twin: `resp.clients.output.take_filled`
     read_run         reads are answered                    twin: `resp.clients.fast_path.read` of each
 
@@ -44,7 +45,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None

@@ -68,7 +68,16 @@ def write_keys(
 def configure_items(
     item: type, entry: type, slot_keys: tuple[bytes, ...], item_bytes: int, record_bytes_max: int, arguments_max: int, /
 ) -> None: ...
-def fill_replies(replies: list[tuple[Any, Any]], at: int, is_resp3: bool, ok: object, /) -> tuple[int, int]: ...
+def answer_writes(
+    replies: list[tuple[Any, Any]],
+    at: int,
+    ok: object,
+    encode2: Callable[[Any], bytes],
+    encode3: Callable[[Any], bytes],
+    ready: dict[Any, None],
+    large: int,
+    /,
+) -> int: ...
 def parse_commands(data: bytes, commands: list[list[bytes]], count_max: int, /) -> int: ...
 def read_run(
     path: Path, kind: int, commands: list[list[bytes]], at: int, wall_ms: int, is_resp3: bool, parts: list[bytes], /
@@ -77,6 +86,14 @@ def records_of(items: list[Any], positions: list[Any], /) -> list[Record] | None
 def rows_of(
     entries: Sequence[Any], partition: int, begin: int, time_ms: int, link: int, position_type: type, /
 ) -> tuple[list[Any], list[Any], int] | None: ...
+def take_data(
+    data: bytes,
+    plain_writes: Mapping[bytes, tuple[Any, bytes, bytes, int, int, int]],
+    session: object,
+    count_max: int,
+    most: int,
+    /,
+) -> tuple[list[Any], int, int]: ...
 def take_filled(places: Any, parts: list[bytes], /) -> int: ...
 def take_writes(
     commands: list[list[bytes]],

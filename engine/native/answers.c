@@ -4,7 +4,7 @@
 #include "requests.h"
 
 static PyObject *ok_reply, *encoded_ok, *nulls[2], *small_integers[258]; /* from -2 on */
-static PyObject *name_data, *name_popleft, *name_clock;
+static PyObject *name_data, *name_popleft, *name_clock, *name_encode, *name_output, *name_pending_bytes, *name_last_position;
 enum { SMALL_MIN = -2, SMALL_END = 256, STRINGS_MAX = 64 };
 
 int init_requests(void)
@@ -15,6 +15,11 @@ int init_requests(void)
     name_data = PyUnicode_InternFromString("data");
     name_popleft = PyUnicode_InternFromString("popleft");
     name_clock = PyUnicode_InternFromString("clock_ms");
+    name_encode = PyUnicode_InternFromString("encode");
+    name_output = PyUnicode_InternFromString("output");
+    name_pending_bytes = PyUnicode_InternFromString("pending_reply_bytes");
+    name_last_position = PyUnicode_InternFromString("last_position");
+    if (!name_encode || !name_output || !name_pending_bytes || !name_last_position) return FAILED;
     if (!encoded_ok || !nulls[0] || !nulls[1] || !name_data || !name_popleft || !name_clock) return FAILED;
     for (int number = SMALL_MIN; number < SMALL_END; number++)
         if ((small_integers[number - SMALL_MIN] = PyBytes_FromFormat(":%d\r\n", number)) == NULL) return FAILED;
@@ -57,31 +62,100 @@ static PyObject *encode(PyObject *reply, int is_resp3)
     return PyBytes_FromFormat(":%zd\r\n", (Py_ssize_t)number);
 }
 
-PyObject *fill_replies(PyObject *module, PyObject *const *given, Py_ssize_t count)
+/* A session whose writes are being answered, and what has come together of it. */
+typedef struct {
+    PyObject *session, *output; /* borrowed from an item, and owned */
+    PyObject *entry, *offset;   /* of its last write, borrowed */
+    int is_resp3;
+    int64_t bytes; /* of all its replies that wait to be sent */
+} Recipient;
+
+/* Begins with another session. UNUSUAL: nobody, or an encoding of its own. */
+static int begin_recipient(Recipient *to, PyObject *session, PyObject *const *encodings)
 {
-    if (count != 4 || !PyList_CheckExact(given[0])) {
-        PyErr_SetString(PyExc_TypeError, "fill_replies(replies, at, is_resp3, ok)");
+    *to = (Recipient){.session = session};
+    PyObject *encoding = PyObject_GetAttr(session, name_encode);
+    if (encoding == NULL) return FAILED;
+    to->is_resp3 = encoding == encodings[1];
+    int known = to->is_resp3 || encoding == encodings[0];
+    Py_DECREF(encoding);
+    if (!known) return UNUSUAL;
+    PyObject *output = PyObject_GetAttr(session, name_output);
+    PyObject *bytes = output == NULL ? NULL : PyObject_GetAttr(output, name_pending_bytes);
+    known = as_int64(bytes, &to->bytes);
+    Py_XDECREF(bytes);
+    if (known) to->output = output;
+    else Py_XDECREF(output);
+    return known ? DONE : PyErr_Occurred() ? FAILED : UNUSUAL;
+}
+
+/* Tells the session what was answered, if anything was. */
+static int end_recipient(Recipient *to, PyObject *ready)
+{
+    PyObject *output = to->output, *bytes = NULL, *position = NULL;
+    to->output = NULL;
+    int failed = 0;
+    if (output != NULL && to->entry != NULL) {
+        bytes = PyLong_FromLongLong(to->bytes);
+        position = PyTuple_Pack(2, PyTuple_GET_ITEM(to->entry, 0), to->offset);
+        failed = bytes == NULL || position == NULL || PyObject_SetAttr(output, name_pending_bytes, bytes) < 0 ||
+                 PyObject_SetAttr(to->session, name_last_position, position) < 0 || PyDict_SetItem(ready, to->session, Py_None) < 0;
+    }
+    Py_XDECREF(bytes);
+    Py_XDECREF(position);
+    Py_XDECREF(output);
+    return failed ? FAILED : DONE;
+}
+
+/* Fills the place of one write, of this plan. */
+static int answer_write(PyObject *pair, PyObject *plan, PyObject *const *given, int64_t large, Recipient *to)
+{
+    if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2) return UNUSUAL;
+    PyObject *item = PyTuple_GET_ITEM(pair, 0);
+    if (Py_TYPE(item) != item_type || at(item, ITEM.muted) != Py_False || at(item, ITEM.plan) != plan) return UNUSUAL;
+    PyObject *entry = at(item, ITEM.entry);
+    int64_t offset;
+    if (entry == NULL || !PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) != 5) return UNUSUAL; /* as None: it reads */
+    if (!as_int64(at(item, ITEM.offset), &offset) || offset < 0) return UNUSUAL;
+    if (at(item, ITEM.session) != to->session || to->output == NULL) {
+        int done = end_recipient(to, given[5]) == FAILED ? FAILED : begin_recipient(to, at(item, ITEM.session), given + 3);
+        if (done != DONE) return done;
+    }
+    PyObject *data = encode(PyTuple_GET_ITEM(pair, 1), to->is_resp3);
+    if (data == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    if (to->bytes + PyBytes_GET_SIZE(data) > large) {
+        Py_DECREF(data);
+        return UNUSUAL;
+    }
+    to->bytes += PyBytes_GET_SIZE(data);
+    to->entry = entry;
+    to->offset = at(item, ITEM.offset);
+    put(item, ITEM.data, data);
+    return DONE;
+}
+
+PyObject *answer_writes(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    int64_t large;
+    if (count != 7 || item_type == NULL || !PyList_CheckExact(given[0]) || !is_dict(given[5]) || !as_int64(given[6], &large)) {
+        PyErr_SetString(PyExc_TypeError, "answer_writes(replies, at, ok, encode2, encode3, ready, large)");
         return NULL;
     }
-    Py_ssize_t from = PyLong_AsSsize_t(given[1]), end = from, total = 0;
+    Py_ssize_t from = PyLong_AsSsize_t(given[1]), end = from;
     if (PyErr_Occurred()) return NULL;
-    PyObject *session = NULL, *plan = NULL;
-    Py_XSETREF(ok_reply, Py_NewRef(given[3]));
+    Py_XSETREF(ok_reply, Py_NewRef(given[2]));
+    Recipient to = {NULL};
+    PyObject *plan = NULL;
+    int done = DONE;
     for (; from >= 0 && end < PyList_GET_SIZE(given[0]); end++) {
         PyObject *pair = PyList_GET_ITEM(given[0], end);
-        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2) break;
-        PyObject *item = PyTuple_GET_ITEM(pair, 0);
-        if (Py_TYPE(item) != item_type || at(item, ITEM.entry) == Py_None || at(item, ITEM.muted) != Py_False) break;
-        if (session == NULL) session = at(item, ITEM.session), plan = at(item, ITEM.plan);
-        if (at(item, ITEM.session) != session || at(item, ITEM.plan) != plan) break;
-        int64_t offset;
-        if (!as_int64(at(item, ITEM.offset), &offset) || offset < 0) break;
-        PyObject *data = encode(PyTuple_GET_ITEM(pair, 1), given[2] == Py_True);
-        if (data == NULL) break;
-        total += PyBytes_GET_SIZE(data);
-        put(item, ITEM.data, data);
+        if (end == from && PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2 && Py_TYPE(PyTuple_GET_ITEM(pair, 0)) == item_type)
+            plan = at(PyTuple_GET_ITEM(pair, 0), ITEM.plan);
+        done = answer_write(pair, plan, given, large, &to);
+        if (done != DONE) break;
     }
-    return PyErr_Occurred() ? NULL : Py_BuildValue("nn", end, total);
+    if (end_recipient(&to, given[5]) == FAILED || done == FAILED) return NULL;
+    return PyLong_FromSsize_t(end);
 }
 
 PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count)

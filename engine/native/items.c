@@ -182,6 +182,49 @@ PyObject *take_writes(PyObject *module, PyObject *const *given, Py_ssize_t count
     return Py_BuildValue("Nn", items, free_bytes);
 }
 
+/* What Plans.plain_writes has of a name: what is the same for the writes by it. 0: it is none of them, or an error. */
+static int find_writes(PyObject *plain_writes, PyObject *name, Writes *writes)
+{
+    PyObject *found = PyDict_GetItemWithError(plain_writes, name);
+    if (found == NULL || !PyTuple_CheckExact(found) || PyTuple_GET_SIZE(found) != 6) return 0;
+    PyObject **of = &PyTuple_GET_ITEM(found, 0);
+    if (!is_bytes(of[1]) || !is_bytes(of[2])) return 0;
+    writes->plan = of[0], writes->name = of[1], writes->head = of[2];
+    writes->first = PyLong_AsSsize_t(of[3]), writes->least = PyLong_AsSsize_t(of[4]), writes->most = PyLong_AsSsize_t(of[5]);
+    return writes->first >= 0 && !PyErr_Occurred();
+}
+
+PyObject *take_data(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 5 || item_type == NULL || !is_bytes(given[0]) || !is_dict(given[1])) {
+        PyErr_SetString(PyExc_TypeError, "take_data(data, plain_writes, session, count_max, most)");
+        return NULL;
+    }
+    Py_ssize_t count_max = PyLong_AsSsize_t(given[3]), most = PyLong_AsSsize_t(given[4]), total = 0;
+    PyObject *items = PyErr_Occurred() ? NULL : PyList_New(0), *name = NULL, *known = NULL, *command;
+    if (items == NULL) return NULL;
+    Writes writes = {.session = given[2]};
+    const char *begin = PyBytes_AS_STRING(given[0]), *end = begin + PyBytes_GET_SIZE(given[0]), *at = begin;
+    while (at < end && PyList_GET_SIZE(items) < most) {
+        const char *next = read_command(at, end, count_max, &name, &command);
+        if (next == NULL) break;
+        Py_ssize_t size = 0; /* `name` and `known` are borrowed from commands: those before are in items */
+        PyObject *item = name == known || find_writes(given[1], name, &writes) ? make_item(&writes, command, &size) : NULL;
+        known = name;
+        Py_DECREF(command);
+        int failed = item == NULL || PyList_Append(items, item) < 0;
+        Py_XDECREF(item);
+        if (failed) break;
+        total += size;
+        at = next;
+    }
+    if (PyErr_Occurred()) {
+        Py_DECREF(items);
+        return NULL;
+    }
+    return Py_BuildValue("Nnn", items, (Py_ssize_t)(at - begin), total);
+}
+
 PyObject *records_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     if (count != 2 || !PyList_CheckExact(given[0]) || !PyList_CheckExact(given[1])) {

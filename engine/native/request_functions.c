@@ -5,11 +5,11 @@
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
 PyMethodDef request_functions[] = {
+    {"answer_writes", FAST(answer_writes),
+     "answer_writes(replies, at, ok, encode2, encode3, ready, large): fill the places of the writes of one plan.\n\n"
+     "Their sessions are told, and added to `ready`. Returns where it has stopped: at a pair that is Python's, or the end."},
     {"configure_items", configure_items, METH_VARARGS,
      "configure_items(item, entry, slot_keys, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
-    {"fill_replies", FAST(fill_replies),
-     "fill_replies(replies, at, is_resp3, ok): fill the places of the writes of one session and plan.\n\n"
-     "Returns where it has stopped, and how many bytes the replies have: at a pair that is Python's, or the end."},
     {"parse_commands", FAST(parse_commands),
      "parse_commands(data, commands, count_max): add the commands at the beginning of `data`, and return where they end."},
     {"read_run", FAST(read_run),
@@ -21,6 +21,9 @@ PyMethodDef request_functions[] = {
     {"rows_of", FAST(rows_of),
      "rows_of(entries, partition, begin, time_ms, link, position_type): rows of the embedded log, for the server's writes.\n\n"
      "Returns all their fields in one list, their positions, and the last one's link. None: not all of them are usual."},
+    {"take_data", FAST(take_data),
+     "take_data(data, plain_writes, session, count_max, most): items of the writes with which `data` begins.\n\n"
+     "Up to a command that is Python's. Returns the items, where they end, and how many bytes they have."},
     {"take_filled", FAST(take_filled),
      "take_filled(places, parts): move the replies that are there to `parts`; returns how many bytes they have."},
     {"take_writes", FAST(take_writes),

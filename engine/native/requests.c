@@ -30,7 +30,7 @@ static int is_http(const char *from, Py_ssize_t size)
 }
 
 /* Reads one command. Where it goes on; NULL: Python must look at it, if there is no error. */
-static const char *read_command(const char *from, const char *end, Py_ssize_t count_max, PyObject **name, PyObject **command)
+const char *read_command(const char *from, const char *end, Py_ssize_t count_max, PyObject **name, PyObject **command)
 {
     Py_ssize_t count, size;
     from = read_header(from, end, '*', COUNT_DIGITS_MAX, &count);

@@ -7,15 +7,17 @@
 #include "hot.h"
 
 /* requests.c */
+const char *read_command(const char *from, const char *end, Py_ssize_t count_max, PyObject **name, PyObject **command);
 PyObject *parse_commands(PyObject *module, PyObject *const *given, Py_ssize_t count);
 
 /* items.c */
 PyObject *configure_items(PyObject *module, PyObject *args);
 PyObject *take_writes(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *take_data(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *records_of(PyObject *module, PyObject *const *given, Py_ssize_t count);
 
 /* answers.c */
-PyObject *fill_replies(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *answer_writes(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count);
 

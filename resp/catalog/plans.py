@@ -140,8 +140,18 @@ def _reading(spec: Spec) -> Spec:
     return replace(spec, handler=spec.reads_as, write=False)
 
 
+PlainWrite = tuple[Plan, bytes, bytes, int, int, int]
+"""A write with one key and a small reply: its plan, and of that name, event_head, first_key, and how many arguments."""
+
+
 class Plans:
-    """All commands. `by_spelling` is for the hot path: upper case and what clients have sent so far."""
+    """All commands.
+
+    Attributes:
+        by_name: those that there are.
+        by_spelling: for the hot path: upper case and what clients have sent so far.
+        plain_writes: of these the writes with one key whose reply is small.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[bytes, Plan] = {}
@@ -161,7 +171,11 @@ class Plans:
         for name in CONTAINERS:
             if name not in self.by_name:
                 self.by_name[name] = Plan(name, CommandKind.CONTAINER)
-        self.by_spelling: dict[bytes, Plan] = {name: plan for name, plan in self.by_name.items() if b"|" not in name}
+        self.by_spelling: dict[bytes, Plan] = {}
+        self.plain_writes: dict[bytes, PlainWrite] = {}
+        for name, plan in self.by_name.items():
+            if b"|" not in name:
+                self._learn(name, plan)
 
     def find(self, command: list[bytes]) -> Plan | None:
         """The plan for `command`; that of the subcommand where there is one; None for an unknown command."""
@@ -170,10 +184,16 @@ class Plans:
         if plan is None:
             plan = self.by_name.get(name.upper()) if b"|" not in name else None
             if plan is not None and len(self.by_spelling) < _SPELLINGS_MAX:
-                self.by_spelling[name] = plan
+                self._learn(name, plan)
         if plan is not None and len(command) > 1 and plan.name in CONTAINERS:
             return self.by_name.get(plan.name + b"|" + command[1].upper(), plan)
         return plan
+
+    def _learn(self, spelled: bytes, plan: Plan) -> None:
+        self.by_spelling[spelled] = plan
+        if plan.kind is CommandKind.WRITE and plan.first_key >= 0 and not plan.returns_data:
+            arguments = plan.first_key, plan.arguments_min, plan.arguments_max
+            self.plain_writes[spelled] = (plan, plan.name, plan.event_head, *arguments)
 
     @property
     def calls(self) -> int:

@@ -16,6 +16,7 @@ from resp.clients.inbox import Inbox
 from resp.clients.multi import unwatch
 from resp.clients.session import Session
 from resp.clients.turns import TURN_SECONDS
+from resp.clients.window import DATA_BYTES_MAX
 from resp.wire.encode import encode2
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class Connection(asyncio.Protocol):
         may_be_too_large = session.query_bytes > _STRANGER_QUERY_BYTES_MAX or session.transaction is not None
         if may_be_too_large and self._is_too_large(session):
             return
+        is_usual = session.plain and parser.is_between and size <= DATA_BYTES_MAX
+        if is_usual and session.last_command in server.plans.plain_writes and (taken := session.inbox.take(data)):
+            if taken == size:
+                session.query_bytes = 0
+                if server.ready:
+                    server.flush()
+                return
+            data = data[taken:]
         commands = parser.feed(data)
         if not commands and monotonic() - session.last_active > TURN_SECONDS:
             self._rest(session)

@@ -75,21 +75,12 @@ class PendingReply(Item):
         server.accounting.ended(session, self.plan, self.command, reply, seconds)
 
     def answer_run(self, replies: Replies, at: int, seconds: float) -> int:
-        """`answer` the writes of one session and plan at once, in C, while their replies are as usual."""
-        session, plan = self.session, self.plan
-        server, output, encode = session.server, session.output, session.encode
-        if server.hot is not None and (encode is encode2 or encode is encode3):
-            end, size = server.hot.fill_replies(replies, at, encode is encode3, OK)
-            if (
-                end > at
-                and output.pending_reply_bytes + size <= _LARGE_BYTES
-                and server.accounting.ended_writes(plan, end - at, seconds)
-            ):
-                last = replies[end - 1][0]
-                assert last.entry is not None
-                session.last_position = last.entry.partition, last.offset
-                output.pending_reply_bytes += size
-                server.ready[session] = None
+        """`answer` the writes of one plan at once, in C, while their replies are as usual."""
+        server, plan = self.session.server, self.plan
+        if server.hot is not None and server.accounting.takes_writes(seconds):
+            end = server.hot.answer_writes(replies, at, OK, encode2, encode3, server.ready, _LARGE_BYTES)
+            if end > at:
+                server.accounting.ended_writes(plan, end - at, seconds)
                 return int(end)
         self.answer(replies[at][1], seconds)
         return at + 1

@@ -56,6 +56,10 @@ class CommandRunner(Protocol):
         """Whether every command is over, or waits for its pending reply."""
         ...
 
+    def take(self, data: bytes) -> int:
+        """Run the commands with which `data` begins, before it is parsed, if it can; where the rest begins."""
+        ...
+
     def receive(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait; then send what they have answered."""
         ...

@@ -12,6 +12,11 @@ PENDING_REPLIES_MAX: Final = 20_000
 AHEAD_BYTES: Final = 32 * 1024 * 1024
 """What the replies of one client to commands under way may come to."""
 
+ITEMS_MAX: Final = 1000
+"""So many writes, of `DATA_BYTES_MAX` together, are taken at once where there is room for all: within a millisecond."""
+
+DATA_BYTES_MAX: Final = 64 * 1024
+
 HELD_BYTES_MAX: Final = 256 * 1024 * 1024
 """When they turn out larger all the same, and the client does not read: so much is held for it before it is cut off."""
 

@@ -93,12 +93,13 @@ class Accounting:
         if seconds > self._slow_seconds:
             self._note_slow(client, plan, command, seconds)
 
-    def ended_writes(self, plan: Plan, count: int, seconds: float) -> bool:
-        """Many writes of a plan have run without an error, each for so long; False: they are to be told one by one."""
-        if seconds > self._slow_seconds:
-            return False
+    def takes_writes(self, seconds: float) -> bool:
+        """Whether writes that ran so long each may be told of together: none of them is of interest."""
+        return seconds <= self._slow_seconds
+
+    def ended_writes(self, plan: Plan, count: int, seconds: float) -> None:
+        """Many writes of a plan have run without an error, each for so long, and may be told of together."""
         self._count(plan, count, seconds)
-        return True
 
     def ended_without_reply(self, plan: Plan) -> None:
         """A command has run that answers by messages alone (SUBSCRIBE), or by the reply of another (SLOTLOG ONCE)."""

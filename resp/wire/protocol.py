@@ -70,10 +70,10 @@ class _Heads(dict[int, bytes]):
         return b"$%d" % length
 
 
-_QUICK_COUNT_MAX: Final = 1024
+QUICK_COUNT_MAX: Final = 1024  # commands with more arguments take the strict way
 _ALIKE_MIN: Final = 4  # fewer commands are faster one by one
 _ALIKE_TOKENS_MIN: Final = 20  # as many as the shortest ones with a key have
-_COUNTS: Final = {b"*%d" % count: count for count in range(1, _QUICK_COUNT_MAX + 1)}
+_COUNTS: Final = {b"*%d" % count: count for count in range(1, QUICK_COUNT_MAX + 1)}
 head_of: Final = _Heads((length, b"$%d" % length) for length in range(1024)).__getitem__
 """The length header of a value of so many bytes, without its CRLF."""
 
@@ -106,10 +106,9 @@ class Parser:
         authenticated: Whether the larger limits hold.
 
     Attributes:
-        authenticated: As above; the owner sets it when it changes.
-        bulk_bytes_max: As above; the owner may change it.
-        command_bytes_max: As above.
+        authenticated, bulk_bytes_max, command_bytes_max: As above; the owner may set the first two when they change.
         buffered_bytes: Of the input, what has not become a command yet.
+        is_between: The next byte begins a command.
         error: What is wrong with the input, once something is. What came before it has been given out.
         held: Not authenticated, and behind the commands just given out comes one that is too large for that: when they
             have been executed, and perhaps were an AUTH, `feed(b"")` goes on. Never set once authenticated.
@@ -118,6 +117,7 @@ class Parser:
     __slots__ = (
         "_announced_bytes", "_args", "_args_bytes", "_hot", "_missing", "_passing_bytes", "_tail", "_value",
         "_value_bytes", "authenticated", "buffered_bytes", "bulk_bytes_max", "command_bytes_max", "error", "held",
+        "is_between",
     )  # fmt: skip
 
     def __init__(
@@ -132,7 +132,7 @@ class Parser:
         self.command_bytes_max = command_bytes_max
         self.error: ProtocolError | None = None
         self._hot = native.chosen()
-        self.held, self.buffered_bytes = False, 0
+        self.held, self.buffered_bytes, self.is_between = False, 0, True
         self._forget()
 
     @property
@@ -163,6 +163,7 @@ class Parser:
         except ProtocolError as error:
             self.error = error
             self._forget()
+        self.is_between = not (self._tail or self._missing or self.error)
         self.buffered_bytes = len(self._tail) + self._args_bytes + (0 if self._value is None else len(self._value))
         return commands
 
@@ -206,7 +207,7 @@ class Parser:
     def _take_fast_path(self, data: bytes, commands: list[list[bytes]]) -> None:
         """All commands of `data`, which begins with one, for authenticated clients."""
         if self._hot is not None:  # the same for what is as it should be, up to where it is not
-            position = self._hot.parse_commands(data, commands, _QUICK_COUNT_MAX)
+            position = self._hot.parse_commands(data, commands, QUICK_COUNT_MAX)
             if position == len(data):
                 return
             data = data[position:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -32,7 +31,8 @@ from slotlog.log import RecordPosition
 from slotlog.shared.limits import RECORD_BYTES_MAX
 from tests.engine.harness import NOW_MS, new_store, open_machine
 from tests.engine.native.twins import part_in_c, running
-from tests.resp.harness import Live, replies, serving
+from tests.real.oracle import request
+from tests.resp.harness import replies, serving
 
 _PLANS: Final = Plans()
 _WORDS: Final = st.binary(max_size=20) | st.sampled_from(
@@ -41,9 +41,15 @@ _WORDS: Final = st.binary(max_size=20) | st.sampled_from(
 _COMMANDS: Final = st.lists(st.lists(_WORDS, min_size=1, max_size=20), min_size=1, max_size=6)
 
 
+class _Client(SimpleNamespace):
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+
+
 def session(encode: Any = encode2) -> Any:
     """What an item needs of one."""
-    return SimpleNamespace(db=0, muted=False, encode=encode)
+    told = SimpleNamespace(pending_reply_bytes=5)
+    return _Client(db=0, muted=False, encode=encode, output=told, last_position=None)
 
 
 def shown(items: Sequence[Item]) -> list[dict[str, Any]]:
@@ -86,6 +92,42 @@ def test_any_writes_become_the_same_items(name: bytes, words: list[list[bytes]],
     assert alone == natively
 
 
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from([b"SET", b"HSET", b"INCR", b"set", b"GET", b"LPOP", b"NOPE"]), _COMMANDS)))
+def test_data_becomes_the_items_of_its_commands(lots: list[tuple[bytes, list[list[bytes]]]]) -> None:
+    """Those that were parsed one by one, up to the first that is no plain write; the bytes behind them are left."""
+    plans, client = Plans(), session()
+    plans.find([b"set"])
+    commands = [[name, *args] for name, words in lots for args in words]
+    expected: list[Any] = []
+    for command in commands:
+        plan = plans.by_spelling.get(command[0])
+        if plan is None or command[0] not in plans.plain_writes:
+            break
+        made, _ = fast_path.items_of(client, plan, [command], 0, 1, 1 << 30)
+        if not made:
+            break
+        expected += made
+    sent = list(map(request, commands))
+    data = b"".join([*sent, b"*2\r\n$4\r\nINCR\r\n$1"])
+
+    items, end, size = hot().take_data(data, plans.plain_writes, client, 1024, 1000)
+    assert shown(expected) == shown(items)
+    assert (sum(map(len, sent[: len(items)])), sum(item.size for item in items)) == (end, size)
+    items, end, _ = hot().take_data(data, plans.plain_writes, client, 1024, 2)
+    assert shown(expected[:2]) == shown(items)
+    assert sum(map(len, sent[: len(items)])) == end
+
+
+def test_plain_writes_are_those_with_one_key_and_a_small_reply() -> None:
+    """By each spelling that clients have sent: what the way from bytes to items may take."""
+    plans = Plans()
+    plans.find([b"hSet"])
+
+    assert {b"SET", b"HSET", b"hSet", b"INCR", b"LPUSH", b"ZADD"} <= plans.plain_writes.keys()
+    assert not {b"GET", b"MSET", b"LPOP", b"EVAL", b"PING", b"hset"} & plans.plain_writes.keys()
+
+
 def test_what_is_too_large_is_no_item() -> None:
     """Too many arguments, or too many bytes, take the general way, which refuses them."""
     for command in ([b"LPUSH", *[b"x"] * 1_100_000], [b"SET", b"k", bytes(RECORD_BYTES_MAX)]):
@@ -114,10 +156,16 @@ def test_records_are_the_same() -> None:
     assert None is module.records_of([*items, Item(b"SET", [], 0)], [*positions, positions[0]])
 
 
+def answered(module: Any, pairs: list[tuple[Any, Any]], large: int = 1 << 20) -> tuple[int, list[Any]]:
+    """Where C stops among replies of writes, and which sessions have something to be sent."""
+    ready: dict[Any, None] = {}
+    return module.answer_writes(pairs, 0, OK, encode2, encode3, ready, large), list(ready)
+
+
 @pytest.mark.parametrize("encode", [encode2, encode3])
 def test_replies_are_encoded_alike(encode: Any) -> None:
-    """Each usual reply has the bytes that Python gives it; each other one is left to Python."""
-    module, plan, client = hot(), _PLANS.by_name[b"SET"], session(encode)
+    """Each usual reply has the bytes that Python gives it, and its session is told; any other is left to Python."""
+    module, plan = hot(), _PLANS.by_name[b"SET"]
     usual = [
         OK,
         None,
@@ -129,27 +177,52 @@ def test_replies_are_encoded_alike(encode: Any) -> None:
     ]
     unusual = [1 << 63, True, 2.5, [], NIL_ARRAY, Status(b"PONG"), CommandError("ERR no")]
     for reply in [*usual, *unusual]:
+        client = session(encode)
         (item,), _ = fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000)
         item.offset = 7
-        end, size = module.fill_replies([(item, reply)], 0, encode is encode3, OK)
+        end, ready = answered(module, [(item, reply)])
 
         expected = encode(reply) if reply in usual and reply is not True else None
-        assert (expected, int(expected is not None), len(expected or b"")) == (item.data, end, size)
+        told = (expected, 1, [client], 5 + len(expected), (0, 7)) if expected is not None else (None, 0, [], 5, None)
+        assert told == (item.data, end, ready, client.output.pending_reply_bytes, client.last_position)
+
+
+def test_replies_of_many_sessions_are_given_together() -> None:
+    """Each session is told of all of its own, in the order in which they first come."""
+    module, plan, clients = hot(), _PLANS.by_name[b"SET"], [session(), session(encode3), session()]
+    items = [fast_path.items_of(client, plan, [[b"SET", b"k", b"v"]], 0, 1, 1000)[0][0] for client in clients * 2]
+    for offset, item in enumerate(items):
+        item.offset = offset
+
+    assert (6, clients) == answered(module, [(item, None) for item in items])
+    assert [b"$-1\r\n", b"_\r\n", b"$-1\r\n"] * 2 == [item.data for item in items]
+    assert [(15, (0, 3)), (11, (0, 4)), (15, (0, 5))] == [
+        (client.output.pending_reply_bytes, client.last_position) for client in clients
+    ]
+
+
+def test_replies_that_are_much_are_left() -> None:
+    """Python looks at a client for whom more than that waits."""
+    module, client = hot(), session()
+    items, _ = fast_path.items_of(client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 3, 0, 3, 4000)
+    for item in items:
+        item.offset = 1
+
+    assert (2, [client]) == answered(module, [(item, OK) for item in items], 5 + 2 * 5)
+    assert (15, None) == (client.output.pending_reply_bytes, items[2].data)
 
 
 def test_replies_of_others_are_left() -> None:
-    """A run ends where another session or plan, a read, or a write that was not applied comes."""
+    """A run ends where another plan, a read, a session that is gone, or a write that was not applied comes."""
     module, client = hot(), session()
     (one, two, three, four, five), _ = fast_path.items_of(
         client, _PLANS.by_name[b"SET"], [[b"SET", b"k", b"v"]] * 5, 0, 5, 4000
     )
     one.offset = two.offset = three.offset = four.offset = 1
-    two.session, three.plan, four.entry = session(), _PLANS.by_name[b"INCR"], None
+    two.session, three.plan, four.entry = session(output.to_nobody), _PLANS.by_name[b"INCR"], None
     muted = PendingReply(client, one.plan, b"SET", [], [], one.entry)
     muted.offset, muted._muted = 1, True
-    ends = [
-        module.fill_replies([(one, OK), (other, OK)], 0, False, OK)[0] for other in (two, three, four, five, muted, one)
-    ]
+    ends = [answered(module, [(one, OK), (other, OK)])[0] for other in (two, three, four, five, muted, one)]
 
     assert [1, 1, 1, 1, 1, 2] == ends
 
@@ -181,7 +254,7 @@ def test_items_leave_nothing_behind() -> None:
     def answer() -> None:
         items, _ = module.take_writes(commands, 0, 20, client, plan, *of_plan, 1 << 20)
         module.records_of(items, positions)
-        module.fill_replies([(item, 70_000) for item in items], 0, False, OK)
+        answered(module, [(item, 70_000) for item in items])
         module.take_filled(deque(items), [])
 
     answer()
@@ -192,112 +265,6 @@ def test_items_leave_nothing_behind() -> None:
     gc.collect()
 
     assert sys.getallocatedblocks() - before < 200
-
-
-# ---------------------------------------------------------------------- whole conversations
-
-
-def _lot(draws: random.Random, client: int) -> list[list[str]]:
-    """A pipeline, in which commands of one kind often follow each other, as a client sends it to keys of its own."""
-    lot: list[list[str]] = []
-    while len(lot) < 40:
-        key = f"{client}:{draws.randrange(6)}"
-        n, h, pushed, z = (f"{client}:{name}" for name in "nhlz")
-        command = draws.choice(
-            [
-                *[["GET", key], ["SET", key, "v" * draws.choice([0, 3, 2000])], ["get", key]],
-                *[
-                    ["INCR", n],
-                    ["INCR", key],
-                    ["HSET", h, key, "1"],
-                    ["LPUSH", pushed, "a", "b"],
-                    ["ZADD", z, "1", key],
-                ],
-                *[
-                    ["GET", h],
-                    ["LPUSH", h, "a"],
-                    ["GET"],
-                    ["SET", key],
-                    ["SET", key, "v", "EX", "100"],
-                    ["SET", key, "v", "EX", "0"],
-                ],
-                *[
-                    ["DEL", key],
-                    ["MGET", key, n],
-                    ["PING"],
-                    ["NOPE"],
-                    ["SET", key, "w", "GET"],
-                    ["GETRANGE", key, "0", "1"],
-                ],
-                *[
-                    ["SELECT", draws.choice("01")],
-                    ["MULTI"],
-                    ["EXEC"],
-                    ["CLIENT", "REPLY", "SKIP"],
-                    ["HELLO", draws.choice("23")],
-                ],
-            ]
-        )
-        lot += [command] * draws.choice([1, 1, 2, 5])
-    return [*lot, ["CLIENT", "REPLY", "ON"], ["DISCARD"], ["ECHO", "end"]]
-
-
-async def _converse(live: Live, seed: int) -> list[object]:
-    """Replies of three clients that send pipelines in turn, then all that a server tells of what it did."""
-    draws, said = random.Random(seed), []
-    clients = [await live.client() for _ in range(3)]
-    for _ in range(8):
-        for number, client in enumerate(clients):
-            client.send(*_lot(draws, number))
-        for client in clients:
-            lot: list[Any] = []
-            while not lot or lot[-1] != b"end":
-                lot.append(await client.reply())
-            said.append([getattr(reply, "text", reply) for reply in lot])
-    server = live.server
-    plans = {
-        name: (plan.calls, plan.failed, plan.rejected) for name, plan in server.plans.by_name.items() if plan.calls
-    }
-    tails = [(each.last_command, each.received_commands) for each in server.sessions.values()]
-    stats = server.stats
-    counts = stats.keyspace_hits, stats.keyspace_misses, stats.errors, stats.net_output_bytes, stats.net_input_bytes
-    histograms = [sum(plan.calls_by_digits) for plan in server.plans.by_name.values() if plan.calls]
-    events = sorted(map(repr, await live.events()))  # which client's are first is chance
-    return [said, plans, tails, counts, histograms, len(server.slowlog), events]
-
-
-@pytest.mark.parametrize("slower_than", ["10000000", "0"])
-async def test_conversations_are_the_same(tmp_path: Path, slower_than: str) -> None:
-    """Replies, their order, what INFO counts, what SLOWLOG keeps, and the events in the log."""
-    told = []
-    for natively in (False, True):
-        with running(natively=natively):
-            async with serving(
-                tmp_path / str(natively), slowlog_log_slower_than=slower_than, slowlog_max_len="100000"
-            ) as live:
-                told.append(await _converse(live, 7))
-
-    for alone, here in zip(*told, strict=True):
-        assert alone == here
-
-
-@pytest.mark.parametrize("name", ["ended_reads", "ended_writes"])
-async def test_conversations_go_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """These conversations would show what it does wrong: they do not go by Python alone."""
-    calls: list[object] = []
-    with running(natively=True):
-        async with serving(tmp_path / "log") as live:
-            kind = type(live.server.accounting)
-            real = getattr(kind, name)
-
-            def counting(*args: Any) -> Any:
-                calls.append(args)
-                return real(*args)
-
-            monkeypatch.setattr(kind, name, counting)
-            await _converse(live, 7)
-
-    assert calls
 
 
 async def test_a_late_process_is_told_as_one_slow_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
