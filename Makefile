@@ -84,7 +84,7 @@ nightly: $(VENV) $(APPLICATIONS) $(CLIENTS) $(OUTAGES) ## Compare 100,000 new ra
 	$(call need,test -e /usr/share/i18n/locales/de_DE,the sources of locales,locales)
 	$(call say,pytest)
 	@SLOTLOG_SIMULATION_SEEDS=2000 .venv/bin/python -m pytest tests/simulation/test_simulation.py -k seeds_hold $(PYTEST_ARGS)
-	@DISK_FAILURES=60 .venv/bin/python -m pytest tests/faults/test_failing_disk.py $(PYTEST_ARGS)
+	@DISK_FAILURES=60 DISK_FILLS=20 .venv/bin/python -m pytest tests/faults/test_failing_disk.py tests/faults/test_full_disk.py $(PYTEST_ARGS)
 	@RDB_FLIPS=50000 .venv/bin/python -m pytest --timeout=7200 tests/ops/importing/rdb/test_damaged.py $(PYTEST_ARGS)
 	@LOG_FLIPS=1000 .venv/bin/python -m pytest tests/faults/test_log_flips.py $(PYTEST_ARGS)
 	@POWER_LOSSES=50 .venv/bin/python -m pytest tests/faults/test_power_loss.py $(PYTEST_ARGS)

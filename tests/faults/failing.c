@@ -1,4 +1,5 @@
-/* Lets calls fail on files whose path has a given word in it, as a disk does that cannot read or write for a moment.
+/* Lets calls fail on files whose path has a given word in it, as a disk does that cannot read or write for a moment,
+   or that is full.
 
    For LD_PRELOAD. FAIL_CONTROL names a file that `tests.faults.failing` maps as well and writes to while a program
    runs. The path of a descriptor is asked for at each call: no call that opens or closes one has to be followed. */
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -20,6 +22,8 @@ struct control {
     int64_t times;  /* how many fail from there on */
     int64_t calls;  /* how many there were */
     int64_t failed; /* how many have failed */
+    int64_t error;  /* what errno is then */
+    int64_t left;   /* what file systems say that they have left, and one more; 0: what they have */
     char kind[16];  /* read, write or sync */
     char word[256]; /* a part of the paths that it is about */
 };
@@ -46,7 +50,7 @@ static int fails(const char *kind, int fd) {
     int64_t number = __atomic_add_fetch(&control->calls, 1, __ATOMIC_SEQ_CST);
     if (number < control->at || number >= control->at + control->times) return 0;
     __atomic_add_fetch(&control->failed, 1, __ATOMIC_SEQ_CST);
-    errno = EIO;
+    errno = control->error;
     return 1;
 }
 
@@ -70,3 +74,19 @@ WRAP("write", ssize_t, pwrite, (int fd, const void *from, size_t size, off_t at)
 WRAP("write", ssize_t, pwrite64, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at))
 WRAP("sync", int, fsync, (int fd), (fd))
 WRAP("sync", int, fdatasync, (int fd), (fd))
+/* Room that is asked for before it is written to. */
+WRAP("write", int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+WRAP("write", int, fallocate64, (int fd, int mode, off64_t at, off64_t size), (fd, mode, at, size))
+
+#define WRAP_ROOM(name, type) \
+    int name(const char *path, struct type *facts) { \
+        static int (*next)(const char *, struct type *); \
+        if (next == NULL) next = (int (*)(const char *, struct type *))dlsym(RTLD_NEXT, #name); \
+        int result = next(path, facts); \
+        if (control != NULL && control->left != 0) \
+            facts->f_bfree = facts->f_bavail = (control->left - 1) / facts->f_frsize; \
+        return result; \
+    }
+
+WRAP_ROOM(statvfs, statvfs)
+WRAP_ROOM(statvfs64, statvfs64)

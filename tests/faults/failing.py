@@ -6,12 +6,15 @@ import mmap
 import shutil
 import struct
 import subprocess
+from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import Final
 
 _HERE: Final = Path(__file__).parent
-_CONTROL: Final = struct.Struct("@qqqq16s256s")
-_COUNTS: Final = struct.Struct("@qqqq")
+_CONTROL: Final = struct.Struct("@qqqqqq16s256s")
+_COUNTS: Final = struct.Struct("@qqqqqq")
+_LEFT_AT: Final = _COUNTS.size - 8
+FOR_EVER: Final = 1 << 40
 
 
 class FailingDisk:
@@ -22,13 +25,13 @@ class FailingDisk:
     """
 
     def __init__(self, directory: Path) -> None:
-        library, control = _built("failing.c", directory), directory / "failing.control"
+        library, control = built("failing.c", directory), directory / "failing.control"
         control.write_bytes(bytes(_CONTROL.size))
         with control.open("r+b") as file:
             self._mapped = mmap.mmap(file.fileno(), _CONTROL.size)
         self.environment = {"LD_PRELOAD": str(library), "FAIL_CONTROL": str(control)}
 
-    def fail(self, kind: str, word: str, at: int, times: int) -> None:
+    def fail(self, kind: str, word: str, at: int, times: int, error: int = EIO) -> None:
         """From now on count calls; `times` of them fail from the `at`-th on, counted from 1.
 
         Args:
@@ -36,14 +39,21 @@ class FailingDisk:
             word: a part of the paths that it is about.
             at: the first that fails.
             times: how many do.
+            error: what they fail with.
         """
         self.calm()
         self._mapped[_COUNTS.size :] = struct.pack("@16s256s", kind.encode(), word.encode())
-        self._mapped[: _COUNTS.size] = _COUNTS.pack(at, times, 0, 0)
+        self._mapped[: _COUNTS.size] = _COUNTS.pack(at, times, 0, 0, error, 0)
+
+    def fill(self, word: str, left_bytes: int) -> None:
+        """From now on file systems say that so much is left; 0: nothing can be written to paths with that word."""
+        self.fail("write", word, 1 if left_bytes == 0 else FOR_EVER, FOR_EVER, ENOSPC)
+        self._mapped[_LEFT_AT : _COUNTS.size] = struct.pack("@q", left_bytes + 1)
 
     def calm(self) -> None:
         """Let no call fail any more."""
         self._mapped[:8] = bytes(8)
+        self._mapped[_LEFT_AT : _COUNTS.size] = bytes(8)
 
     @property
     def failed(self) -> int:
@@ -68,7 +78,7 @@ class LossyDisk:
         self._kept = directory / "kept"
         self._kept.mkdir()
         self._word = word
-        library = _built("keeping.c", directory)
+        library = built("keeping.c", directory)
         self.environment = {"LD_PRELOAD": str(library), "KEEP_WORD": word, "KEEP_IN": str(self._kept)}
 
     def lose_power(self, data: Path) -> None:
@@ -79,7 +89,8 @@ class LossyDisk:
                 shutil.copy(kept, data)
 
 
-def _built(source: str, directory: Path) -> Path:
+def built(source: str, directory: Path) -> Path:
+    """Compile one of the libraries here; where it is."""
     library = (directory / source).with_suffix(".so")
     words = [
         "cc",

@@ -7,14 +7,14 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.faults.failing import FailingDisk
+from tests.faults.failing import FOR_EVER, FailingDisk
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run
 from tests.real.oracle import Connection, ErrorReply, SimpleString
@@ -25,7 +25,6 @@ SWEEP: Final = int(os.environ.get("DISK_FAILURES", "1"))
 
 LOG, STATE = "log.sqlite3", "/data/0/"
 KINDS: Final = ("read", "write", "sync")
-FOR_EVER: Final = 1 << 40
 EXPECTED: Final = (b"UNKNOWNOUTCOME the write ", b"ERR partition 0 is stopped: ", b"ERR nothing was written: ")
 WAIT_SECONDS: Final = 60.0
 
@@ -34,13 +33,13 @@ class Service:
     """A service whose disk can be made to fail, and what a client knows of it.
 
     Args:
-        directory: of its data.
-        disk: what fails.
+        data: its data directory.
+        environment: of its processes.
     """
 
-    def __init__(self, directory: Path, disk: FailingDisk) -> None:
-        self.data = directory / "data"
-        self.disk = disk
+    def __init__(self, data: Path, environment: Mapping[str, str]) -> None:
+        self.data = data
+        self._environment = dict(environment)
         self.acknowledged: dict[str, bytes] = {}
         self.lines: list[dict[str, Any]] = []
         self._written = 0
@@ -50,7 +49,7 @@ class Service:
         """A process that begins to start."""
         resp, http = (f"127.0.0.1:{port}" for port in self._ports)
         options = ["--data", str(self.data), "--resp", resp, "--http", http]
-        return ServiceProcess(options, self.disk.environment)
+        return ServiceProcess(options, self._environment)
 
     def readiness(self) -> tuple[int, Any]:
         """Status and document of `/readyz`; 0 while nobody listens."""
@@ -73,13 +72,13 @@ class Service:
             time.sleep(0.05)
         raise AssertionError(f"/readyz was not {status} within {WAIT_SECONDS} s: {self.readiness()}")
 
-    def write(self, count: int) -> list[bytes]:
-        """Write so many keys, one after the other; the errors that were answered."""
+    def write(self, count: int, size: int = 1) -> list[bytes]:
+        """Write so many keys, with values of `size` bytes at least, one by one; the errors that were answered."""
         errors = []
         with closing(Connection(("127.0.0.1", self._ports[0]))) as client:
             for _ in range(count):
                 self._written += 1
-                key, value = f"k{self._written}", b"%d" % self._written
+                key, value = f"k{self._written}", b"%0*d" % (size, self._written)
                 reply = client.call("SET", key, value)
                 if isinstance(reply, ErrorReply):
                     errors.append(reply.text)
@@ -90,8 +89,12 @@ class Service:
 
     def lost(self) -> list[str]:
         """The acknowledged keys that are not there."""
+        return [key for key, value in self.read().items() if value != self.acknowledged[key]]
+
+    def read(self) -> dict[str, Any]:
+        """What a GET of each acknowledged key is answered."""
         with closing(Connection(("127.0.0.1", self._ports[0]))) as client:
-            return [key for key, value in self.acknowledged.items() if client.call("GET", key) != value]
+            return {key: client.call("GET", key) for key in self.acknowledged}
 
     def end(self, process: ServiceProcess) -> None:
         """End a process in order, and keep what it said."""
@@ -109,22 +112,29 @@ class Service:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    """One whose disk is well so far."""
-    disk = FailingDisk(tmp_path)
-    yield Service(tmp_path, disk)
-    disk.close()
+def disk(tmp_path: Path) -> Iterator[FailingDisk]:
+    """One that is well so far."""
+    made = FailingDisk(tmp_path)
+    yield made
+    made.close()
 
 
-def check_whole(service: Service) -> None:
+@pytest.fixture
+def service(tmp_path: Path, disk: FailingDisk) -> Service:
+    """One on that disk."""
+    return Service(tmp_path / "data", disk.environment)
+
+
+def check_whole(service: Service, log_url: str) -> None:
     """State and log are sound, and a replay of the one gives the other."""
-    for words in (("check",), ("check", "--log"), ("replay", "--to", service.data.parent / "again")):
+    again = service.data.parent / "again"
+    for words in (("check",), ("check", "--log", log_url), ("replay", "--to", again, "--log", log_url)):
         result = run(*words, "--data", service.data)
         assert (0, "") == (result.exit_code, "" if result.exit_code == 0 else result.output)
 
 
 @pytest.mark.timeout(1800)
-def test_each_call_of_a_running_service_fails_once(service: Service) -> None:
+def test_each_call_of_a_running_service_fails_once(service: Service, disk: FailingDisk) -> None:
     """Reads, writes and syncs of the log and of the state: it answers what it does not know, and goes on by itself."""
     answered, failed = set(), 0
     with service.started() as process:
@@ -132,10 +142,10 @@ def test_each_call_of_a_running_service_fails_once(service: Service) -> None:
             for kind in KINDS:
                 for at in range(1, SWEEP + 1):
                     service.until(200)
-                    service.disk.fail(kind, word, at, 1)
+                    disk.fail(kind, word, at, 1)
                     answered |= set(service.write(max(6, at)))
-                    failed += service.disk.failed
-                    service.disk.calm()
+                    failed += disk.failed
+                    disk.calm()
         service.until(200)
         lost = service.lost()
         service.end(process)
@@ -144,7 +154,7 @@ def test_each_call_of_a_running_service_fails_once(service: Service) -> None:
     assert [] == [text for text in answered if not text.startswith(EXPECTED)]
     assert [] == service.said_wrongly()
     assert failed >= 3 * SWEEP  # the state's reads are from memory, and it is not synced at each write
-    check_whole(service)
+    check_whole(service, f"sqlite:///{service.data / LOG}")
 
 
 @pytest.mark.parametrize(
@@ -156,15 +166,15 @@ def test_each_call_of_a_running_service_fails_once(service: Service) -> None:
     ],
 )
 @pytest.mark.timeout(300)
-def test_a_disk_that_fails_for_a_while(service: Service, kind: str, word: str, reason: str) -> None:
+def test_a_disk_that_fails_for_a_while(service: Service, disk: FailingDisk, kind: str, word: str, reason: str) -> None:
     """`/readyz` is 503 with the reason as long as nothing can be written, and 200 when the disk is well again."""
     with service.started() as process:
         service.until(200)
         service.write(20)
-        service.disk.fail(kind, word, 1, FOR_EVER)
+        disk.fail(kind, word, 1, FOR_EVER)
         errors = service.write(3)
         (partition,) = service.until(503)["partitions"]
-        service.disk.calm()
+        disk.calm()
         service.until(200)
         service.write(3)
         lost = service.lost()
@@ -174,12 +184,12 @@ def test_a_disk_that_fails_for_a_while(service: Service, kind: str, word: str, r
     assert 3 == len(errors)
     assert [] == [text for text in errors if not text.startswith(EXPECTED)]
     assert ([], []) == (lost, service.said_wrongly())
-    check_whole(service)
+    check_whole(service, f"sqlite:///{service.data / LOG}")
 
 
 @pytest.mark.parametrize("word", [LOG, STATE])
 @pytest.mark.timeout(1800)
-def test_each_call_of_a_start_fails_once(service: Service, word: str) -> None:
+def test_each_call_of_a_start_fails_once(service: Service, disk: FailingDisk, word: str) -> None:
     """It starts all the same, or goes on by itself, or ends with a sentence; the next start finds all of it."""
     with service.started() as process:
         service.until(200)
@@ -187,7 +197,7 @@ def test_each_call_of_a_start_fails_once(service: Service, word: str) -> None:
         service.end(process)
     for kind in KINDS:
         for at in range(1, SWEEP + 1):
-            service.disk.fail(kind, word, at, 1)
+            disk.fail(kind, word, at, 1)
             with service.started() as process:
                 while process.is_running() and service.readiness()[0] != 200:
                     time.sleep(0.05)
@@ -197,11 +207,11 @@ def test_each_call_of_a_start_fails_once(service: Service, word: str) -> None:
                     assert 1 == process.exit_code()
                     service.keep(process)
                     assert service.lines[-1]["text"].startswith("slotlog: ")
-            service.disk.calm()
+            disk.calm()
     with service.started() as process:
         service.until(200)
         lost = service.lost()
         service.end(process)
 
     assert ([], []) == (lost, service.said_wrongly())
-    check_whole(service)
+    check_whole(service, f"sqlite:///{service.data / LOG}")

@@ -1,0 +1,71 @@
+"""A disk that is full: writes are refused and say why, and nothing is lost; room is all that it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.faults.filled import DISKS, FilledDisk
+from tests.faults.test_failing_disk import EXPECTED, Service, check_whole
+from tests.real.oracle import ErrorReply
+
+_TIMES: Final = int(os.environ.get("DISK_FILLS", "2"))
+"""So often a disk is filled and gets room again; the variable asks for more of that for a night."""
+
+_VALUE_BYTES: Final = 4000
+_RESERVE_BYTES: Final = 128 << 20  # half of it is more than a service writes in a second
+_STOPPED: Final = b"ERR partition 0 is stopped: "
+_EXPECTED: Final = (*EXPECTED, b"ERR partition 0 is waiting: ")
+
+
+@pytest.fixture(params=DISKS)
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FilledDisk]:
+    """One with room so far."""
+    with DISKS[request.param](tmp_path) as made:
+        yield made
+
+
+def _errors(service: Service, value_bytes: int) -> list[bytes]:
+    """Write until something else than OK is answered: files have room of their own that is not used yet."""
+    while not (errors := service.write(20, value_bytes)):
+        pass
+    return errors
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("what", "reserve_bytes"),
+    [("both", _RESERVE_BYTES), ("state", _RESERVE_BYTES), ("both", 0), ("state", 0), ("log", 0)],
+)
+def test_a_disk_is_full_for_a_while(disk: FilledDisk, tmp_path: Path, what: str, reserve_bytes: int) -> None:
+    """With a reserve, or to the last byte: `/readyz` is 503 until there is room, and then all goes on.
+
+    Only where a state has met the last byte it is closed until there is room, as RocksDB opens none without.
+    """
+    log_url = f"sqlite:///{(tmp_path if what == 'state' else disk.directory) / 'log.sqlite3'}"
+    variables = {"SLOTLOG_FREE_BYTES_MIN": str(reserve_bytes), "SLOTLOG_LOG": log_url}
+    service = Service((tmp_path if what == "log" else disk.directory) / "data", {**disk.environment, **variables})
+    errors, unread = list[bytes](), list[object]()
+    with service.started() as process:
+        for _ in range(_TIMES):
+            service.until(200)
+            service.write(20)
+            disk.fill(reserve_bytes // 2)
+            errors += _errors(service, 1 if reserve_bytes else _VALUE_BYTES)  # the reserve is looked at once a second
+            service.until(503)
+            unread += [reply for key, reply in service.read().items() if reply != service.acknowledged[key]]
+            disk.make_room()
+        service.until(200)
+        service.write(20)
+        lost = service.lost()
+        service.end(process)
+
+    assert [] == [text for text in errors if not text.startswith(_EXPECTED)]
+    assert ([], []) == (lost, service.said_wrongly())
+    refused = [reply for reply in unread if isinstance(reply, ErrorReply) and reply.text.startswith(_STOPPED)]
+    assert (refused if what == "state" and reserve_bytes == 0 else []) == unread
+    check_whole(service, log_url)
