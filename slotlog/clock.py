@@ -4,6 +4,9 @@ A wall clock can be set: by hand, by NTP, in a machine that was asleep. One that
 every key with a time to live, for good. So it is held against the clock since the machine's boot, which nobody sets and
 which goes on while the machine sleeps: `WallClock`. A drift that NTP slews away is slow, so the two are compared over
 the last hour: a leap, or small steps that add up within an hour, are found, and years of slewing are not.
+
+One that was ahead before the process began is found where a broker gives records their times: a record cannot be older
+than its sending. Reads would take for dead what lives by the log; so they go by the broker's time then.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ class WallClock:
         ahead_max_ms: how far the time of a record may lie ahead of it.
         fresh_from_ms, fresh_to_ms: what the machine's clock shows between these two needs no second look: no leap is
             that short. Measured: 0.1 us instead of 0.5.
+        lead_ms: how far it is ahead of the clock that gives records their times; 0: by no more than a record may be.
     """
 
     def __init__(self, wall_ns: Callable[[], int] = time.time_ns, boot_ns: Callable[[], int] = _boot_ns) -> None:
@@ -59,10 +63,14 @@ class WallClock:
         self._lock = threading.Lock()
         self._marks: deque[tuple[int, int]] = deque()  # (boot clock, wall clock less boot clock), one a minute
         self._moved_ms = 0
+        self.lead_ms = 0
         self.fresh_from_ms, self.fresh_to_ms = 1, 0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; while the machine's clock is moved, as it would be without that."""
+        """Milliseconds since 1970-01-01 UTC; while the machine's clock is moved, as it would be without that.
+
+        And without its lead over the log's.
+        """
         wall_ms = self.wall_ns() // _MILLISECOND
         if self.fresh_from_ms <= wall_ms <= self.fresh_to_ms:
             return wall_ms
@@ -89,6 +97,25 @@ class WallClock:
         """Why nothing is stamped now; empty while the machine's clock is right."""
         moved_ms = self.moved_ms()
         return str(WallClockMovedError(moved_ms, self.move_max_ms)) if moved_ms else ""
+
+    def local_ms(self) -> int:
+        """`now_ms` by this machine alone: with its lead over the log's clock."""
+        return self.now_ms() + self.lead_ms
+
+    def compare(self, sent_ms: int, record_ms: int) -> None:
+        """Hold it against a broker's clock.
+
+        Args:
+            sent_ms: `local_ms` before a record was sent.
+            record_ms: the time that the broker gave it, later on.
+        """
+        lead_ms = sent_ms - record_ms
+        if lead_ms <= self.ahead_max_ms:
+            lead_ms = 0
+        if lead_ms or self.lead_ms:
+            with self._lock:
+                self.lead_ms = lead_ms
+                self.fresh_from_ms, self.fresh_to_ms = 1, 0
 
     def mark(self) -> tuple[int, int]:
         """The newest moment at which it was right: boot clock, and wall clock less boot clock, in ms."""
@@ -134,12 +161,14 @@ class WallClock:
         if abs(moved) > allowed:
             self._moved_ms = moved
             self.fresh_from_ms, self.fresh_to_ms = 1, 0
-            return boot_ms + newest
+            return boot_ms + newest - self.lead_ms
         self._moved_ms = 0
         if boot_ms - newest_ms >= _MARK_MS:
             marks.append((boot_ms, offset))
             while marks[0][0] < boot_ms - _WINDOW_MS:
                 marks.popleft()
+        if self.lead_ms:
+            return wall_ms - self.lead_ms
         self.fresh_from_ms, self.fresh_to_ms = wall_ms, wall_ms + _FRESH_MS
         return wall_ms
 

@@ -18,7 +18,7 @@ from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.metrics.counts import UNHEARD_SECONDS
-from ops.state.clocks import clocks_ahead
+from ops.state.clocks import clocks_ahead, lead_of_wall_clock
 from ops.state.directories import free_space_guard
 from slotlog.clock import WALL
 from slotlog.log import Log
@@ -151,7 +151,8 @@ class Health:
             for partition, ahead_ms in clocks_ahead(self._consumer.partitions).items()
         ]
         owned = self.ownership.warnings() if self.ownership is not None else []
-        return [*cut, *ahead, *owned, *self._concerns()]
+        lead = filter(None, [lead_of_wall_clock()])
+        return [*cut, *ahead, *lead, *owned, *self._concerns()]
 
     def _concerns(self) -> list[str]:
         dead_letters = () if self.dead_letters is None else self.dead_letters.concerns

@@ -47,7 +47,7 @@ class ClockGuard:
         self._kept = settings.data / KEPT_FILE
         self._agreed = agreement(settings.data)
         self._keep_at = 0.0
-        self._trouble = ""
+        self._trouble = self._lead = ""
         self._partitions: Mapping[int, OwnedPartition] = {}
         self._ahead: dict[int, int] = {}
 
@@ -78,6 +78,7 @@ class ClockGuard:
         elif self._trouble and not trouble:
             logger.warning("wall_clock_right_again", appends="taken")
         self._trouble = trouble
+        self._tell_of_lead()
         ahead = clocks_ahead(self._partitions)
         for partition in ahead.keys() - self._ahead.keys():
             seconds = ahead[partition] / 1000
@@ -88,6 +89,14 @@ class ClockGuard:
         if not trouble and monotonic() >= self._keep_at:
             self._keep_at = monotonic() + _KEEP_SECONDS
             self._keep()
+
+    def _tell_of_lead(self) -> None:
+        lead = lead_of_wall_clock()
+        if lead and not self._lead:
+            logger.warning("wall_clock_ahead", lead_seconds=WALL.lead_ms / 1000, reads="by the log's clock")
+        elif self._lead and not lead:
+            logger.warning("wall_clock_as_the_log", reads="by the wall clock")
+        self._lead = lead
 
     def _take_agreement(self) -> None:
         if not self._agreed.exists():
@@ -155,6 +164,16 @@ def clocks_ahead(partitions: Mapping[int, OwnedPartition]) -> dict[int, int]:
         partition: owned.committed.clock_ms - now_ms for partition, owned in partitions.items() if owned.committed
     }
     return {partition: ahead_ms for partition, ahead_ms in clocks.items() if ahead_ms > WALL.ahead_max_ms}
+
+
+def lead_of_wall_clock() -> str:
+    """What is said while the wall clock of this machine is ahead of the one that gives records their times."""
+    if not WALL.lead_ms:
+        return ""
+    return (
+        f"the wall clock of this machine is {WALL.lead_ms / 1000:.0f} s ahead of the log's: keys live by the log's, "
+        "and reads go by it; set it right"
+    )
 
 
 def latest_ms() -> int:

@@ -82,8 +82,11 @@ class WritePipeline:
         if owned.condition is Condition.OPENING:
             return CommandError("LOADING slotlog is opening its state")
         if owned.condition is Condition.WAITING and not write and owned.worker.is_open:
-            has_lapsed = self.ready_offset == NOT_READY
-            return CommandError("LOADING slotlog may not own this any more") if has_lapsed else None
+            if self.ready_offset == NOT_READY:
+                return CommandError("LOADING slotlog may not own this any more")
+            # Less than there was: others may have acknowledged the rest.
+            is_behind = owned.worker.machine.next_offset < self.ready_offset
+            return CommandError("LOADING slotlog is applying its log") if is_behind else None
         if self.closing and (write or owned.worker.is_open):
             return stopping(self._log.partitions) if write else None
         hint = "; nothing was written" if write else ""

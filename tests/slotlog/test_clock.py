@@ -47,6 +47,28 @@ def test_after_a_leap_nothing_is_stamped_and_time_goes_on_as_before(leap_ms: int
     assert clocks.clock.trouble() != ""
 
 
+def test_a_clock_ahead_of_the_brokers_goes_by_that() -> None:
+    """While records get times that much before their sending; a broker that is ahead, or late, says nothing."""
+    clocks = Clocks()
+    clock = clocks.clock
+    found = []
+    for broker_ms in (-MINUTE_MS, -HOUR_MS, -HOUR_MS, HOUR_MS, -MINUTE_MS - 1, 0):
+        local_ms = clock.local_ms()
+        clock.compare(local_ms, local_ms + broker_ms)
+        found.append((clock.lead_ms, clock.local_ms() - clock.now_ms(), clock.local_ms() == local_ms))
+
+    assert [(lead_ms, lead_ms, True) for lead_ms in (0, HOUR_MS, HOUR_MS, 0, MINUTE_MS + 1, 0)] == found
+
+
+def test_a_clock_ahead_of_the_brokers_that_leaps_is_both() -> None:
+    """The leap is taken off as well."""
+    clocks = Clocks()
+    clocks.clock.compare(clocks.clock.local_ms(), BEGIN_MS - HOUR_MS + 5000)
+    clocks.offset_ms += YEARS_MS
+
+    assert (BEGIN_MS + 5000 - HOUR_MS, YEARS_MS) == (clocks.clock.now_ms(), clocks.clock.moved_ms())
+
+
 def test_a_clock_that_is_set_back_to_what_it_was_is_right_again() -> None:
     """A leap of seconds, undone, needs nobody."""
     clocks = Clocks()

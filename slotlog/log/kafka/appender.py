@@ -23,7 +23,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from slotlog.clock import now_ms
+from slotlog.clock import WALL, now_ms
 from slotlog.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
 from slotlog.log.kafka.clients import client_arguments, ended, unavailable
 from slotlog.log.kafka.settings import KafkaSettings
@@ -122,6 +122,7 @@ class KafkaAppender:
             return []
         until = asyncio.get_running_loop().time() + self._seconds
         sent: list[tuple[_Batch, asyncio.Future[Any]]] = []
+        local_ms = WALL.local_ms()
         line: _Line | None = None
         try:
             async with asyncio.timeout_at(until):
@@ -140,7 +141,7 @@ class KafkaAppender:
                 f"Kafka at {self._servers} did not take an append within {self._seconds:.0f} s", error
             )
             raise (AppendUncertainError(str(failure)) if sent else failure) from error
-        return self._positions(sent, len(records))
+        return self._positions(sent, len(records), local_ms)
 
     async def close(self) -> None:
         """Finish what is under way, for a few seconds. Later appends fail: nothing was appended."""
@@ -195,8 +196,13 @@ class KafkaAppender:
 
         future.add_done_callback(forget)
 
-    def _positions(self, sent: list[tuple[_Batch, asyncio.Future[Any]]], count: int) -> list[RecordPosition]:
-        """The positions of `count` records, from what the broker said of their batches."""
+    def _positions(
+        self, sent: list[tuple[_Batch, asyncio.Future[Any]]], count: int, local_ms: int
+    ) -> list[RecordPosition]:
+        """The positions of `count` records, from what the broker said of their batches.
+
+        This machine's clock, at `local_ms` before they were sent, is held against the broker's.
+        """
         positions = [RecordPosition(-1, -1, -1)] * count
         for batch, future in sent:
             if future.cancelled():
@@ -213,6 +219,8 @@ class KafkaAppender:
             if base < 0:  # a retry of a batch that the broker has, and whose offset it has forgotten
                 raise AppendUncertainError("Kafka has the append, but cannot say at which offset")
             appended_ms = future.result().timestamp if future.result().timestamp_type == _LOG_APPEND_TIME else None
+            if appended_ms is not None:
+                WALL.compare(local_ms, appended_ms)
             for place, (index, sent_ms) in enumerate(batch.places):
                 positions[index] = RecordPosition(batch.partition, base + place, appended_ms or sent_ms)
         return positions

@@ -207,6 +207,21 @@ async def test_an_append_that_arrives_after_its_partition_was_set_aside(tmp_path
         assert [ErrorReply(text)] == await replies(client, 1)
 
 
+async def test_a_partition_that_waits_before_it_has_caught_up(tmp_path: Path) -> None:
+    """It answers no reads: whoever owned it before may have acknowledged what it has not applied."""
+    reasons = [""]
+    async with serving(tmp_path, guard=lambda: reasons[0]) as live:
+        await live.ask("SET", "a", "1")
+        pipeline, reasons[0] = live.server.pipelines[0], "disk full"
+        await until(lambda: "disk full" in pipeline.owned.reason)
+        ready_offset = pipeline.ready_offset
+        pipeline.ready_offset = pipeline.machine.next_offset + 1
+        behind = await live.ask("GET", "a")
+        pipeline.ready_offset = ready_offset
+
+        assert (ErrorReply(b"LOADING slotlog is applying its log"), b"1") == (behind, await live.ask("GET", "a"))
+
+
 async def test_loading_until_the_log_is_applied(tmp_path: Path) -> None:
     """A server that has not yet applied what was in the log at its start answers LOADING; then everything is there."""
     async with serving(tmp_path) as live:
