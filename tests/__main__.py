@@ -45,6 +45,7 @@ FOLDERS: Final = MappingProxyType(
     {
         OTHERS: (),  # all that no other one has
         "faults": ("faults",),
+        "brokers": ("faults/cluster",),
         "resp": ("resp",),
         "ops": ("ops",),
         "serving": ("ops/serving", "ops/state"),

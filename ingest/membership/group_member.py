@@ -3,6 +3,10 @@
 Each member sends what it is; the one that Kafka names the leader assigns, and all get the same plan. To Kafka no
 partition is assigned to anybody: aiokafka would fetch it, from offsets that are none of ours. A worker keeps what it
 owns while the group rebalances, and gives up only what the next plan gives to another one.
+
+A broker that is cut off from the others goes on to take heartbeats, while another one coordinates the group and gives
+this member up. So an owner counts on no heartbeat, but on offsets that it commits to the group: what was acknowledged
+of these, a majority of brokers has, and with them whoever coordinates from then on.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import SyncGroupRequest
 
 from ingest.membership.assignor import assign
@@ -26,6 +31,7 @@ from slotlog.log.kafka.clients import client_arguments, is_dead, stop_consumer, 
 from slotlog.log.kafka.settings import KafkaSettings
 
 _BEATS_A_SESSION: Final = 20  # the others learn of a dead member with their next one
+_COMMITS_A_SESSION: Final = 10
 _RETRY_SECONDS: Final = 1.0
 _LOOK_MS: Final = 500
 _NEVER_MS: Final = 2**31 - 1  # aiokafka leaves a group whose consumer does not poll records: here none does
@@ -63,6 +69,7 @@ class GroupMember:
         describe: asked at each rebalance what this worker is.
         planned: told of each plan, in the event loop.
         renewed: told until when, on the monotonic clock, Kafka cannot give this member up.
+        positions: asked how far this worker is in what it owns: what it commits.
     """
 
     def __init__(
@@ -73,16 +80,20 @@ class GroupMember:
         describe: Callable[[], Member],
         planned: Callable[[Plan], None],
         renewed: Callable[[float], None],
+        positions: Callable[[], Mapping[int, int]],
     ) -> None:
         self._servers = servers
         self._kafka = kafka
         self._group = group
         self._planned = planned
         self._renewed = renewed
+        self._positions = positions
         self._assignor = _Assignor(group, describe, self._on_plan)
         self._coordinator: Any = None
         self._synced_at = 0.0  # when the last plan was asked for
         self._current_until = 0.0
+        self._commit: asyncio.Task[None] | None = None
+        self._commit_at = 0.0
 
     @property
     def is_current(self) -> bool:
@@ -133,13 +144,16 @@ class GroupMember:
             raise RuntimeError("aiokafka's coordinator has ended by itself")
         finally:
             self._coordinator = None
+            if self._commit is not None:
+                self._commit.cancel()
             await stop_consumer(consumer)
 
     def _listen(self, coordinator: Any) -> None:
         """Note when Kafka last took a heartbeat: by when that was sent, as its session counts from later on.
 
-        Likewise of what asks for a plan: one may have come long ago, to a worker that stood still meanwhile. And that
-        Kafka does not know this member any more, or not of this generation.
+        Of an owner it is a commit instead, which goes out with a heartbeat, on another connection. Likewise of what
+        asks for a plan: one may have come long ago, to a worker that stood still meanwhile. And that Kafka does not
+        know this member any more, or not of this generation.
         """
         beat, send = coordinator._do_heartbeat, coordinator._send_req  # noqa: SLF001 - as above
         forget = coordinator.reset_generation
@@ -152,7 +166,9 @@ class GroupMember:
         async def noted() -> bool:
             sent_at = monotonic()
             taken: bool = await beat()
-            if taken:
+            if taken and (positions := self._positions()):
+                self._begin_commit(coordinator, positions)
+            elif taken:
                 self._renew(sent_at)
             return taken
 
@@ -162,6 +178,26 @@ class GroupMember:
 
         coordinator._do_heartbeat, coordinator._send_req = noted, sent  # noqa: SLF001 - as above
         coordinator.reset_generation = forgotten
+
+    def _begin_commit(self, coordinator: Any, positions: Mapping[int, int]) -> None:
+        """Unless one is under way, or was sent a moment ago."""
+        if (self._commit is None or self._commit.done()) and monotonic() >= self._commit_at:
+            self._commit_at = monotonic() + self._group.session_seconds / _COMMITS_A_SESSION
+            self._commit = asyncio.create_task(self._commit_positions(coordinator, positions))
+
+    async def _commit_positions(self, coordinator: Any, positions: Mapping[int, int]) -> None:
+        group, sent_at, member = self._group, monotonic(), (coordinator.generation, coordinator.member_id)
+        offsets = [(partition, offset, "") for partition, offset in positions.items()]
+        keep = OffsetCommitRequest.DEFAULT_RETENTION_TIME
+        try:
+            answer = await coordinator._client.send(  # noqa: SLF001 - as below
+                coordinator.coordinator_id, OffsetCommitRequest(group.name, *member, keep, [(group.topic, offsets)])
+            )
+        except (KafkaError, OSError):
+            return  # the next heartbeat finds out as well
+        is_taken = not any(code for _, partitions in answer.topics for _, code in partitions)
+        if is_taken and member == (coordinator.generation, coordinator.member_id):
+            self._renew(sent_at)
 
     def _renew(self, sent_at: float) -> None:
         self._set_current_until(sent_at + self._group.session_seconds)

@@ -122,6 +122,11 @@ class GroupRoles:
         if self._server is not None:
             self._server.owns_until = until
 
+    def positions(self) -> dict[int, int]:
+        """How far it is in each partition that it owns."""
+        owned = {each: owned.committed for each, owned in self._consumer.every.items() if owned.role is Role.OWNER}
+        return {partition: position.next_offset for partition, position in owned.items() if position is not None}
+
     def owner_at(self, partition: int, offset: int) -> None:
         """A partition's owner has applied everything before an offset."""
         self._owner_offsets[partition] = offset

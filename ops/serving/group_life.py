@@ -37,7 +37,7 @@ async def live_in_group(settings: Settings, roles: GroupRoles) -> None:
     wanted = Group(
         group.name, group.instance, group.session_seconds, settings.topic, settings.partitions, group.standbys
     )
-    member = GroupMember(servers, settings.kafka, wanted, roles.describe, roles.planned, roles.renewed)
+    member = GroupMember(servers, settings.kafka, wanted, roles.describe, roles.planned, roles.renewed, roles.positions)
     offsets = OwnerOffsets(servers, settings.kafka, settings.topic, settings.partitions, roles.owner_at)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(member.run())

@@ -16,6 +16,7 @@ from tests.faults.grouped import GroupedWorker, connect, keys_of
 from tests.faults.ledger import Writer, lists
 from tests.ops.verbs import succeed, wait_until
 from tests.real.cluster import KafkaCluster
+from tests.real.link import Link
 from tests.real.process import free_ports
 
 LARGE: Final = os.environ.get("GROUP_FAULTS") == "large"
@@ -36,19 +37,27 @@ class Rig:
         home: of their states.
         count: of workers.
         stack: ends them.
+        linked: clients, and the other workers, reach a worker through a link.
 
     Attributes:
         topic: their log.
-        ports, replica_ports: of each worker.
+        ports, replica_ports: of each worker, as it says.
+        links: to each worker, where there are any.
         workers: those that run now.
         keys: one in each partition.
     """
 
-    def __init__(self, cluster: KafkaCluster, home: Path, count: int, stack: ExitStack) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, home: Path, count: int, stack: ExitStack, *, linked: bool = False
+    ) -> None:
         self.cluster = cluster
         self.topic = f"rig-{uuid.uuid4().hex}"
         self.group = f"{self.topic}-g"
         self.ports, self.replica_ports = free_ports(count), free_ports(count)
+        self._own_ports = free_ports(count) if linked else self.ports
+        self.links = [Link(*ports) for ports in zip(self.ports, self._own_ports, strict=True)] if linked else []
+        for link in self.links:
+            stack.enter_context(link)
         self.workers: dict[int, GroupedWorker] = {}
         self.keys = keys_of(PARTITIONS)
         self._home = home
@@ -63,12 +72,15 @@ class Rig:
             self.data(number),
             f"kafka://{self.cluster.bootstrap}",
             self.topic,
-            self.ports[number],
+            self._own_ports[number],
             PARTITIONS,
             session_seconds=SESSION_SECONDS,
             standbys=1,
             replica_port=self.replica_ports[number],
-            variables={"SLOTLOG_KAFKA__REQUEST_TIMEOUT_MS": "4000"},
+            variables={
+                "SLOTLOG_KAFKA__REQUEST_TIMEOUT_MS": "4000",
+                "SLOTLOG_REDIS__ANNOUNCE": f"127.0.0.1:{self.ports[number]}",
+            },
         )
         self.workers[number] = self._stack.enter_context(worker)
         return worker
@@ -133,6 +145,21 @@ class Rig:
         """Of the workers that run."""
         return [self.ports[number] for number in self.workers]
 
+    def compare(self) -> None:
+        """Wait until all copies of a partition are at one position, and hold their digests against each other."""
+        wait_until(self._are_at_one_position, "all copies of a partition to be at one position", self._shown)
+
+    def _are_at_one_position(self) -> bool:
+        copies = self._copies()
+        for partition, (owner, *followers) in copies.items():
+            self._wait_for_owner(partition, owner, followers)
+        held = {number: digests(self.data(number)) for number in self.workers}
+        found = {partition: {held[each].get(partition) for each in numbers} for partition, numbers in copies.items()}
+        if any(len({each and each[0] for each in one}) > 1 for one in found.values()):
+            return False
+        assert dict.fromkeys(found, 1) == {partition: len(one) for partition, one in found.items()}, found
+        return True
+
     def end(self) -> dict[int, dict[int, tuple[int, str]]]:
         """Let followers catch up, and kill all; position and digest of each copy: partition -> worker -> those.
 
@@ -193,12 +220,3 @@ def digests(data: Path) -> dict[int, tuple[int, str]]:
     """Position and digest of every partition in a data directory."""
     found = json.loads(succeed("digest", "--data", data, "--json"))
     return {each["partition"]: (each["next_offset"], each["digest"]) for each in found["partitions"]}
-
-
-@contextmanager
-def running_rig(home: Path, count: int = 3) -> Iterator[Rig]:
-    """A rig on brokers of its own."""
-    brokers = home / "brokers"
-    brokers.mkdir(parents=True)
-    with KafkaCluster(brokers) as cluster, ExitStack() as stack:
-        yield Rig(cluster, home, count, stack)

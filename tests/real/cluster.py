@@ -1,7 +1,7 @@
-"""Three real Kafka brokers that are one cluster, with a link to each that can be cut.
+"""Three real Kafka brokers that are one cluster, with links to each that can be cut.
 
-Each is broker and controller. Among each other they talk directly; clients reach them through their links alone, as
-these are the addresses that they advertise.
+Each is broker and controller. Clients reach a broker through one link alone, and the other brokers, which copy what it
+leads, through another one, as these are the addresses that it advertises. Controllers talk directly.
 """
 
 from __future__ import annotations
@@ -65,24 +65,26 @@ class KafkaCluster:
 
     Attributes:
         brokers, links: by node.
+        inner: the links to each from the other brokers.
     """
 
     def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
-        ports = iter(free_ports(4 * len(NODES)))
-        own = {node: (next(ports), next(ports), next(ports), next(ports)) for node in NODES}
-        voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, _, controller, _) in own.items())
+        ports = iter(free_ports(5 * len(NODES)))
+        own = {node: [next(ports) for _ in range(5)] for node in NODES}
+        voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, _, controller, *_) in own.items())
         self._directories = {node: directory / str(node) for node in NODES}
         self.brokers: dict[int, KafkaBroker] = {}
         self.links: dict[int, Link] = {}
-        for node, (clients, others, controller, link) in own.items():
+        self.inner: dict[int, Link] = {}
+        for node, (clients, others, controller, link, inner) in own.items():
             self._directories[node].mkdir()
-            self.links[node] = Link(link, clients)
+            self.links[node], self.inner[node] = Link(link, clients), Link(inner, others)
             listeners = f"CLIENTS://127.0.0.1:{clients},BROKERS://127.0.0.1:{others}"
             settings = {
                 **_PROPERTIES,
                 "node.id": str(node),
                 "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
-                "advertised.listeners": f"CLIENTS://127.0.0.1:{link},BROKERS://127.0.0.1:{others}",
+                "advertised.listeners": f"CLIENTS://127.0.0.1:{link},BROKERS://127.0.0.1:{inner}",
                 "controller.quorum.voters": voters,
                 **(properties or {}),
             }
@@ -95,7 +97,7 @@ class KafkaCluster:
 
     def start(self) -> None:
         """Start all, and wait until each of them counts."""
-        for link in self.links.values():
+        for link in (*self.links.values(), *self.inner.values()):
             link.start()
         self._format()
         self.start_brokers(*NODES)
@@ -111,7 +113,7 @@ class KafkaCluster:
         """End all at once: nobody reads their data any more."""
         for broker in self.brokers.values():
             broker.kill()
-        for link in self.links.values():
+        for link in (*self.links.values(), *self.inner.values()):
             link.stop()
 
     def __enter__(self) -> Self:

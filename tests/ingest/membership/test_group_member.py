@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka.protocol.group import SyncGroupRequest
@@ -19,8 +22,18 @@ _PLAN = Plan({}, {}, {}, {}, {})
 class _Coordinator:
     """What of aiokafka's coordinator a member listens to."""
 
+    generation, member_id, coordinator_id = 1, "id", 1
+
     def __init__(self) -> None:
         self.takes_heartbeats = True
+        self.commits: list[list[Any]] = []
+        self.answers: asyncio.Queue[int] = asyncio.Queue()
+        self._client = self
+
+    async def send(self, _node: int, request: Any) -> Any:
+        """Take a commit, and answer it with the next of `answers`."""
+        self.commits.append(request._topics)
+        return SimpleNamespace(topics=[("topic", [(0, await self.answers.get())])])
 
     async def _do_heartbeat(self) -> bool:
         return self.takes_heartbeats
@@ -49,10 +62,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     return clock
 
 
-def _listening(renewed: Callable[[float], None] = lambda _: None) -> tuple[GroupMember, _Coordinator]:
+def _listening(
+    renewed: Callable[[float], None] = lambda _: None, positions: Mapping[int, int] | None = None
+) -> tuple[GroupMember, _Coordinator]:
     group = Group("group", "", _SESSION_SECONDS, "topic", 4, 0)
     member = GroupMember(
-        "localhost:1", KafkaSettings(), group, lambda: Member("me"), planned=lambda _: None, renewed=renewed
+        "localhost:1",
+        KafkaSettings(),
+        group,
+        lambda: Member("me"),
+        planned=lambda _: None,
+        renewed=renewed,
+        positions=lambda: positions or {},
     )
     coordinator = _Coordinator()
     member._listen(coordinator)
@@ -98,3 +119,45 @@ async def test_a_member_that_kafka_does_not_know_is_none_at_once(clock: _Clock) 
     coordinator.reset_generation()
 
     assert (False, 0.0) == (member.is_current, told[-1])
+
+
+async def test_of_an_owner_only_a_commit_counts(clock: _Clock) -> None:
+    """From when it was sent; a coordinator that takes heartbeats, and of commits none, has lost the other brokers."""
+    told: list[float] = []
+    member, coordinator = _listening(told.append, {0: 7, 3: 9})
+    await coordinator._do_heartbeat()
+    await asyncio.sleep(0)
+    clock.now += 1
+    await coordinator._do_heartbeat()  # the commit is under way
+    was = [member.is_current]
+    coordinator.answers.put_nowait(0)
+    await _answered(coordinator)
+    was.append(member.is_current)
+    for answer in (15, 7, 27):
+        clock.now += 1
+        await coordinator._do_heartbeat()
+        coordinator.answers.put_nowait(answer)
+        await _answered(coordinator)
+
+    assert ([False, True], [100.0 + _SESSION_SECONDS]) == (was, told)
+    assert [[("topic", [(0, 7, ""), (3, 9, "")])]] * 4 == coordinator.commits
+
+
+async def test_a_commit_of_who_is_no_member_any_more_counts_nothing(clock: _Clock) -> None:
+    """What Kafka took before it gave the member up may be answered later."""
+    told: list[float] = []
+    member, coordinator = _listening(told.append, {0: 7})
+    await coordinator._do_heartbeat()
+    await asyncio.sleep(0)
+    coordinator.generation = -1
+    coordinator.reset_generation()
+    coordinator.answers.put_nowait(0)
+    await _answered(coordinator)
+
+    assert (False, [0.0]) == (member.is_current, told)
+
+
+async def _answered(coordinator: _Coordinator) -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert coordinator.answers.empty()
