@@ -102,14 +102,17 @@ class CommitPath:
         """Tell the observer of a batch that is committed."""
         self._observer.applied(self._partition, applied, value_bytes, seconds)
 
-    def pass_by(self, to_offset: int) -> None:
+    async def pass_by(self, to_offset: int) -> None:
         """Go on to `to_offset`, before which the log gives no more records. Raises as `Machine.commit`."""
-        self._gate.enter()
-        self._machine.apply([], self._machine.next_offset, to_offset=to_offset)
+        await self._gate.call(partial(self._pass_by, to_offset))
+
+    def _pass_by(self, to_offset: int) -> None:
+        machine = self._machine
+        machine.apply([], machine.next_offset, to_offset=to_offset)
         try:
-            self._machine.commit(None)
+            machine.commit(None)
         except BaseException:
-            self._gate.rollback()
+            machine.rollback()
             raise
 
     async def run(
@@ -179,13 +182,13 @@ class CommitPath:
             try:
                 await self._store_dead_letters(self.dead_letters, batch, applied)
             except BaseException:
-                self._gate.rollback()
+                await self._gate.rollback()
                 raise
         began = perf_counter()
         try:
             await self._commit(batch[applied.records - 1])
         except BaseException as error:
-            self._gate.rollback()
+            await self._gate.rollback()
             if isinstance(error, InvariantError):
                 await self._stop_at_cause(batch[: applied.records], error)
             raise
@@ -239,13 +242,11 @@ class CommitPath:
     async def _sweep(self) -> None:
         """Remove all that is due, in slices: what a record that sets the clock back asks for."""
         sweeper = Sweeper(self._machine, self._store)
-        self._gate.enter()
         more = True
         while more:
             async for attempt in patience():
                 with attempt:
-                    self._gate.enter()
-                    swept = sweeper.expire(_SWEPT_KEYS_MAX)
+                    swept = await self._gate.call(partial(sweeper.expire, _SWEPT_KEYS_MAX))
             more = swept.more
             self._tell_swept(swept)
             await asyncio.sleep(0)

@@ -138,7 +138,7 @@ class Conditions:
         try:
             if not owned.worker.is_open:
                 owned.worker.open()
-            owned.pass_by_unreadable()
+            await owned.pass_by_unreadable()
             owned.worker.take_decision()
             await owned.worker.check()
         except LogUnavailableError as error:

@@ -198,7 +198,7 @@ class Consumer:
         except LogRecordError as error:
             owned = self.partitions[error.partition]
             owned.unreadable_offset = error.offset
-            if owned.local_appends is None and owned.worker.is_open and owned.pass_by_unreadable():
+            if owned.local_appends is None and owned.worker.is_open and await owned.pass_by_unreadable():
                 return  # as in a replay
             self.conditions.set_aside(error.partition, Condition.STOPPED, str(error), reader)
             return

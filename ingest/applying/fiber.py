@@ -43,6 +43,7 @@ class Fiber(greenlet):
 
     Attributes:
         gate: of the machine in which it was left; None while it runs, or waits.
+        is_ended: its present work is to end, and not to go on.
         was_left: its present work was suspended, or has waited: whoever gave it has gone on.
         away_seconds: how long it was left, all in all.
     """
@@ -50,7 +51,7 @@ class Fiber(greenlet):
     def __init__(self, work: Callable[..., object]) -> None:
         super().__init__(work)
         self.gate: Holder | None = None
-        self.was_left = False
+        self.is_ended = self.was_left = False
         self.away_seconds = 0.0
         self._left_at, self._away_before = array("d"), array("d")  # of the absences of its present work
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TypeVar
 
-from greenlet import GreenletExit, getcurrent
+from greenlet import getcurrent
 
 from engine.apply.machine import Machine
 from ingest.applying.fiber import AbandonedError, Fiber
@@ -98,21 +98,18 @@ class Gate:
         await self.free()
         if self.machine is not machine:
             raise AbandonedError
-        try:
-            return await self.slices.in_fiber(work)
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
+        return await self.slices.in_fiber(work, self.abandon)
 
     def hold(self, work: Callable[[], Result]) -> Result:
         """What `work` returns, which reads what is behind the machine: it may be suspended, and nobody enters then."""
         return work()
 
-    def rollback(self) -> None:
-        """`Machine.rollback`, behind what is suspended in it; nothing when the machine is closed."""
-        self.enter()
-        if self.machine is not None:
-            self.machine.rollback()
+    async def rollback(self) -> None:
+        """`Machine.rollback`, behind what is suspended in it; nothing when the machine is closed.
+
+        In a fiber: it is done whether or not the caller, who may have been cancelled already, waits for it.
+        """
+        await self.slices.in_fiber(self._rollback)
 
     def close(self) -> None:
         """Release the machine as it is: suspended work ends, and waiting callers notice by themselves."""
@@ -135,9 +132,7 @@ class Gate:
         self._unhook()
         machine.is_held = False
         fiber.gate = None
-        fiber.parent = getcurrent()
-        with self.slices.whole():
-            fiber.throw(GreenletExit)
+        self.slices.end(fiber)
         return True
 
     # ------------------------------------------------------------------ of `Slices`
@@ -169,6 +164,11 @@ class Gate:
                 self._next()
 
     # ------------------------------------------------------------------ inside
+
+    def _rollback(self) -> None:
+        self.enter()
+        if self.machine is not None:
+            self.machine.rollback()
 
     def _unhook(self) -> None:
         if self._handle is not None:

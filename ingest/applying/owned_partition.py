@@ -224,7 +224,7 @@ class OwnedPartition:
         asyncio.get_running_loop().call_soon(stop)
         raise CommandError(f"ERR partition {self.worker.partition} is {Condition.STOPPED}: {reason}") from error
 
-    def pass_by_unreadable(self) -> bool:
+    async def pass_by_unreadable(self) -> bool:
         """Go past records that the log cannot give, if an operator has decided so: they are never fetched.
 
         Returns:
@@ -232,7 +232,7 @@ class OwnedPartition:
         """
         machine, offset = self.worker.machine, self.unreadable_offset
         if offset is not None and offset == machine.next_offset < (end := machine.position.skips.end_from(offset)):
-            self.worker.path.pass_by(end)
+            await self.worker.path.pass_by(end)
             self.unreadable_offset = None
         return self.unreadable_offset is None
 

@@ -22,8 +22,8 @@ import structlog
 from greenlet import GreenletExit, getcurrent
 
 from engine.apply.machine import Machine
-from ingest.applying.collecting import Collecting
 from ingest.applying.fiber import AbandonedError, Fiber, Holder
+from ingest.applying.finalizing import Finalizing
 
 SLICE_SECONDS: Final = 0.005
 """How long a command runs before the event loop turns."""
@@ -32,11 +32,16 @@ Callers = frozenset[CodeType] | None
 
 _MACHINE: Final = (Machine.apply.__code__, Machine.evaluate.__code__, Machine.commit.__code__)
 _SOON_SECONDS: Final = 0.0005  # when the signal met no place where it may suspend
+_AGAIN_SECONDS: Final = 0.1  # when the signal was lost; far longer than a slice, so that none meets its own handler
 _IDLE_MAX: Final = 32
 
 Result = TypeVar("Result")
 
 logger = structlog.get_logger(__name__)
+
+
+def _let_go_on() -> None:
+    """The work goes on without its caller."""
 
 
 class Slices:
@@ -63,7 +68,7 @@ class Slices:
         self._began = 0.0
         self._armed = True  # as long as it is not started there is no timer to set
         self._whole = False
-        self._collecting = Collecting()
+        self._finalizing = Finalizing()
 
     # ------------------------------------------------------------------ life
 
@@ -75,7 +80,7 @@ class Slices:
         timer = signal.setitimer(signal.ITIMER_REAL, 0)
         self._armed = False
         try:
-            with self._collecting.watched():
+            with self._finalizing.watched():
                 yield
         finally:
             self._armed = True
@@ -131,12 +136,22 @@ class Slices:
             del work, args
             work, args = fiber.leave(done)
 
-    async def in_fiber(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns. It may be suspended."""
+    async def in_fiber(self, work: Callable[[], Result], left: Callable[[], None] = _let_go_on) -> Result:
+        """Return what `work` returns. It may be suspended.
+
+        Args:
+            work: what runs.
+            left: called when the caller is cancelled before the work is done.
+        """
         outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         if self.run(_settle, outcome, work):
             return outcome.result()
-        return await outcome
+        try:
+            return await outcome
+        except asyncio.CancelledError:
+            if outcome.cancelled():  # else it was done in this turn of the loop, and another one may be suspended now
+                left()
+            raise
 
     @property
     def fiber(self) -> Fiber | None:
@@ -147,14 +162,12 @@ class Slices:
     def pause(self, frame: FrameType | None) -> bool:
         """Suspend what runs in `frame`, if that is allowed; it resumes in the event loop's next turn."""
         fiber = getcurrent()
-        if type(fiber) is not Fiber or self._whole:
+        if type(fiber) is not Fiber or self._whole or self._finalizing.has(frame):
             return False
         entrance = self._entrance(frame)
         if entrance is None:
             return False
-        inside = entrance.f_locals.get("self")
-        handle = self.later(fiber)
-        holder = next((holder for holder in self._holders if holder.guards(inside)), None)
+        handle, holder = self.later(fiber), self._holder(entrance)
         if holder is not None:
             holder.suspend(fiber, handle)
         self.suspensions += 1
@@ -175,6 +188,10 @@ class Slices:
                     return frame
             frame = frame.f_back
         return None
+
+    def _holder(self, entrance: FrameType) -> Holder | None:
+        inside = entrance.f_locals.get("self")
+        return next((holder for holder in self._holders if holder.guards(inside)), None)
 
     def wait(self) -> None:
         """Suspend the caller's fiber until `go_on`."""
@@ -207,7 +224,7 @@ class Slices:
             fiber.leave(done=False)
         finally:
             fiber.was_away(left, perf_counter() - left)
-            if type(fiber.parent) is not Fiber:
+            if fiber.is_ended or type(fiber.parent) is not Fiber:
                 self._begin()
 
     def go_on(self, fiber: Fiber) -> None:
@@ -220,14 +237,27 @@ class Slices:
         if gate is not None:
             gate.let_in()
 
+    def end(self, fiber: Fiber) -> None:
+        """End what was suspended in `fiber`, in one piece: a GreenletExit is raised where it was left.
+
+        Something of it may swallow that. So it is raised again, after each slice in which the work has not ended.
+        """
+        fiber.parent = getcurrent()
+        fiber.is_ended = True
+        with self.whole():
+            fiber.throw(GreenletExit)
+        fiber.is_ended = False
+
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Suspend nothing inside of this context."""
+        """Suspend nothing inside of this context. A slice that is over meanwhile ends soon behind it."""
         before, self._whole = self._whole, True
         try:
             yield
         finally:
             self._whole = before
+            if not (before or self._armed) and type(getcurrent()) is Fiber:
+                self._arm(_SOON_SECONDS)
 
     # ------------------------------------------------------------------ time
 
@@ -238,26 +268,39 @@ class Slices:
         """
         self._began = perf_counter()
         if not self._armed:
-            self._armed = True
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
+            self._arm(self._seconds)
+
+    def _arm(self, seconds: float) -> None:
+        """Set the timer. It repeats until the signal was handled, as a signal may be lost.
+
+        Linux gives it to another thread while one, such as SIGTERM, is pending at a main thread that was preempted
+        (`wants_signal` in kernel/signal.c). RocksDB's threads are none of Python's: there the interpreter notes the
+        signal, and does not wake the main thread for it.
+        """
+        self._armed = True
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
 
     def _on_timer(self, _signal: int, frame: FrameType | None) -> None:
         """End the slice if it is over. Runs in the main thread, between two instructions.
 
-        Nothing may be suspended inside of a garbage collection: no other one would begin meanwhile, and the interpreter
-        swallows the GreenletExit that ends abandoned work. A long collection makes it likely: its finalizers are the
-        first code that runs after it, and so the first that a signal can meet.
+        Raises:
+            GreenletExit: the work that runs was ended before.
         """
         self._armed = False
-        if type(getcurrent()) is not Fiber or self._whole:
+        fiber = getcurrent()
+        if type(fiber) is not Fiber or (self._whole and not fiber.is_ended):
+            signal.setitimer(signal.ITIMER_REAL, 0)
             return
         left = self._began + self._seconds - perf_counter()
-        if left <= 0:
-            if not self._collecting.has(frame) and self.pause(frame):
-                return
-            left = _SOON_SECONDS
-        self._armed = True
-        signal.setitimer(signal.ITIMER_REAL, left)
+        if left > 0:
+            self._arm(left)
+        elif fiber.is_ended:
+            self._arm(_SOON_SECONDS)
+            entrance = self._entrance(frame)  # None: it has left what it was suspended in, and answers for itself
+            if entrance is not None and self._holder(entrance) is not None and not self._finalizing.has(frame):
+                raise GreenletExit
+        elif not self.pause(frame):
+            self._arm(_SOON_SECONDS)
 
 
 def _settle(outcome: asyncio.Future[Result], work: Callable[[], Result]) -> None:

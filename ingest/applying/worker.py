@@ -227,7 +227,7 @@ class Worker:
             self._batch_size.adapt(perf_counter() - began)
             await asyncio.sleep(0)
         if not records and to_offset > from_offset:
-            path.pass_by(to_offset)
+            await path.pass_by(to_offset)
 
     async def apply_decoded(
         self, batch: Sequence[LogRecord], decoded: Sequence[Record], waiting: Container[int]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import structlog
+from greenlet import GreenletExit
 
 from engine.errors import CommandError
 from engine.values.replies import Reply
@@ -86,7 +88,17 @@ class Answers:
         return size - ITEM_BYTES * len(replies)
 
     def fail(self, items: Sequence[Item], error: CommandError) -> None:
-        """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone."""
+        """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone.
+
+        Where a command is suspended in the partition, those are answered behind it: here nobody can wait.
+        """
+        gate = self._owned.worker.gate
+        if gate.is_held and not self.reads_ended and gate.slices.fiber is None:
+            gate.slices.run(self._fail, items, error)
+        else:
+            self._fail(items, error)
+
+    def _fail(self, items: Sequence[Item], error: CommandError) -> None:
         for item in items:  # one by one, as replies may be large
             self.hand_out([(item, error if item.entry is not None else self._read_anyway(item, error))], 0.0)
             self.delivered()
@@ -113,6 +125,7 @@ class Answers:
         worker = self._owned.worker
         if not self.reads_ended:
             worker.gate.enter()
-            if worker.is_open:
-                return self.evaluate(item, by_wall=True)
+            if worker.is_open and not self.reads_ended:
+                with suppress(GreenletExit):  # the partition is closed while this is suspended
+                    return self.evaluate(item, by_wall=True)
         return error

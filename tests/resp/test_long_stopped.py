@@ -1,4 +1,4 @@
-"""A server that ends while a command is suspended: nobody waits for it, and nothing else of its client begins."""
+"""A server that ends, or sets a partition aside, while a command is suspended: nobody runs it to its end for that."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from ingest.applying.slices import Slices
+from ingest.reporting.observer import Condition
 from tests.real.oracle import ErrorReply
 from tests.resp.clients.test_long_commands import Steps
 from tests.resp.harness import PATIENCE_SECONDS, Live, serving, until
@@ -83,3 +84,20 @@ async def test_reads_that_end_soon(tmp_path: Path) -> None:
         await live.server.close()
         steps.on = False
         assert len(await client.reply()) == 10
+
+
+async def test_who_is_refused_behind_it_waits(tmp_path: Path) -> None:
+    """When a partition is set aside, the read of a client behind its refused write waits for it: nobody finishes it."""
+    async with pausing(tmp_path) as (live, first, steps):
+        second = await live.client()
+        members = asyncio.create_task(first.call("SMEMBERS", "a"))
+        pipeline = live.server.pipelines[0]
+        await until(lambda: pipeline.is_held)
+        second.send(["SADD", "a", "x"], ["SCARD", "a"])
+        await until(lambda: pipeline.answers.pending_events == 2)
+        live.consumer.conditions.set_aside(0, Condition.WAITING, "disk full")
+        assert pipeline.is_held
+        assert not members.done()
+        steps.on = False
+        assert len(await members) == 10
+        assert [True, True] == [(await second.reply()).text.endswith(b"disk full"), await second.reply() in {10, 11}]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
-from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -18,10 +16,9 @@ from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
-from ingest.applying.collecting import Collecting
 from ingest.applying.fiber import AbandonedError
 from ingest.applying.gate import Gate
-from ingest.applying.slices import SLICE_SECONDS, Slices
+from ingest.applying.slices import Slices
 from tests.layouts import home_of
 from tests.resp.harness import FAMILIES, PATIENCE_SECONDS, until
 
@@ -238,61 +235,6 @@ async def test_a_signal_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> N
         await place.slices.in_fiber(partial(busy, place, 3))
 
     assert 3 == place.slices.suspensions
-
-
-async def test_a_collection_is_not_suspended() -> None:
-    """A slice that ends inside of a garbage collection goes on: what would end the work there would be swallowed."""
-    place = Place()
-    before: list[int] = []
-    after: list[int] = []
-
-    class Finalized:
-        """Takes longer than a slice to go."""
-
-        def __del__(self) -> None:
-            before.append(place.slices.suspensions)
-            ends = perf_counter() + 5 * SLICE_SECONDS
-            while perf_counter() < ends:
-                pass
-            after.append(place.slices.suspensions)
-
-    def collect() -> None:
-        cycle: list[object] = [Finalized()]
-        cycle.append(cycle)
-        del cycle
-        gc.collect()
-
-    place.store.scanned = collect
-    gc.freeze()  # the objects of the whole session, over which each collection would walk: half a minute in all
-    try:
-        with place.slices.timed():
-            await place.slices.in_fiber(partial(busy, place, 2))
-    finally:
-        gc.unfreeze()
-
-    assert before == after
-    assert len(before) > 0
-
-
-def test_what_notes_a_collection_is_part_of_it() -> None:
-    """A slice that ends in the collector's own callback, before that has noted anything, goes on as well."""
-    collecting = Collecting()
-    inside: list[bool] = []
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is Collecting.note_start.__code__:
-            inside.append(collecting.has(frame))
-
-    with collecting.watched():
-        before = collecting.has(sys._getframe())
-        sys.setprofile(look)
-        gc.collect(0)
-        sys.setprofile(None)
-        after = collecting.has(sys._getframe())
-
-    assert {True} == set(inside)
-    assert not before
-    assert not after
 
 
 async def test_a_fiber_in_a_fiber() -> None:

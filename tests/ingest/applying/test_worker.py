@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.apply.records import Applied
+from engine.commands.registry import SPECS
 from engine.errors import StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
 from engine.tables.system import Position
 from ingest.applying.fiber import AbandonedError
+from ingest.applying.slices import Slices
 from ingest.applying.worker import Worker
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
@@ -21,6 +26,7 @@ from slotlog.events import encode
 from slotlog.log import Entry
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.layouts import column_families, home_of
+from tests.resp.harness import until
 
 
 class BusyOnce(MemoryStore):
@@ -139,4 +145,40 @@ async def test_a_batch_that_is_cut_has_the_mark_of_its_own_last_record(
     assert [(each + 1, log.fingerprint(0, records[each])) for each in range(3)] == [
         (position.next_offset, position.fingerprint) for position in told.positions
     ]
+    await log.close()
+
+
+class Suspending(MemoryStore):
+    """Suspends who scans it."""
+
+    suspends: Callable[[], bool] | None = None
+
+    def scan(
+        self, column_family: str, start: bytes, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records, when it may go on."""
+        while self.suspends is not None and self.suspends():
+            pass
+        return super().scan(column_family, start, end, reverse=reverse)
+
+
+async def test_a_gap_is_passed_behind_a_suspended_read(tmp_path: Path) -> None:
+    """The loop turns meanwhile: who passes by offsets without a record does not run a long read to its end."""
+    store, slices = Suspending(column_families()), Slices()
+    log = EmbeddedLog(tmp_path / "log.sqlite3", topic="t", partitions=1)
+    worker = Worker(home_of("t", 0, 1), log, lambda _: store, None, NullObserver(), slices=slices)
+    await log.start()
+    worker.open()
+    await worker.apply([(0, 1, None, encode("SADD", ["s", "a"]))], 0, 1)
+    store.suspends = lambda: slices.pause(sys._getframe())
+    read = asyncio.create_task(worker.gate.call(partial(worker.machine.evaluate, SPECS[b"SMEMBERS"], [b"s"], 0)))
+    await until(lambda: worker.gate.is_held)
+    passing = asyncio.create_task(worker.apply([], 1, 3))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (False, False, 1) == (read.done(), passing.done(), worker.machine.next_offset)
+    store.suspends = None
+    await passing
+
+    assert ([b"a"], 3) == (await read, worker.machine.position.next_offset)
     await log.close()
