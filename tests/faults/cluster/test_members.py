@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Final
 
 import pytest
@@ -23,7 +23,10 @@ _DEPTH: Final = 20 if LARGE else 1
 
 @pytest.mark.timeout(300)
 def test_a_paused_worker_says_nothing_as_owner(rig: Rig) -> None:
-    """A worker that stood still past its session answers no read that waited there, and sends no dead letter again."""
+    """A worker that stood still past its session answers no read with what is old, and sends no dead letter again.
+
+    It may take its partition back before the read has waited for long: then it answers what was written elsewhere.
+    """
     key = rig.keys[0]
     wait_until(lambda: _is_written(rig, key, "old"), "the key to be written")
     number = rig.owner_of(key)
@@ -41,8 +44,8 @@ def test_a_paused_worker_says_nothing_as_owner(rig: Rig) -> None:
             broken = asyncio.run(_append_broken(rig))
         worker.go_on()
         rig.workers[number] = worker
-        with pytest.raises((redis.exceptions.ClusterDownError, redis.exceptions.MovedError)):
-            connection.read_response()
+        with suppress(redis.exceptions.ClusterDownError, redis.exceptions.MovedError):
+            assert b"new" == connection.read_response()
         connection.disconnect()  # type: ignore[no-untyped-call]
     rig.wait_until_shared()
     letters = asyncio.run(_dead_letters(rig))
