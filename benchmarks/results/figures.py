@@ -63,9 +63,16 @@ def description() -> str:
 
 
 def results_of(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The results by their names; what is no JSON is passed over, as output of make."""
-    results = (json.loads(line) for line in lines if line.startswith("{"))
-    return {result["name"]: result for result in results}
+    """The results by their names; what is no JSON is passed over, as output of make.
+
+    Where they are of several runs `run` has the first and the last date.
+    """
+    results = [json.loads(line) for line in lines if line.startswith("{")]
+    found = {result["name"]: result for result in results}
+    dates = sorted({result["date"] for result in results if "date" in result})
+    if len(dates) > 1:
+        found["run"] = {**found["run"], "date": f"{dates[0]} to {dates[-1]}"}
+    return found
 
 
 def panels_of(results: dict[str, dict[str, Any]]) -> list[Panel]:

@@ -77,7 +77,7 @@ def _origin(results: Results) -> str:
     said += [f"{run['cores']} cores"] if "cores" in run else []
     loads = [result["load"] for result in results.values() if "load" in result]
     said += [f"load {min(loads):g} to {max(loads):g}"] if loads else []
-    return f"One run: {', '.join(said)}.\n\n{_LEGEND}"
+    return f"Measured: {', '.join(said)}.\n\n{_LEGEND}"
 
 
 def _events(results: Results) -> list[Sequence[str]]:

@@ -132,3 +132,11 @@ def test_make_bench_adds_to_the_file(tmp_path: Path) -> None:
     assert ["hset_kafka", "run"] == [json.loads(line)["name"] for line in lines[:2]]
     assert json.loads(lines[2])["name"].startswith("del_")
     assert (tmp_path / "run.svg").exists()
+
+
+def test_results_of_several_runs_say_so() -> None:
+    """The page has the first and the last date of what is on it."""
+    first, last = ({"name": "run", "date": f"2026-11-{day}"} for day in (23, 28))
+
+    assert "2026-11-23 to 2026-11-28" == results_of(map(json.dumps, (last, first)))["run"]["date"]
+    assert last == results_of([json.dumps(last)])["run"]
