@@ -197,7 +197,7 @@ def test_go_clients_see_no_error(tmp_path: Path, log_url: str) -> None:
     """The same with go-redis, which sends again what was answered CLUSTERDOWN."""
     with running_workers(tmp_path, 3, log_url) as workers:
         program = subprocess.Popen(
-            [INSTALLED / "go" / "counting", str(workers[0].port), "go"],
+            [INSTALLED / "go" / "counting", str(workers[0].port), "go", "patient"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

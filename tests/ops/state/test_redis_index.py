@@ -42,6 +42,14 @@ def open_machine(settings: Settings) -> tuple[Machine, StateStore]:
     return Machine(store, home_of(settings, 0)), store
 
 
+def opened_anew(settings: Settings) -> tuple[Machine, StateStore]:
+    """The machine of a state with `LINES`, and its store: no score is in memory."""
+    machine, store = open_machine(settings)
+    send(machine, *LINES)
+    store.close()
+    return open_machine(settings)
+
+
 def changes_of(items: dict[bytes, dict[bytes, bytes | None]], *dropped: bytes) -> IndexChanges:
     """A batch."""
     changes = IndexChanges()
@@ -134,8 +142,7 @@ def test_a_kill_between_the_two_is_repaired_at_the_next_opening(settings: Settin
 
 def test_a_server_that_went_away_and_came_back_goes_on(index_server: Oracle, settings: Settings) -> None:
     """Reads and writes say that it is away, and so does an opening; what it kept is used again."""
-    machine, store = open_machine(settings)
-    send(machine, *LINES)
+    machine, store = opened_anew(settings)
     index_server.kill()
     with pytest.raises(IndexUnavailableError, match="cannot be used"):
         apply(machine, event(machine.next_offset, "ZINCRBY board 5 ann"))
@@ -151,8 +158,7 @@ def test_a_server_that_went_away_and_came_back_goes_on(index_server: Oracle, set
 
 def test_a_connection_that_broke_is_not_made_anew(index_server: Oracle, settings: Settings) -> None:
     """The server may have come back with less: only an opening, which compares, goes on."""
-    machine, store = open_machine(settings)
-    send(machine, *LINES)
+    machine, store = opened_anew(settings)
     index_server.kill()
     index_server.start()
     for _ in range(2):

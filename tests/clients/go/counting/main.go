@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,7 +17,13 @@ import (
 func main() {
 	ctx := context.Background()
 	port, prefix := os.Args[1], os.Args[2]
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}})
+	options := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}}
+	if len(os.Args) > 3 && os.Args[3] == "patient" { // where nobody takes over, a worker is away for seconds
+		options.MaxRedirects = 300 // attempts
+		options.MinRetryBackoff = 100 * time.Millisecond
+		options.MaxRetryBackoff = 100 * time.Millisecond
+	}
+	cluster := redis.NewClusterClient(options)
 	defer cluster.Close()
 
 	var ended atomic.Bool
