@@ -223,8 +223,8 @@ def _load(ranks: RankCounts, level: bytes, start: bytes, end: bytes) -> Stretche
 def _read_ahead(ranks: RankCounts, groups: Stretches, at: int, blocks: Stretches, block: int, walk: Walk) -> None:
     """Read the scores of a block with those around it, if it looks as if all of the set are asked for.
 
-    By themselves 85 score keys take 28 us, in a row of sixteen blocks 13 (measured). A set that does not fit into
-    memory has each read for itself: most of a row would be forgotten before anyone asks for it.
+    A block by itself has a seek of its own. A set that does not fit into memory has each read for itself: most of a row
+    would be forgotten before anyone asks for it.
     """
     held, of_set = len(ranks.scores), len(groups.ends) * len(blocks.ends)  # about
     if (
