@@ -1,4 +1,4 @@
-"""A server that ends, or sets a partition aside, while a command is suspended: nobody runs it to its end for that."""
+"""A server that ends, or sets a partition aside, while a command is suspended: nobody runs that whole."""
 
 from __future__ import annotations
 
