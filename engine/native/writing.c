@@ -157,8 +157,8 @@ static int write_metadata(PyObject *key, int type, Batch *batch)
 static int has_right_ranks(PyObject *key, Batch *batch)
 {
     uint64_t size;
-    PyObject *ranks = at(key, KEY.ranks);
     if (!is_ranked(key) || !is_dict(batch->ranks)) return 0;
+    PyObject *ranks = at(key, KEY.ranks);
     return !PyDict_GET_SIZE(at(ranks, SUBKEYS.changed)) || (as_uint64(at(key, KEY.size), &size) && is_total(ranks, size));
 }
 
