@@ -15,7 +15,7 @@ from slotlog.clock import WALL, now_ns
 from slotlog.log import Entry
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
-from tests.ops.verbs import run
+from tests.ops.verbs import run, until
 from tests.real.oracle import Connection, ErrorReply, SimpleString
 
 YEARS_MS = 10 * 365 * 24 * 3_600_000
@@ -126,6 +126,7 @@ async def test_a_start_with_a_wrong_clock_is_noticed(tmp_path: Path, moved: SetC
     moved(YEARS_MS)
     WALL.agree()  # what a new process takes for right
     async with served(tmp_path) as it:
+        await until(lambda: it.service.resp is not None and bool(it.service.resp.port))  # 503 is also who begins
         unready = await it.until("/readyz", 503)
         client = Client(it)
         refused = await client.call("SET", "k", "v")
