@@ -13,7 +13,7 @@ from benchmarks.resp.commands import RESP_SMOKE
 
 async def test_every_row_runs() -> None:
     """Scrapes of one partition and of many, and each hot path beside one that counts nothing."""
-    results = run_metrics(SMOKE, replace(RESP_SMOKE, requests=400), partitions=(1, 4))
+    results = run_metrics(SMOKE, replace(RESP_SMOKE, requests=4_000), partitions=(1, 4))
     found: dict[str, dict[str, Any]] = {line["name"]: line async for line in _lines(results)}
 
     paths = {"metrics_hset", "metrics_get_1", "metrics_get_16", "metrics_set_1", "metrics_set_16"}
