@@ -71,6 +71,17 @@ def insist(step: Callable[[], Any], away: tuple[type[Exception], ...] = AWAY) ->
             time.sleep(POLL_S)
 
 
+def is_quiet(count: int, waiting: Callable[[], int], quiet_s: float) -> bool:
+    """Whether all of `count` pieces of work are done, or none waits and none is done for so long; see `make_up`."""
+    before = len(numbers())
+    if before == count:
+        return True
+    if insist(waiting):
+        return False
+    time.sleep(quiet_s)
+    return len(numbers()) == before
+
+
 def make_up(count: int, send: Callable[[int], Any], waiting: Callable[[], int], quiet_s: float) -> int:
     """Send those of `count` pieces of work again that are lost, and wait until all are done; returns how many.
 
@@ -80,17 +91,7 @@ def make_up(count: int, send: Callable[[int], Any], waiting: Callable[[], int], 
         waiting: how many wait for a worker; it may raise that the server is away.
         quiet_s: lost is what is not done when none waits, and none has been done for so long.
     """
-
-    def is_quiet() -> bool:
-        before = len(numbers())
-        if before == count:
-            return True
-        if insist(waiting):
-            return False
-        time.sleep(quiet_s)
-        return len(numbers()) == before
-
-    wait_until(is_quiet)
+    wait_until(lambda: is_quiet(count, waiting, quiet_s))
     lost = sorted(set(range(count)) - numbers())
     for number in lost:
         send(number)
@@ -99,12 +100,12 @@ def make_up(count: int, send: Callable[[int], Any], waiting: Callable[[], int], 
 
 
 @contextmanager
-def worker(module: str, *arguments: str, may_end: bool = False) -> Iterator[None]:
+def worker(module: str, *arguments: str, may_end: bool = False) -> Iterator[subprocess.Popen[bytes]]:
     """A worker in a process of its own: `python -m MODULE`. In the end it is asked to stop, unless it has ended."""
     command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr) as process:
         try:
-            yield
+            yield process
             process.terminate()
             code = process.wait(TIMEOUT_S)
         finally:
