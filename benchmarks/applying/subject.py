@@ -22,7 +22,7 @@ from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
-from ops.state.directories import PROCESS_KEYS_MAX
+from ops.state.opening.directories import PROCESS_KEYS_MAX
 from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from engine.apply.machine import Machine, Record
 from engine.store.store import Changes, Get, Store
 from engine.tables.system import Home
-from ops.state.directories import PROCESS_KEYS_MAX
+from ops.state.opening.directories import PROCESS_KEYS_MAX
 
 
 class Scan(NamedTuple):

@@ -28,8 +28,8 @@ from engine.proof.walk import live_keys
 from engine.store.store import Store
 from ingest.applying.batch_size import BATCH_RECORDS_MAX
 from ops.config import Settings
-from ops.state.directories import home_of, store_opener
-from ops.state.indexed_state import StateStore
+from ops.state.opening.directories import home_of, store_opener
+from ops.state.opening.indexed_state import StateStore
 
 _LAST: Final = b"\xff" * 64
 """Behind every key."""

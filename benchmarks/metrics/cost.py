@@ -34,7 +34,7 @@ from ingest.reporting.observer import NullObserver, Observer
 from ops.config import Settings
 from ops.logging import configure_logging
 from ops.metrics import Metrics, Watched
-from ops.state.directories import home_of, shared_memory, store_opener
+from ops.state.opening.directories import home_of, shared_memory, store_opener
 from slotlog.distribution import REQUEST_SECONDS, Distribution
 from slotlog.events import encode
 from slotlog.log import LogRecord, open_log

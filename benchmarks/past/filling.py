@@ -18,7 +18,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
 from ops.progress import progress
-from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.opening.directories import home_of, prepare_data, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from slotlog.shared.slots import slot

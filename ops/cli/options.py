@@ -18,12 +18,12 @@ import typer
 from engine.errors import CommandError, CorruptionError, StateMismatchError
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from ops.config import ConfigError, Settings
-from ops.state.damaged import Damaged
+from ops.state.opening.damaged import Damaged
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.shared.errors import EventError
 
 if TYPE_CHECKING:
-    from ops.state.standing import Ends, Standing
+    from ops.state.reports.standing import Ends, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -187,7 +187,7 @@ def takes_state(*, own: bool = False) -> Callable[[Callable[..., R]], Callable[.
         @functools.wraps(verb)
         def wrapped(**given: Any) -> R:
             from ops.logging import configure_logging
-            from ops.state.recorded import load_state_settings
+            from ops.state.opening.recorded import load_state_settings
 
             settings = load_state_settings(**{name: given.pop(name) for name in options})
             configure_logging(settings.log_level)

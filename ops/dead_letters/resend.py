@@ -30,7 +30,7 @@ from ingest.dead_letters.found import Again, DeadLetterSearch, Found, Wanted, We
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
 from ops.dead_letters.overtaken import Place, Resendable, keys_of_event, look_behind
-from ops.state.directories import home_of
+from ops.state.opening.directories import home_of
 from slotlog.clock import now_ms
 from slotlog.errors import CrossSlotError, RecordTooLargeError
 from slotlog.events import decode

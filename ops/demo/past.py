@@ -11,7 +11,7 @@ from ops.past.history import History, Touch
 from ops.past.narrow import walked_for
 from ops.past.undo import Selection, Undone, undo
 from ops.past.walk import apply_all
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from ops.state.rebuilding.replay_plan import Until
 
 MORNING_MS: Final = 1_357_642_800_000

@@ -20,7 +20,7 @@ from ops.demo.flights import Expected, Flight, FlightEvent, events, expected
 from ops.demo.past import PastWalk, walk_past
 from ops.progress import progress
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import home_of, prepare_data, reading, store_opener
+from ops.state.opening.directories import home_of, prepare_data, reading, store_opener
 from ops.state.rebuilding.replay import Replayed, replay
 from ops.state.rebuilding.replay_plan import Until
 from slotlog.log import open_log

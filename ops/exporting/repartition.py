@@ -29,10 +29,10 @@ from ops.importing.source import ImportKey, LeftOut
 from ops.progress import Advance, progress
 from ops.sending.target import Target, opened_target
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from ops.state.rebuilding.replay import replay_at_once
 from ops.state.rebuilding.replay_plan import Until
-from ops.state.standing import log_ends, standing_of
+from ops.state.reports.standing import log_ends, standing_of
 from slotlog.wording import counted
 
 

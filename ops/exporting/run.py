@@ -17,10 +17,10 @@ from ops.config import ConfigError, Settings
 from ops.exporting.exporter import Export, NotExported
 from ops.progress import Advance, progress
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from ops.state.rebuilding.replay import replay_at_once
 from ops.state.rebuilding.replay_plan import Until
-from ops.state.standing import Ends, Standing, log_ends, standing_of
+from ops.state.reports.standing import Ends, Standing, log_ends, standing_of
 
 _PROGRESS_KEYS: Final = 1000
 

@@ -13,7 +13,7 @@ from engine.values.replies import Reply
 from ops.config import ConfigError, Settings
 from ops.past.narrow import narrowed, nearest_snapshot
 from ops.past.walk import Past, apply_all, walked
-from ops.state.directories import free_space_guard
+from ops.state.opening.directories import free_space_guard
 from ops.state.rebuilding.replay_plan import Until, ends_of, opened
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ops.snapshots.choosing import Wanted, choose
 from ops.snapshots.errors import SnapshotStoreError
 from ops.snapshots.objects import open_objects
 from ops.snapshots.store import SnapshotStore
-from ops.state.directories import home_of, prepare_data
+from ops.state.opening.directories import home_of, prepare_data
 from ops.state.rebuilding.building import begin_building
 from ops.state.rebuilding.replay_plan import PartitionPlan, Until, opened, plan
 

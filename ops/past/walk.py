@@ -21,7 +21,7 @@ from ops.progress import progress
 from ops.snapshots.errors import SnapshotStoreError
 from ops.snapshots.scratch import Scratch
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import home_of, partition_path, prepare_data, store_opener
+from ops.state.opening.directories import home_of, partition_path, prepare_data, store_opener
 from ops.state.rebuilding.building import begin_building, settings_of_new
 from ops.state.rebuilding.replay_plan import Gap, PartitionPlan, Until, opened, plan
 from slotlog.shared.errors import InvariantError

@@ -16,7 +16,7 @@ from ops.past.left_out import Choice, chosen
 from ops.past.proof.parting import value_of_large
 from ops.past.walk import apply_all, walked
 from ops.progress import progress
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from ops.state.rebuilding.replay_plan import Until
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ops.config import Settings
 from ops.progress import Advance
 from ops.sending.event_input import EventParser, InputError, InputEvent, JsonLines, parser_for
 from ops.sending.produce import entries_of, pieces_of
-from ops.state.clocks import bound_clock
+from ops.state.clocks.guard import bound_clock
 
 FAULTS_SHOWN_MAX: Final = 20
 

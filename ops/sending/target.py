@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ops.config import Settings
-from ops.state.clocks import bound_clock
-from ops.state.directories import prepare_data, state_directories
+from ops.state.clocks.guard import bound_clock
+from ops.state.opening.directories import prepare_data, state_directories
 from ops.tracing import Spans
 from slotlog.log import Entry, Log, RecordPosition, open_log
 

@@ -26,7 +26,7 @@ from ops.config import Settings
 from ops.metrics.workers import GroupFigures
 from ops.serving.group_rest import is_served, unsettled
 from ops.serving.restoring import Restorer
-from ops.state.directories import applied_to, state_directories
+from ops.state.opening.directories import applied_to, state_directories
 from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
 from resp.server import Server
 from slotlog.errors import LogUnavailableError

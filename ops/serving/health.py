@@ -18,8 +18,8 @@ from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.metrics.counts import UNHEARD_SECONDS
-from ops.state.clocks import clocks_ahead, lead_of_wall_clock
-from ops.state.directories import free_space_guard
+from ops.state.clocks.guard import clocks_ahead, lead_of_wall_clock
+from ops.state.opening.directories import free_space_guard
 from slotlog.clock import WALL
 from slotlog.log import Log
 from slotlog.wording import counted

@@ -21,7 +21,7 @@ from ops.snapshots.report import Restoring, SnapshotReport
 from ops.snapshots.restoring import fetch_partition
 from ops.snapshots.scratch import Scratch
 from ops.snapshots.store import Listed, SnapshotStore
-from ops.state.directories import home_of, partition_path
+from ops.state.opening.directories import home_of, partition_path
 from slotlog.errors import LogMismatchError, Mismatch
 from slotlog.log import Log
 from slotlog.shared.shown_errors import shown_error

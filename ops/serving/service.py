@@ -41,8 +41,8 @@ from ops.serving.status import StatusDocument
 from ops.serving.systemd import supervise
 from ops.serving.trimming import LogTrimmer
 from ops.snapshots.report import SnapshotReport
-from ops.state.clocks import ClockGuard, decided, latest_ms
-from ops.state.directories import (
+from ops.state.clocks.guard import ClockGuard, decided, latest_ms
+from ops.state.opening.directories import (
     cached_keys_max,
     free_space_guard,
     has_room_to_clean,

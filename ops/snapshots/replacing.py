@@ -15,7 +15,7 @@ from engine.tables.system import retime_changes, skip_changes
 from ops.config import ConfigError, Settings
 from ops.snapshots.objects import sync
 from ops.snapshots.steps import Step, reached
-from ops.state.directories import partition_path, reading, store_opener
+from ops.state.opening.directories import partition_path, reading, store_opener
 from slotlog.clock import now_ms
 
 _DIRECTORY: Final = "aside"

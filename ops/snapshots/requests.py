@@ -19,7 +19,7 @@ from time import sleep
 from typing import Any, Final, NamedTuple
 
 from ops.snapshots.errors import SnapshotStoreError
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 
 _DIRECTORY: Final = "requests"
 _ASKED: Final = ".asked"

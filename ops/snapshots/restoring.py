@@ -13,7 +13,7 @@ from ops.snapshots.scratch import Scratch
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore
 from ops.snapshots.verifying import refuse_full
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 
 
 def restore_partition(store: SnapshotStore, snapshot: Listed, to: Path, settings: Settings) -> None:

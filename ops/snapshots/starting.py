@@ -8,7 +8,7 @@ from ops.snapshots.errors import SnapshotRefusedError
 from ops.snapshots.objects import open_objects
 from ops.snapshots.restoring import restore_partition
 from ops.snapshots.store import SnapshotStore
-from ops.state.directories import home_of
+from ops.state.opening.directories import home_of
 from ops.state.rebuilding.replay_plan import Gap
 
 

@@ -21,7 +21,7 @@ from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore, facts
 from ops.snapshots.verifying import verify
 from ops.state.chain.noting import noted_head
-from ops.state.directories import digest_partition, home_of, partition_path, store_opener
+from ops.state.opening.directories import digest_partition, home_of, partition_path, store_opener
 from ops.version import VERSION
 from slotlog.clock import now_ms
 

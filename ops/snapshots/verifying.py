@@ -18,7 +18,7 @@ from ops.snapshots.files import Advance, fetch
 from ops.snapshots.manifest import Manifest, refusal
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore
-from ops.state.directories import digest_partition, partition_path
+from ops.state.opening.directories import digest_partition, partition_path
 from slotlog.clock import now_ms
 from slotlog.wording import sized
 

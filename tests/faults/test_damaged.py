@@ -18,7 +18,7 @@ from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
-from ops.state.directories import home_of, store_opener
+from ops.state.opening.directories import home_of, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry, Log
 from slotlog.shared.slots import partition_of, slot

@@ -17,7 +17,7 @@ import msgpack
 import pytest
 
 from ops.config import load_settings
-from ops.state.directories import digest_partition
+from ops.state.opening.directories import digest_partition
 from slotlog.log import Log
 from tests.faults.logs import opened_log
 from tests.faults.service import ServiceProcess

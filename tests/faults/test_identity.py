@@ -15,7 +15,7 @@ import pytest
 
 from ops.config import KafkaTable, Settings, load_settings
 from ops.serving.service import Service
-from ops.state.directories import digest_partition
+from ops.state.opening.directories import digest_partition
 from slotlog.events import encode
 from slotlog.log import Entry, Log, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog

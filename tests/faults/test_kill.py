@@ -18,7 +18,7 @@ from engine.tables.libraries import pack as pack_library
 from engine.tables.scripts import digest_of
 from engine.values.encoding import pack_score
 from ops.config import Settings, load_settings
-from ops.state.directories import digest_partition
+from ops.state.opening.directories import digest_partition
 from slotlog.events import encode
 from slotlog.log import Entry
 from slotlog.shared.slots import slot

@@ -15,7 +15,7 @@ from engine.tables.expiry_index import EXPIRY_CURSOR
 from engine.values.encoding import pack_u64
 from ops.config import Settings, load_settings
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import digest_partition, partition_path, reading, reading_store
+from ops.state.opening.directories import digest_partition, partition_path, reading, reading_store
 from ops.state.rebuilding.replay import replay
 from ops.state.rebuilding.replay_plan import Until
 from slotlog.events import encode

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 from slotlog.events import encode
 from slotlog.log import Entry
 from tests.faults.logs import opened_log

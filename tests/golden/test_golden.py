@@ -21,7 +21,7 @@ from ingest.applying.consumer import Consumer
 from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings
-from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.opening.directories import home_of, prepare_data, store_opener
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.log import Entry
 from tests.engine.native.twins import running

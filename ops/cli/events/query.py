@@ -55,7 +55,7 @@ def query(
     Example: slotlog query --data .data HGETALL user:1
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     if command[0].startswith("--"):
         raise typer.BadParameter(f"there is no option {command[0]}")
@@ -75,8 +75,8 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
         ConfigError: the partition is not there, or behind its log, applied by nobody, and `stale` is not set.
         EventError, CommandError: the command is wrong, or fails.
     """
-    from ops.state.directories import reading
-    from ops.state.standing import log_ends, refuse_stale, standing_of
+    from ops.state.opening.directories import reading
+    from ops.state.reports.standing import log_ends, refuse_stale, standing_of
 
     spec, args = find_words(command)
     spec.check_arity(args)
@@ -97,7 +97,7 @@ def run_query(settings: Settings, command: list[bytes], db: int = 0, *, stale: b
 
 def partitions_of(settings: Settings, keys: list[bytes]) -> list[int]:
     """The partition of the keys; every partition for a command without any (DBSIZE, which adds up)."""
-    from ops.state.recorded import presence
+    from ops.state.opening.recorded import presence
 
     slots = sorted({slot(key) for key in keys})
     if settings.partitions == 1:

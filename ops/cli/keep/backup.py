@@ -29,7 +29,7 @@ def backup(
     """
     from ops.config import load_settings
     from ops.logging import configure_logging
-    from ops.state.backup import back_up
+    from ops.state.repair.backup import back_up
 
     settings = load_settings(data=data, log=log)
     configure_logging(settings.log_level)

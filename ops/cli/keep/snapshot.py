@@ -37,7 +37,7 @@ def snapshot(
     Example: slotlog snapshot --data .data --to /mnt/snapshots
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.opening.recorded import load_state_settings, presence
 
     settings = load_state_settings(data=data, own=own)
     configure_logging(settings.log_level)
@@ -59,7 +59,7 @@ def _take(settings: Settings, store: SnapshotStore, url: str, partition: int) ->
     from ops.snapshots.requests import ask, is_in_use
     from ops.snapshots.scratch import Scratch
     from ops.snapshots.taking import facts_of, link_closed, take
-    from ops.state.directories import partition_path
+    from ops.state.opening.directories import partition_path
 
     while True:
         # First: to try and open it would put a failure into RocksDB's log, which the service reads.

@@ -152,7 +152,7 @@ def collect(*, url: From = None, data: Data = None, topic: StateTopic = None, js
 
 def _opened(url: str | None, data: Path | None, topic: str | None) -> tuple[Settings, SnapshotStore]:
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, topic=topic)
     configure_logging(settings.log_level)

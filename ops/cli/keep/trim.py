@@ -54,7 +54,7 @@ def trim(
     Example: slotlog trim --from /mnt/snapshots --data .data
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
@@ -95,7 +95,7 @@ async def _trim(
     """What became of each partition, and by how many bytes the log's file is smaller."""
     from ops.snapshots.trimming import give_back
     from ops.snapshots.trimming import trim as run
-    from ops.state.directories import applied_to
+    from ops.state.opening.directories import applied_to
     from ops.state.rebuilding.replay_plan import opened as opened_log
     from slotlog.log.embedded.free_pages import rewrite
 

@@ -61,7 +61,7 @@ def at(
     Example: slotlog at 2013-01-08T06:00:00Z ZRANGE departures:JFK 0 9
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     if command[0].startswith("--"):
         raise typer.BadParameter(f"there is no option {command[0]}")

@@ -52,7 +52,7 @@ def history(
     from ops.logging import configure_logging
     from ops.past.history import History
     from ops.past.narrow import walked_for
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)

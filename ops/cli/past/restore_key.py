@@ -63,7 +63,7 @@ def restore_key(
     from engine.values.glob import matcher
     from ops.logging import configure_logging
     from ops.past.undo import Selection, Undone
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     until = parse_until(at, "--at")
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)

@@ -42,7 +42,7 @@ def what_if(
     """
     from ops.past.left_out import parse_choice
     from ops.past.what_if import what_if as compare
-    from ops.state.recorded import presence
+    from ops.state.opening.recorded import presence
 
     choice = parse_choice(without, settings.partitions)
     here, missing = presence(settings)

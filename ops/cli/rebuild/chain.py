@@ -53,7 +53,7 @@ def chain(
     """
     from ops.logging import configure_logging
     from ops.past.proof.noted import parse_heads
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
@@ -98,7 +98,7 @@ def _print_heads(settings: Settings, at: int | None, *, json: bool) -> None:
 
 async def _heads(settings: Settings, at: int | None) -> list[tuple[int, int, bytes]]:
     from ops.state.chain.walking import head_at
-    from ops.state.directories import prepare_data
+    from ops.state.opening.directories import prepare_data
     from ops.state.rebuilding.replay_plan import opened
 
     prepare_data(settings)

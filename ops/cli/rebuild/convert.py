@@ -53,8 +53,8 @@ def convert(
     """
     from engine.proof.digest import combine
     from ops.logging import configure_logging
+    from ops.state.opening.recorded import load_state_settings, presence
     from ops.state.rebuilding.convert import convert as run
-    from ops.state.recorded import load_state_settings, presence
 
     settings = load_state_settings(data=data, own=own)
     configure_logging(settings.log_level)

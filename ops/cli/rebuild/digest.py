@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.tables.system import Position
     from ops.config import Settings
     from ops.state.chain.noting import Noted
-    from ops.state.standing import Ends, Standing
+    from ops.state.reports.standing import Ends, Standing
 
 
 class Digested(NamedTuple):
@@ -58,10 +58,10 @@ def digest(
     Example: slotlog digest --data .data
     """
     from engine.proof.digest import Digest
-    from ops.state.damaged import read_each
-    from ops.state.directories import digest_partition
-    from ops.state.recorded import presence
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.opening.damaged import read_each
+    from ops.state.opening.directories import digest_partition
+    from ops.state.opening.recorded import presence
+    from ops.state.reports.standing import log_ends, standing_of
 
     here, missing = presence(settings)
     ends = log_ends(settings, here)

@@ -41,9 +41,9 @@ def dump(
     Example: slotlog dump --data .data | head
     """
     from ops.logging import configure_logging
-    from ops.state.directories import reading
-    from ops.state.recorded import load_state_settings, presence
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.opening.directories import reading
+    from ops.state.opening.recorded import load_state_settings, presence
+    from ops.state.reports.standing import log_ends, standing_of
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)
@@ -63,7 +63,7 @@ def dump(
 
 def _raw_lines(settings: Settings, partition: int) -> Iterator[dict[str, str]]:
     from engine.proof.walk import raw_records
-    from ops.state.directories import reading
+    from ops.state.opening.directories import reading
 
     with reading(settings, partition) as (store, machine):
         for column_family, key, value in raw_records(store, machine.layout):
@@ -74,7 +74,7 @@ def _key_lines(settings: Settings, partition: int) -> Iterator[dict[str, Any]]:
     from engine.model import TYPE_NAMES
     from engine.proof.walk import live_keys
     from ops.reply_json import bytes_as_json
-    from ops.state.directories import reading
+    from ops.state.opening.directories import reading
 
     with reading(settings, partition) as (store, machine):
         for key in live_keys(store, machine.layout, machine.clock_ms):

@@ -86,7 +86,7 @@ def export(
     Example: slotlog export --data .data --layout kvrocks --to kvrocks-dir
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)

@@ -39,7 +39,7 @@ def repartition(
     """
     from ops.exporting.repartition import repartition as run
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
     from slotlog.log import embedded_path
 
     old = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)

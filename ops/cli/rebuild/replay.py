@@ -119,10 +119,10 @@ def replay(
     """
     from ops.logging import configure_logging
     from ops.metrics.textfile import ReplayFile
+    from ops.state.opening.recorded import load_state_settings
     from ops.state.rebuilding.replay import replay_at_once, tell_nobody
     from ops.state.rebuilding.swap import finish_swap, out_of_use
     from ops.state.rebuilding.swap import swap as put_in_place
-    from ops.state.recorded import load_state_settings
 
     _refuse_usage(to, until, layout, without, swap=swap, other=even_if_different or keep_old)
     if swap:

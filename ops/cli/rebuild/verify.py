@@ -80,8 +80,8 @@ def verify(
     Example: slotlog verify --data .data; slotlog verify --against /backup/data
     """
     from ops.past.proof.noted import parse_heads
-    from ops.state.damaged import read_each
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.opening.damaged import read_each
+    from ops.state.opening.recorded import load_state_settings, presence
 
     if against is not None and (from_snapshot or head):
         raise typer.BadParameter("--against compares two states: --from-snapshot and --head are about the log")

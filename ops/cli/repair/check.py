@@ -28,8 +28,8 @@ from slotlog.wording import counted
 if TYPE_CHECKING:
     from engine.proof.audit import Violation
     from ops.config import Settings
-    from ops.state.check_state import CheckedState
-    from ops.state.standing import Standing
+    from ops.state.repair.check_state import CheckedState
+    from ops.state.reports.standing import Standing
     from slotlog.log.embedded.scan import Damage
 
 _LookedThrough = Annotated[
@@ -71,7 +71,7 @@ def check(
     Example: slotlog check --data .data; slotlog check --log; slotlog check --log sqlite:///FILE
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     if repair:
         raise typer.BadParameter(f"a state is never repaired by guessing what was there; {_REBUILD}")
@@ -84,10 +84,10 @@ def check(
 
 
 def _check_state(settings: Settings, *, json: bool) -> None:
-    from ops.state.check_state import check_partition
-    from ops.state.damaged import read_each
-    from ops.state.recorded import presence
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.opening.damaged import read_each
+    from ops.state.opening.recorded import presence
+    from ops.state.repair.check_state import check_partition
+    from ops.state.reports.standing import log_ends, standing_of
 
     here, missing = presence(settings)
     say = _json_line if json else _line
@@ -131,7 +131,7 @@ class LogOption(TyperCommand):
 
 
 def _check_log(settings: Settings, *, json: bool) -> None:
-    from ops.state.check_log import check_log
+    from ops.state.repair.check_log import check_log
 
     def say(damage: Damage) -> None:
         if json:

@@ -19,7 +19,7 @@ from ops.cli.options import (
 from slotlog.wording import counted, sized
 
 if TYPE_CHECKING:
-    from ops.state.full_clean import CleanedState
+    from ops.state.repair.full_clean import CleanedState
 
 CleanOwn = Annotated[
     str | None,
@@ -49,9 +49,9 @@ def clean(
     Example: slotlog clean --now --data .data
     """
     from ops.logging import configure_logging
-    from ops.state.full_clean import clean_partition
-    from ops.state.recorded import load_state_settings, presence
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.opening.recorded import load_state_settings, presence
+    from ops.state.repair.full_clean import clean_partition
+    from ops.state.reports.standing import log_ends, standing_of
 
     if not now:
         raise typer.BadParameter(

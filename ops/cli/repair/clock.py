@@ -13,7 +13,7 @@ from ops.cli.options import Data, Json, listed, print_json, print_note, reports_
 from ops.config import ConfigError, Settings, load_settings
 
 if TYPE_CHECKING:
-    from ops.state.log_time import SetBack
+    from ops.state.clocks.log_time import SetBack
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,7 +37,7 @@ def agree(*, data: Data = None, json: Json = False) -> None:
 
     Example: slotlog clock agree --data .data
     """
-    from ops.state.clocks import agree
+    from ops.state.clocks.guard import agree
 
     settings = load_settings(data=data)
     asyncio.run(agree(settings.data))
@@ -55,7 +55,7 @@ def show(settings: Settings, *, json: Json = False) -> None:
 
     Example: slotlog clock show --data .data
     """
-    from ops.state.log_time import log_times
+    from ops.state.clocks.log_time import log_times
 
     seen = asyncio.run(log_times(settings))
     if json:
@@ -78,7 +78,7 @@ def accept(settings: Settings, partition: _Partition, *, json: Json = False) -> 
 
     Example: slotlog clock accept 0 --data .data
     """
-    from ops.state.log_time import accept
+    from ops.state.clocks.log_time import accept
 
     first, last = asyncio.run(accept(settings, partition))
     if json:
@@ -107,7 +107,7 @@ def set_(
 
     Example: slotlog clock set 0 --data .data
     """
-    from ops.state.log_time import set_back
+    from ops.state.clocks.log_time import set_back
 
     done = asyncio.run(set_back(settings, partition, None if to is None else _moment_ms(to)))
     if json:

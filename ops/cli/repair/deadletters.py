@@ -169,7 +169,7 @@ def redrive(
 
 def _settings(data: Any, log: str | None, topic: str | None, partitions: int | None) -> Settings:
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
+    from ops.state.opening.recorded import load_state_settings
 
     settings = load_state_settings(data=data, log=log, topic=topic, partitions=partitions)
     configure_logging(settings.log_level)

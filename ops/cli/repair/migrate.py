@@ -10,7 +10,7 @@ from ops.cli.options import Data, Json, StatePartitions, StateTopic, print_json,
 from slotlog.wording import counted
 
 if TYPE_CHECKING:
-    from ops.state.migrate import MigratedState
+    from ops.state.repair.migrate import MigratedState
 
 MigrateOwn = Annotated[
     str | None,
@@ -41,8 +41,8 @@ def migrate(
     Example: slotlog migrate --data .data
     """
     from ops.logging import configure_logging
-    from ops.state.migrate import count_partition, migrate_partition
-    from ops.state.recorded import load_state_settings, presence
+    from ops.state.opening.recorded import load_state_settings, presence
+    from ops.state.repair.migrate import count_partition, migrate_partition
 
     settings = load_state_settings(data=data, topic=topic, partitions=partitions, own=own)
     configure_logging(settings.log_level)

@@ -32,8 +32,8 @@ def show(settings: Settings, *, json: Json = False) -> None:
 
     Example: slotlog rules show --data .data
     """
-    from ops.state.recorded import presence
-    from ops.state.rules import rules_of
+    from ops.state.clocks.rules import rules_of
+    from ops.state.opening.recorded import presence
 
     here, missing = presence(settings)
     found = rules_of(settings, here)
@@ -63,7 +63,7 @@ def set_(
 
     Example: slotlog rules set 2
     """
-    from ops.state.rules import move_on
+    from ops.state.clocks.rules import move_on
 
     moved = asyncio.run(move_on(settings, number))
     if json:

@@ -33,9 +33,9 @@ def skip(
 
     Example: slotlog skip 0 4711 --data .data; slotlog skip 0 4711-4750
     """
-    from ops.state.directories import record_skip
-    from ops.state.recorded import load_state_settings
-    from ops.state.standing import refuse_beyond
+    from ops.state.opening.directories import record_skip
+    from ops.state.opening.recorded import load_state_settings
+    from ops.state.reports.standing import refuse_beyond
 
     parsed = parse_offsets(offset)
     if parsed is None:

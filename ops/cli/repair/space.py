@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ops.config import Settings
-    from ops.state.space import Space
-    from ops.state.space_keys import KeySizes, LargeKey, Share, SpaceOptions
+    from ops.state.reports.space import Space
+    from ops.state.reports.space_keys import KeySizes, LargeKey, Share, SpaceOptions
 
 _NAME_WIDTH = 30
 _WIDTHS = (15, 15, 17)
@@ -64,8 +64,8 @@ def space(
     Example: slotlog space --data .data --top 20
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
-    from ops.state.space_keys import SpaceOptions
+    from ops.state.opening.recorded import load_state_settings
+    from ops.state.reports.space_keys import SpaceOptions
 
     if not delimiter:
         raise typer.BadParameter("an empty one ends no prefix", param_hint="--delimiter")
@@ -76,10 +76,10 @@ def space(
 
 def _report(settings: Settings, options: SpaceOptions, *, json: bool) -> None:
     """Read the partitions that are there, and print what was found."""
-    from ops.state.damaged import read_each
-    from ops.state.recorded import presence
-    from ops.state.space import space_of, sum_of
-    from ops.state.standing import log_ends, standing_of
+    from ops.state.opening.damaged import read_each
+    from ops.state.opening.recorded import presence
+    from ops.state.reports.space import space_of, sum_of
+    from ops.state.reports.standing import log_ends, standing_of
 
     here, missing = presence(settings)
     top, ends = options.top, log_ends(settings, here)

@@ -42,8 +42,8 @@ def wait(
     Example: slotlog wait --data .data --timeout 120
     """
     from ops.logging import configure_logging
-    from ops.state.recorded import load_state_settings
-    from ops.state.waiting import wait_until_applied
+    from ops.state.opening.recorded import load_state_settings
+    from ops.state.reports.waiting import wait_until_applied
 
     def load() -> Settings:
         return load_state_settings(data=data, log=log, topic=topic, partitions=partitions, own=own)

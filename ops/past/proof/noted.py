@@ -11,7 +11,7 @@ from ops.snapshots.objects import open_objects
 from ops.snapshots.store import SnapshotStore
 from ops.state.chain.checking import Checked, Keeper, Known, check_chain
 from ops.state.chain.kept_heads import KeptHeads
-from ops.state.directories import prepare_data
+from ops.state.opening.directories import prepare_data
 from ops.state.rebuilding.replay_plan import opened
 from slotlog.log.hash_chain import HEAD_BYTES
 

@@ -18,7 +18,7 @@ from ops.past.narrow import walked_for
 from ops.past.proof.parting import Parting, Partings, value_of_large
 from ops.past.walk import Past, apply_all, walked
 from ops.progress import progress
-from ops.state.directories import home_of, reading, store_opener
+from ops.state.opening.directories import home_of, reading, store_opener
 from ops.state.rebuilding.replay_plan import Until, opened
 from slotlog.wording import counted
 

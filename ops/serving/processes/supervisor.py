@@ -19,7 +19,7 @@ from ops.serving.processes.child import PERMANENT, Child
 from ops.serving.processes.held_process import HeldProcess
 from ops.serving.processes.shares import described, shares
 from ops.serving.systemd import supervise
-from ops.state.directories import prepare_data
+from ops.state.opening.directories import prepare_data
 
 _END_SECONDS: Final = 30.0
 """A process that has not ended so long after SIGTERM is killed: it ends within ten by itself."""

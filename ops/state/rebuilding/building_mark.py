@@ -16,8 +16,8 @@ from typing import Final
 import structlog
 
 from ops.config import ConfigError
-from ops.state.clocks import KEPT_FILE
-from ops.state.directories import BUILDING, partition_path, state_directories
+from ops.state.clocks.guard import KEPT_FILE
+from ops.state.opening.directories import BUILDING, partition_path, state_directories
 
 _LOCK: Final = "LOCK"  # of RocksDB, in each directory of a partition
 

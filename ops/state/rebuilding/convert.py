@@ -19,7 +19,7 @@ from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
-from ops.state.directories import home_of, prepare_data, reading, store_opener
+from ops.state.opening.directories import home_of, prepare_data, reading, store_opener
 from ops.state.rebuilding.building import begin_building, finish_building, refuse_used, settings_of_new
 from ops.state.rebuilding.building_mark import clear_unfinished, marked
 

@@ -21,7 +21,7 @@ from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
-from ops.state.directories import (
+from ops.state.opening.directories import (
     cached_keys_max,
     digest_of,
     digest_partition,

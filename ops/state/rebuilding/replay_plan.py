@@ -14,8 +14,8 @@ from engine.errors import CorruptionError, StateMismatchError
 from engine.store.store import Changes
 from engine.tables.system import NO_SKIPS, Retimes, Skips, retime_changes, skip_changes
 from ops.config import ConfigError, Settings
-from ops.state.clocks import decided
-from ops.state.directories import partition_path, reading
+from ops.state.clocks.guard import decided
+from ops.state.opening.directories import partition_path, reading
 from slotlog.log import Log, open_log
 
 if TYPE_CHECKING:

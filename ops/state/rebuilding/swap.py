@@ -25,7 +25,7 @@ from typing import Final
 import structlog
 
 from ops.config import ConfigError
-from ops.state.directories import SWAPPING, partition_path
+from ops.state.opening.directories import SWAPPING, partition_path
 
 _LOCK: Final = "LOCK"  # of RocksDB, in each directory of a partition
 

@@ -45,11 +45,11 @@ class FullDisk:
         return size
 
     def guard(self) -> str:
-        """As `ops.state.directories.free_space_guard`."""
+        """As `ops.state.opening.directories.free_space_guard`."""
         return "the disk is full" if self.size - self.used() < RESERVE else ""
 
     def has_room(self, size: int) -> bool:
-        """As `ops.state.directories.has_room_to_clean`."""
+        """As `ops.state.opening.directories.has_room_to_clean`."""
         return self.size - self.used() - size >= RESERVE // 2
 
 

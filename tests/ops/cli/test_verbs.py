@@ -14,7 +14,7 @@ from engine import native
 from engine.tables.system import replaying_changes
 from ops.cli.other.version import is_older_than_source
 from ops.config import load_settings
-from ops.state.directories import store_opener
+from ops.state.opening.directories import store_opener
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 

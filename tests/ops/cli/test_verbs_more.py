@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from slotlog.shared.slots import partition_of, slot

@@ -12,7 +12,7 @@ import pytest
 from ops.config import Settings
 from ops.exporting import repartition
 from ops.importing.source import ImportKey, LeftOut
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from tests.faults.workers import new_topic
 from tests.ops.verbs import run, succeed, write_lines
 

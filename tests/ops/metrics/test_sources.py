@@ -26,7 +26,7 @@ from ops.metrics import CATALOG, Metrics, Watched
 from ops.metrics.readings import ScrapeSlices
 from ops.metrics.stall import LoopStalls
 from ops.metrics.textfile import ReplayFile
-from ops.state.directories import home_of, shared_memory, store_opener
+from ops.state.opening.directories import home_of, shared_memory, store_opener
 from slotlog.errors import LogUnavailableError
 from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, write_lines

@@ -18,7 +18,7 @@ from ops.config import Settings, load_settings
 from ops.past.answering import Read, answer
 from ops.past.kept import KeptStates
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import reading
+from ops.state.opening.directories import reading
 from ops.state.rebuilding.building import settings_of_new
 from ops.state.rebuilding.replay import replay
 from ops.state.rebuilding.replay_plan import parse_until

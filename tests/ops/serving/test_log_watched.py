@@ -20,7 +20,7 @@ from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
-from tests.ops.state.test_set_aside import asked
+from tests.ops.state.opening.test_set_aside import asked
 from tests.real.oracle import SimpleString
 
 BEGIN = 'slotlog_log_begin_offset{partition="0"}'

@@ -19,7 +19,7 @@ from slotlog.log.appends import Appends
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
-from tests.ops.state.test_set_aside import asked
+from tests.ops.state.opening.test_set_aside import asked
 from tests.real.oracle import ErrorReply, SimpleString
 
 FAILING = 'slotlog_log_append_failing{partition="0"}'

@@ -10,7 +10,7 @@ from ops.snapshots.objects import Stored
 from ops.snapshots.scratch import Scratch
 from ops.snapshots.store import SnapshotStore
 from ops.snapshots.taking import Taken, link_closed, take
-from ops.state.recorded import load_state_settings
+from ops.state.opening.recorded import load_state_settings
 from tests.ops.verbs import succeed, write_lines
 
 

@@ -19,7 +19,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings
 from ops.demo.flights import Flight, FlightEvent, events, read_flights
-from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.opening.directories import home_of, prepare_data, store_opener
 from slotlog.log import open_log
 from slotlog.producer import Producer
 from tests.ops.verbs import succeed

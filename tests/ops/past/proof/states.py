@@ -9,7 +9,7 @@ from typing import Any
 from engine.apply.machine import Machine
 from engine.store.store import SYSTEM_CF, Changes
 from ops.config import load_settings
-from ops.state.directories import home_of, store_opener
+from ops.state.opening.directories import home_of, store_opener
 from slotlog.log import Entry
 from tests.ops.past.logs import Line, write_log
 from tests.ops.verbs import succeed

@@ -13,7 +13,7 @@ import pytest
 from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import SKIP
 from ops.config import load_settings
-from ops.state.directories import store_opener
+from ops.state.opening.directories import store_opener
 from tests.faults.service import ServiceProcess
 from tests.ops.past.logs import START_MS, entry, random_entries, write_log
 from tests.ops.past.proof.states import apply, plant, with_state

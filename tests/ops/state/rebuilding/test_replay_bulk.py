@@ -20,7 +20,7 @@ from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings
 from ops.snapshots.starting import start_from_snapshot
-from ops.state.directories import home_of, prepare_data, store_opener
+from ops.state.opening.directories import home_of, prepare_data, store_opener
 from ops.state.rebuilding import replay
 from ops.state.rebuilding.replay_plan import Until
 from slotlog.log import open_log

@@ -19,7 +19,7 @@ from engine.layouts.records import column_families
 from engine.store.rocks import RocksStore
 from engine.tables.system import is_replaying
 from ops.config import load_settings
-from ops.state.directories import home_of
+from ops.state.opening.directories import home_of
 from slotlog.shared.slots import partition_of, slot
 from tests.ops.verbs import run, succeed, wait_until, write_lines
 

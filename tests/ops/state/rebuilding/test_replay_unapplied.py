@@ -16,7 +16,7 @@ from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings
-from ops.state.directories import home_of, store_opener
+from ops.state.opening.directories import home_of, store_opener
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from tests.ops.verbs import run, succeed

@@ -17,7 +17,7 @@ import pytest
 
 from engine.store.store import Changes
 from ops.config import load_settings
-from ops.state.directories import store_opener
+from ops.state.opening.directories import store_opener
 from ops.state.rebuilding.swap import finish_swap, out_of_use, swap
 from slotlog.shared.slots import partition_of, slot
 from tests.faults.service import ServiceProcess

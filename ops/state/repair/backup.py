@@ -14,7 +14,7 @@ from typing import Final
 
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.check_log import CheckedLog, look_through, sealed_identity
+from ops.state.repair.check_log import CheckedLog, look_through, sealed_identity
 from slotlog.errors import LogDamagedError, LogUnavailableError
 from slotlog.log import embedded_path
 from slotlog.log.embedded.backup import copy_log, open_copy, size_of

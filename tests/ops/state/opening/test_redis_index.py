@@ -18,10 +18,10 @@ from engine.layouts.index import IndexChanges
 from engine.proof.digest import digest
 from engine.values.encoding import pack_score
 from ops.config import ConfigError, Settings
-from ops.state.check_state import check_partition
-from ops.state.directories import home_of, reading, store_opener
-from ops.state.indexed_state import IndexedState, StateStore
-from ops.state.redis_index import RedisIndex
+from ops.state.opening.directories import home_of, reading, store_opener
+from ops.state.opening.indexed_state import IndexedState, StateStore
+from ops.state.opening.redis_index import RedisIndex
+from ops.state.repair.check_state import check_partition
 from tests.engine.harness import FINGERPRINT, apply, event, send
 from tests.layouts.held_index import HeldIndex
 from tests.real.oracle import Oracle

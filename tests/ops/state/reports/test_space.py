@@ -19,7 +19,7 @@ from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import UNSWAPPED
 from engine.values.encoding import pack_u64
 from ops import progress
-from ops.state.space_keys import CANDIDATE_RECORDS_MAX, KeySizes, KeyWalk, SpaceOptions
+from ops.state.reports.space_keys import CANDIDATE_RECORDS_MAX, KeySizes, KeyWalk, SpaceOptions
 from slotlog.shared.slots import slot
 from tests.faults.service import ServiceProcess
 from tests.layouts import column_families, layout_of

@@ -18,8 +18,8 @@ from engine.store.store import Store
 from engine.tables.system import Home, Position, is_replaying, skip_changes
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.foreign import refuse_foreign
-from ops.state.indexed_state import StateStore, with_index
+from ops.state.opening.foreign import refuse_foreign
+from ops.state.opening.indexed_state import StateStore, with_index
 from slotlog.wording import sized
 
 BUILDING = "BUILDING"

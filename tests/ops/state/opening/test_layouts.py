@@ -17,8 +17,8 @@ from engine.layouts.records import column_families
 from engine.store.rocks import RocksStore, stored_families
 from engine.store.store import SHARED_CFS
 from ops.config import ConfigError, load_settings
-from ops.state.directories import reading_store, store_opener
-from ops.state.recorded import recorded_home
+from ops.state.opening.directories import reading_store, store_opener
+from ops.state.opening.recorded import recorded_home
 from tests.ops.verbs import run, succeed, write_lines
 
 EVENTS: list[dict[str, Any]] = [
@@ -150,7 +150,7 @@ def test_column_families_are_listed_once_an_open(tmp_path: Path, monkeypatch: py
         listed.append(path)
         return stored_families(path)
 
-    monkeypatch.setattr("ops.state.foreign.stored_families", counted)
+    monkeypatch.setattr("ops.state.opening.foreign.stored_families", counted)
     settings = load_settings(data=tmp_path)
     _database(tmp_path / "0", "data").close()
     with pytest.raises(ConfigError, match="is being made"), reading_store(settings, 0):

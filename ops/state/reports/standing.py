@@ -16,7 +16,7 @@ from sqlite3 import Error as SqliteError
 from typing import Any, Final, NamedTuple
 
 from ops.config import ConfigError, Settings
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log import Log, open_log
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.state.directories import partition_path
-from ops.state.standing import Ends, Standing, is_applied
+from ops.state.opening.directories import partition_path
+from ops.state.reports.standing import Ends, Standing, is_applied
 from slotlog.events import encode
 from slotlog.log import Entry, open_log
 from slotlog.shared.slots import partition_of, slot

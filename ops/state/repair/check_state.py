@@ -10,7 +10,7 @@ from engine.proof.audit import Audit, Violation
 from engine.tables.system import Position, open_position
 from ops.config import Settings
 from ops.progress import progress
-from ops.state.directories import home_of, reading_store
+from ops.state.opening.directories import home_of, reading_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _with_index(store: RocksStore, settings: Settings, partition: int, *, read_o
         raise ConfigError(
             f"--index: the layout {settings.layout} has its sorted sets in the state; camellia-v1 has an index"
         )
-    from ops.state.redis_index import RedisIndex  # noqa: PLC0415 - a state without one does not wait for its client
+    from ops.state.opening.redis_index import RedisIndex  # noqa: PLC0415 - a state without one does not wait for its client
 
     owner = identity(store.path).decode(errors="backslashreplace").strip()
     index = RedisIndex(url, settings.topic, partition, owner, pinned=read_only)

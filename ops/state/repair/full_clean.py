@@ -16,8 +16,8 @@ from engine.tables.graveyard import parse_grave
 from engine.tables.system import Position
 from ops.config import ConfigError, Settings
 from ops.progress import progress
-from ops.state.directories import home_of, partition_path, store_opener
-from ops.state.indexed_state import StateStore
+from ops.state.opening.directories import home_of, partition_path, store_opener
+from ops.state.opening.indexed_state import StateStore
 
 _BUSY_SECONDS: Final = 0.1
 _LAST_KEY: Final = b"\xff" * 64

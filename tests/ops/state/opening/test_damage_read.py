@@ -12,12 +12,12 @@ import pytest
 from engine.batch.cursors import DIGEST_BITS
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 from slotlog.shared.slots import partition_of, slot
 from tests.layouts import column_families
 from tests.ops.metrics.test_sources import scraped
 from tests.ops.serving.test_health import Served, served
-from tests.ops.state.test_set_aside import asked
+from tests.ops.state.opening.test_set_aside import asked
 from tests.real.oracle import ErrorReply, SimpleString
 
 KEYS = 800

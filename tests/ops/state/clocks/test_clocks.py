@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ops.config import ConfigError
-from ops.state.clocks import agree, agreement
+from ops.state.clocks.guard import agree, agreement
 from slotlog.clock import WALL, now_ns
 from slotlog.log import Entry
 from tests.ops.metrics.test_sources import scraped

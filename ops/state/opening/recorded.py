@@ -12,7 +12,7 @@ from engine.layouts import LAYOUTS, takes_over
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home, read_home
 from ops.config import Settings, load_settings
-from ops.state.directories import partition_path, state_directories
+from ops.state.opening.directories import partition_path, state_directories
 
 _RECORDED: Final = ("topic", "partitions", "layout")
 

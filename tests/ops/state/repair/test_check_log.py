@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ops.state import check_log
+from ops.state.repair import check_log
 from slotlog.log import Entry
 from slotlog.log.embedded import scan
 from slotlog.log.embedded.chain import sum_of
@@ -19,7 +19,7 @@ from slotlog.log.embedded.heads import head_of, set_head
 from tests.ops.verbs import run, succeed
 
 RECORDS = 300
-GOLDEN = Path(__file__).parents[2] / "vectors" / "log-format-1.sql"
+GOLDEN = Path(__file__).parents[3] / "vectors" / "log-format-1.sql"
 
 
 @pytest.fixture

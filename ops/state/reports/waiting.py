@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from engine.errors import CorruptionError
 from ops.config import ConfigError, Settings
 from ops.progress import Advance, progress
-from ops.state.directories import reading
-from ops.state.standing import Ends, log_ends, standing_of
+from ops.state.opening.directories import reading
+from ops.state.reports.standing import Ends, log_ends, standing_of
 
 _AGAIN_SECONDS: Final = 0.2
 

@@ -14,8 +14,8 @@ from engine.layouts.neokv.layout import NeoKVOverPhase1
 from engine.layouts.records import column_families, earlier_keys
 from engine.store.rocks import RocksStore
 from engine.tables.system import Home
-from ops.state import migrate
-from ops.state.recorded import recorded_home
+from ops.state.opening.recorded import recorded_home
+from ops.state.repair import migrate
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, write_lines
 
@@ -27,7 +27,7 @@ EVENTS: list[dict[str, Any]] = [
 KILLED = """
 import os, signal, sys
 from engine.store.rocks import RocksStore
-from ops.state import migrate
+from ops.state.repair import migrate
 from ops.cli import main
 write, left, migrate._STRINGS_MAX = RocksStore.write, [int(sys.argv.pop(1))], 4
 def dying(store, changes):

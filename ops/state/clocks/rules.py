@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from engine.tables.system import RULES
 from ops.config import ConfigError, Settings
-from ops.state.clocks import bound_clock
-from ops.state.directories import reading
+from ops.state.clocks.guard import bound_clock
+from ops.state.opening.directories import reading
 from slotlog.clock import now_ms
 from slotlog.events import encode
 from slotlog.log import Entry, open_log

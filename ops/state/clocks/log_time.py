@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ops.config import ConfigError, Settings
-from ops.state.clocks import bound_clock, decide, latest_ms
-from ops.state.directories import reading
+from ops.state.clocks.guard import bound_clock, decide, latest_ms
+from ops.state.opening.directories import reading
 from slotlog.clock import WALL
 from slotlog.events import encode
 from slotlog.log import Entry, Log, open_log

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ops.state import backup
+from ops.state.repair import backup
 from tests.faults.service import ServiceProcess
 from tests.ops.verbs import run, succeed, wait_for_offset, write_lines
 
@@ -20,7 +20,7 @@ EVENTS: list[dict[str, Any]] = [{"cmd": "SET", "args": [f"key-{n}", f"{n}" * 20_
 KILLED = """
 import os, signal, sys
 from ops.cli import main
-from ops.state import backup
+from ops.state.repair import backup
 
 step, real = sys.argv.pop(1), {name: getattr(backup, name) for name in ("copy_log", "_write_out", "_verified", "_sync")}
 

@@ -13,7 +13,7 @@ import pytest
 
 from ops.config import load_settings
 from ops.serving.service import Service
-from ops.state.directories import partition_path
+from ops.state.opening.directories import partition_path
 from slotlog.shared.slots import partition_of, slot
 from tests.ops.serving.test_health import Served, served
 from tests.ops.verbs import run

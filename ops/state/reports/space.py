@@ -15,9 +15,9 @@ from engine.tables.system import open_position
 from engine.values.encoding import parse_u64
 from ops.config import Settings
 from ops.progress import Advance, progress
-from ops.state.directories import home_of, reading_store
-from ops.state.indexed_state import StateStore
-from ops.state.space_keys import KeySizes, KeyWalk, SpaceOptions, total_of
+from ops.state.opening.directories import home_of, reading_store
+from ops.state.opening.indexed_state import StateStore
+from ops.state.reports.space_keys import KeySizes, KeyWalk, SpaceOptions, total_of
 
 _PROGRESS_RECORDS: Final = 1000
 

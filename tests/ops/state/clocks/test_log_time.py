@@ -24,7 +24,7 @@ from slotlog.shared.limits import TIME_MS_MAX
 from tests.faults.topics import administered
 from tests.ingest.applying.test_consumer import until
 from tests.ops.serving.test_health import served
-from tests.ops.state.test_clocks import Client
+from tests.ops.state.clocks.test_clocks import Client
 from tests.ops.verbs import run, succeed
 from tests.real.oracle import ErrorReply, SimpleString
 

@@ -1,0 +1,1 @@
+"""Clocks and rules of partitions: guards, shows and changes them."""

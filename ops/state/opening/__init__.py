@@ -1,0 +1,1 @@
+"""Opens state directories, recorded ones and damaged ones among them, with or without an index outside."""

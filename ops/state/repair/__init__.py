@@ -1,0 +1,1 @@
+"""Checks, cleans and migrates the state and the log of a service."""
