@@ -13,8 +13,8 @@ import structlog
 import resp.commands  # noqa: F401 - fills the registry
 from engine.apply.records import Applied
 from engine.cleaning.sweep import Swept
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.slices import Slices
+from ingest.applying.partitions.owned_partition import OwnedPartition
+from ingest.applying.slicing.slices import Slices
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Cleaned, Condition
 from resp.clients.addresses import Endpoint

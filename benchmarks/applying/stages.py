@@ -35,8 +35,8 @@ from benchmarks.applying.subject import open_machine, open_store
 from benchmarks.applying.workloads import LARGE, WORKLOADS, Size, measured
 from engine import native
 from engine.store.store import Changes
-from ingest.applying.batch_size import BATCH_RECORDS_MAX
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX
+from ingest.applying.batches.decoding import decode_batch
 from ops.config import load_settings
 from ops.serving.process import tune_collector
 from slotlog.log import LogRecord

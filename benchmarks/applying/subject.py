@@ -18,9 +18,9 @@ from engine.proof.digest import Digest, digest
 from engine.store.rocks import RocksStore
 from engine.store.store import Store
 from engine.tables.system import Home
-from ingest.applying.batch_size import BATCH_RECORDS_MAX
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver, Observer
 from ops.state.opening.directories import PROCESS_KEYS_MAX
 from slotlog.log import Log

@@ -26,7 +26,7 @@ from engine.layouts.records import column_families
 from engine.proof.digest import digest
 from engine.proof.walk import live_keys
 from engine.store.store import Store
-from ingest.applying.batch_size import BATCH_RECORDS_MAX
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX
 from ops.config import Settings
 from ops.state.opening.directories import home_of, store_opener
 from ops.state.opening.indexed_state import StateStore

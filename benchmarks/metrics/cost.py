@@ -28,8 +28,8 @@ from benchmarks.applying.workloads import START_MS, Size, before, measured
 from benchmarks.measure import Result, Seconds, Stopwatch
 from benchmarks.resp.commands import RespSize, fill, measure
 from engine.apply.records import Applied
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import NullObserver, Observer
 from ops.config import Settings
 from ops.logging import configure_logging

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings, load_settings
 from ops.progress import progress

@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.applying.ticker import TICK
 from ingest.reporting.observer import Condition
 from slotlog.errors import LogMismatchError, LogUnavailableError

@@ -1,7 +1,7 @@
 """Applies the owned partitions: fetches their records in a loop and passes them to each partition's worker.
 
 Offsets come from the state, never from a consumer group. A partition that cannot go on is set aside with its reason
-while the others go on, and is tried again by itself, from what its store says (ingest/applying/conditions.py).
+while the others go on, and is tried again by itself, from what its store says (partitions/conditions.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 import structlog
 
 from engine.errors import CorruptionError, IndexUnavailableError, PartitionStoppedError, StoreBusyError
-from ingest.applying.conditions import Conditions, Guard
+from ingest.applying.batches.worker import Worker
 from ingest.applying.local_appends import apply_fetched
-from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
-from ingest.applying.roles import Roles, to_be_applied
+from ingest.applying.partitions.conditions import Conditions, Guard
+from ingest.applying.partitions.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition, no_room
+from ingest.applying.partitions.roles import Roles, to_be_applied
 from ingest.applying.watch import COMMIT_SECONDS, Watch
-from ingest.applying.worker import Worker
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, LogUnavailableError, RecordHeldError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.applying.owned_partition import LocalAppends, OwnedPartition
+from ingest.applying.partitions.owned_partition import LocalAppends, OwnedPartition
 from slotlog.log import HeadersOf, LogRecord
 
 

@@ -12,7 +12,7 @@ import structlog
 from engine.errors import CommandError
 from engine.store.store import EXPIRY_CF
 from engine.values.encoding import pack_u64
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from slotlog.clock import now_ms
 from slotlog.errors import LogUnavailableError

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from ingest.applying.append_probe import AppendProbe
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition, Observer
 from slotlog.clock import now_ms
 from slotlog.errors import LogMismatchError, LogUnavailableError

@@ -31,7 +31,7 @@ from engine.errors import StoreBusyError
 from engine.store.failures import damaged
 from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
-from ingest.applying.owned_partition import HasRoom, OwnedPartition, no_room
+from ingest.applying.partitions.owned_partition import HasRoom, OwnedPartition, no_room
 from ingest.applying.ticker import Ticker
 from ingest.cleaning.chores import Allowance, CleaningJob
 from ingest.cleaning.compactor import Compactor

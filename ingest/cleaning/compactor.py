@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from engine.tables.compaction_notes import DeletedRange
-from ingest.applying.owned_partition import HasRoom, OwnedPartition
+from ingest.applying.partitions.owned_partition import HasRoom, OwnedPartition
 from ingest.cleaning.chores import CleaningJob
 from ingest.reporting.observer import Cleaned, Observer
 

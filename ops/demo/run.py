@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from engine.apply.machine import Applied, Machine
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.demo.checks import Check, checks

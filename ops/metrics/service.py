@@ -14,8 +14,8 @@ import structlog
 from engine.apply.records import Applied
 from engine.errors import CommandError
 from engine.store.options import SharedMemory
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.ownership import Ownership
+from ingest.applying.partitions.owned_partition import OwnedPartition
+from ingest.applying.partitions.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Cleaned, Condition
 from ingest.reporting.rate_limited import RateLimitedLog

@@ -22,8 +22,8 @@ from engine.store.options import SharedMemory
 from engine.store.store import GRAVEYARD_CF, MaintainedStore
 from engine.tables.expiry_index import due_entries
 from engine.tables.system import RULES
-from ingest.applying.ownership import Ownership
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
+from ingest.applying.partitions.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Condition
 from ops.config import Settings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.membership.plan import Role
 from ops.metrics.readings import Readings
 from ops.metrics.record import Metric, MetricKind

@@ -23,7 +23,7 @@ from engine.apply.machine import Record
 from engine.commands.registry import keys_of
 from engine.tables.system import Skips
 from engine.values.glob import matcher
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from ops.config import ConfigError, Settings
 from ops.past.history import meta_of
 from ops.progress import progress

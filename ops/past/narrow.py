@@ -11,7 +11,7 @@ from engine.apply.machine import Machine
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families
 from engine.store.memory import MemoryStore
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from ops.config import ConfigError, Settings
 from ops.past.offsets.relevant import Relevant, relevant
 from ops.past.walk import Past, Step, walked

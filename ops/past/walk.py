@@ -14,8 +14,8 @@ from engine.apply.machine import Machine, Record
 from engine.cleaning.sweep import Sweeper
 from engine.errors import DueLeftError, PartitionStoppedError
 from engine.store.store import MaintainedStore
-from ingest.applying.decoding import decode_batch
-from ingest.applying.patience import patience
+from ingest.applying.batches.decoding import decode_batch
+from ingest.applying.batches.patience import patience
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.snapshots.errors import SnapshotStoreError

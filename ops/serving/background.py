@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ingest.applying.consumer import Consumer
-from ingest.applying.owned_partition import HasRoom
+from ingest.applying.partitions.owned_partition import HasRoom
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.cleaning.retention import Retention, RetentionSettings
 from ingest.cleaning.scrubber import Scrubber

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.changes.feeding import Fed, feed
 from ops.config import ConfigError, Settings
 from ops.snapshots.child import in_child

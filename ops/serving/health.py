@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any, Final
 
 from ingest.applying.consumer import Consumer
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.ownership import Ownership
+from ingest.applying.partitions.owned_partition import OwnedPartition
+from ingest.applying.partitions.ownership import Ownership
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Condition
 from ops.config import Settings

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from ops.config import Settings
 from ops.snapshots.choosing import Wanted, choose

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
 from ops.serving.snapshots import newest_of
 from ops.snapshots.errors import SnapshotStoreError

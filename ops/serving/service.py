@@ -14,11 +14,11 @@ import structlog
 from stamina import retry_context
 
 from engine import native
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.ownership import Ownership
-from ingest.applying.slices import Slices
+from ingest.applying.partitions.ownership import Ownership
+from ingest.applying.slicing.slices import Slices
 from ingest.applying.watch import COMMIT_SECONDS
-from ingest.applying.worker import Worker
 from ingest.dead_letters.finding import open_search
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.membership.plan import Role

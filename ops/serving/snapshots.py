@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from engine.store.store import MaintainedStore
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
 from ops.logging import configure_logging
 from ops.snapshots.child import in_child, tell

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final
 
 from engine.errors import CorruptionError
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.dead_letters.found import DeadLetterSearch, Summary
 from ops.addresses import parse_address
 from ops.metrics.counts import PartitionCounts

@@ -11,7 +11,7 @@ from engine.model import LIST, NONE, SET, STREAM, TYPE_NAMES, ZSET
 from engine.values.replies import Reply
 
 if TYPE_CHECKING:
-    from ingest.applying.slices import Slices
+    from ingest.applying.slicing.slices import Slices
     from resp.writes.write_pipeline import WritePipeline
 
 LENGTH: Final = {LIST: SPECS[b"LLEN"], ZSET: SPECS[b"ZCARD"], SET: SPECS[b"SCARD"], STREAM: SPECS[b"XLEN"]}

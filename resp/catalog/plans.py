@@ -15,7 +15,7 @@ _SPELLINGS_MAX: Final = 4096
 _DIGITS_MAX: Final = 64  # of microseconds: more than any command can take
 _FEW: Final = 64
 _SHORT_WORDS: Final = {"O(1)": 1 << 30} | dict.fromkeys(("O(keys)", "O(fields)", "O(members)", "O(√n)"), _FEW)
-"""By complexity of a read: with how many words it needs no fiber (ingest/applying/slices.py), which would take 2 µs."""
+"""By complexity of a read: with how many words it needs no fiber (ingest/applying/slicing/), which would take 2 µs."""
 
 
 class CommandKind(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import CodeType
 from typing import Final
 
-from ingest.applying.slices import Callers
+from ingest.applying.slicing.slices import Callers
 from resp.clients import fast_path
 from resp.clients.pending_reply import PendingReply
 from resp.clients.session import Session

@@ -12,7 +12,7 @@ from resp.clients.dispatch import dispatch
 from resp.writes.items import ITEM_BYTES
 
 if TYPE_CHECKING:
-    from ingest.applying.fiber import Fiber
+    from ingest.applying.slicing.fiber import Fiber
     from resp.clients.session import Session
 
 _BACKLOG_BYTES_MAX: Final = 1024 * 1024
@@ -23,7 +23,7 @@ _NEVER: Final = float("inf")
 class Inbox:
     """The commands of one session.
 
-    What may take its time runs in a fiber (ingest/applying/slices.py), with all that was sent behind it: a command that
+    What may take its time runs in a fiber (ingest/applying/slicing/), with all that was sent behind it: a command that
     is suspended holds its connection.
 
     Args:

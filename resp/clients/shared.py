@@ -13,7 +13,7 @@ from engine.apply.machine import Machine
 from engine.commands.registry import Spec
 from engine.errors import CommandError, DueError
 from engine.values.replies import Reply
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.slices import Slices
 from ingest.reporting.observer import Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl

@@ -11,7 +11,7 @@ from greenlet import GreenletExit
 
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from resp.writes.groups import BROKEN
 from resp.writes.items import ITEM_BYTES, Item, Replies
 from slotlog.clock import ReadClock

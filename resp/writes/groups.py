@@ -12,7 +12,7 @@ from engine.apply.machine import Machine
 from engine.apply.records import Applied, Record
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from resp.writes.items import Item, Replies
 from slotlog.log import RecordPosition
 

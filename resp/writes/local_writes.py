@@ -20,8 +20,8 @@ from greenlet import GreenletExit
 from engine.apply.machine import Machine
 from engine.apply.records import Applied
 from engine.errors import CommandError, PartitionStoppedError, StoreBusyError
-from ingest.applying.commit_path import CommitPath
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.batches.commit_path import CommitPath
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from resp.writes.answers import Answers
 from resp.writes.groups import PART_SECONDS, UnusualError, apply_group, outcome
@@ -37,7 +37,7 @@ logger = structlog.get_logger(__name__)
 
 
 class LocalWrites:
-    """Implements `ingest.applying.owned_partition.LocalAppends`.
+    """Implements `ingest.applying.partitions.owned_partition.LocalAppends`.
 
     Args:
         owned: the partition's worker, and how it is.

@@ -13,7 +13,7 @@ from typing import Final
 from engine.commands.registry import Spec
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from resp.writes.write_pipeline import NOT_READY, WritePipeline
 from slotlog.clock import ReadClock
 from slotlog.log import Log

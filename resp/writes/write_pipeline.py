@@ -18,7 +18,7 @@ from engine.apply.machine import Machine
 from engine.commands.registry import Spec, keys_of
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from resp.writes.answers import Answers
 from resp.writes.entries import event_entry

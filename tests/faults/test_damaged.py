@@ -12,8 +12,8 @@ from typing import Any
 import msgpack
 import pytest
 
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver

@@ -17,8 +17,8 @@ from engine.batch import fragments, rank_counts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from engine.layouts.neokv import codec, layout
 from engine.tables.system import FIRST_RULES, RULES
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import Settings
 from ops.state.opening.directories import home_of, prepare_data, store_opener

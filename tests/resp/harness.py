@@ -14,10 +14,10 @@ from typing import Any, Final
 from engine.proof.digest import Digest, combine, digest
 from engine.store.memory import MemoryStore
 from engine.store.store import MaintainedStore
-from ingest.applying.conditions import Guard
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.slices import Slices
-from ingest.applying.worker import Worker
+from ingest.applying.partitions.conditions import Guard
+from ingest.applying.slicing.slices import Slices
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import NullObserver, Observer

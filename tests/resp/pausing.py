@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes, Get
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.slices import Slices
 from tests.layouts import column_families
 
 Wants = Callable[[], bool]

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.slices import Slices
 from ingest.reporting.observer import Condition
 from tests.real.oracle import ErrorReply
 from tests.resp.clients.test_long_commands import Steps

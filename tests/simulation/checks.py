@@ -13,8 +13,8 @@ from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
 from engine.store.store import GRAVEYARD_CF, Store
 from engine.tables.system import open_position, skip_changes
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from tests.consistency import problems
 from tests.layouts import layout_of

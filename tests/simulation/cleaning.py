@@ -10,7 +10,7 @@ from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
 from engine.errors import StoreBusyError
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Condition
 from tests.simulation.world import InjectedError, KilledError, World
 

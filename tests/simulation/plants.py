@@ -21,9 +21,9 @@ from engine.tables.graveyard import Grave
 from engine.tables.libraries import Libraries
 from engine.tables.scripts import Scripts
 from engine.types import stream_index
-from ingest.applying.commit_path import CommitPath
-from ingest.applying.gate import Gate
-from ingest.applying.worker import Worker
+from ingest.applying.batches.commit_path import CommitPath
+from ingest.applying.batches.worker import Worker
+from ingest.applying.slicing.gate import Gate
 from slotlog.errors import LogUnavailableError
 from tests.simulation.disks import DiskStore
 from tests.simulation.world import InjectedError

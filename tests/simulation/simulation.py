@@ -14,9 +14,9 @@ from engine.limits import DEDUP_WINDOW_MS
 from engine.store.store import SYSTEM_CF, Changes
 from engine.tables.system import Home, skip_changes
 from engine.values.encoding import parse_u64
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
 from ingest.applying.ticker import Ticker
-from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.reporting.observer import Cleaned, Condition, NullObserver

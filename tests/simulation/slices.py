@@ -12,9 +12,9 @@ from typing import Final
 from engine.commands.registry import SPECS
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from ingest.applying.fiber import AbandonedError, Fiber
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.slices import Slices
+from ingest.applying.partitions.owned_partition import OwnedPartition
+from ingest.applying.slicing.fiber import AbandonedError, Fiber
+from ingest.applying.slicing.slices import Slices
 from tests.simulation.world import World
 
 AWAY_SECONDS: Final = (0.0, 0.0, 0.01, 0.3)

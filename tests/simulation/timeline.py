@@ -54,11 +54,11 @@ def simulated_clocks(loop: SimulatedLoop, random: Random) -> Iterator[None]:
         return work_seconds
 
     with (
-        patch("ingest.applying.conditions.monotonic", loop.time),
+        patch("ingest.applying.partitions.conditions.monotonic", loop.time),
         patch("ingest.applying.consumer.monotonic", loop.time),
         patch("ingest.applying.watch.monotonic", loop.time),
         patch("ingest.applying.watch.now_ms", lambda: START_MS + int(loop.time() * 1000)),
-        patch("ingest.applying.worker.perf_counter", perf_counter),
+        patch("ingest.applying.batches.worker.perf_counter", perf_counter),
         patch("ingest.cleaning.cleaner.monotonic", loop.time),
         patch("ingest.cleaning.cleaner.perf_counter", perf_counter),
         patch("ingest.cleaning.compactor.monotonic", loop.time),

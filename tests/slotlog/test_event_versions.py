@@ -8,7 +8,7 @@ from unittest.mock import patch
 import msgpack
 import pytest
 
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from slotlog import events
 from slotlog.events import decode, encode
 from slotlog.shared.errors import EventError

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of
 from ops.past.offsets.index_file import BLOCK_OFFSETS, Block, Content, DamagedPageError, IndexFile, block_at, packed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from ops.config import Settings
 from ops.past.offsets.footprint import footprint_of, token_of
 from ops.past.offsets.index_file import DamagedPageError

@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 
 from engine.tables.system import Retimes
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
 from slotlog.clock import WALL
 

@@ -14,9 +14,9 @@ from typing import Final
 from engine.errors import CorruptionError, StateMismatchError
 from engine.proof.digest import Digest
 from engine.tables.system import NO_SKIPS, Position, Skips
-from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between

@@ -15,7 +15,7 @@ from engine.errors import CommandError
 from engine.proof.digest import Digest, combine, digest
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import OK, Reply, Status
-from ingest.applying.fiber import AbandonedError
+from ingest.applying.slicing.fiber import AbandonedError
 from resp.commands.handlers import Client, server_command
 from resp.writes.items import Awaited
 from resp.writes.stopping import CLOSED

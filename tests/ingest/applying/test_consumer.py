@@ -12,8 +12,8 @@ import pytest
 from engine.apply.machine import Applied
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import Condition, NullObserver
 from slotlog.errors import LogMismatchError, Mismatch
 from slotlog.events import encode

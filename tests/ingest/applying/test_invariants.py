@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import PartitionStoppedError
 from engine.store.rocks import RocksStore
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
 from ingest.reporting.observer import NullObserver
 from slotlog.events import encode
 from slotlog.log import Entry

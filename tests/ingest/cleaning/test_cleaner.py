@@ -17,8 +17,8 @@ from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, Changes
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.reporting.observer import Cleaned, Condition, NullObserver
 from slotlog.events import decode, encode

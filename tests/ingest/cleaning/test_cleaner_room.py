@@ -14,7 +14,7 @@ import pytest
 
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
-from ingest.applying.owned_partition import RETRY_SECONDS_MIN
+from ingest.applying.partitions.owned_partition import RETRY_SECONDS_MIN
 from ingest.cleaning import compactor
 from ingest.cleaning.cleaner import Cleaner, CleaningSettings
 from ingest.reporting.observer import Condition

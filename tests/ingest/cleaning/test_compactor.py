@@ -12,7 +12,7 @@ from engine.store.rocks import RocksStore
 from engine.store.store import LOCAL_CF
 from engine.tables.compaction_notes import NOTE, DeletedRange
 from engine.values.encoding import prefix_end
-from ingest.applying.owned_partition import no_room
+from ingest.applying.partitions.owned_partition import no_room
 from ingest.cleaning.chores import CleaningJob
 from ingest.cleaning.cleaner import CleaningSettings
 from ingest.cleaning.compactor import Compactor

@@ -18,8 +18,8 @@ from engine.cleaning.sweep import Sweeper
 from engine.errors import CommandError
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes
-from ingest.applying.owned_partition import OwnedPartition
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.reporting.observer import Cleaned, Condition
 from ops.config import Settings
 from ops.metrics import CATALOG, Metrics, Watched

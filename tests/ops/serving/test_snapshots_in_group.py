@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ingest.applying.live_partitions import LivePartitions
+from ingest.applying.partitions.live_partitions import LivePartitions
 from ingest.membership.plan import Role
 from ops.config import load_settings
 from ops.serving import snapshots as serving

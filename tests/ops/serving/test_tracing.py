@@ -22,8 +22,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 
 from engine.store.memory import MemoryStore
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import ConfigError, Settings
 from ops.tracing import Spans

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings
 from ops.demo.flights import Flight, FlightEvent, events, read_flights

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from engine.store.memory import MemoryStore
-from ingest.applying.gate import Gate
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.gate import Gate
+from ingest.applying.slicing.slices import Slices
 from ingest.reporting.observer import Condition
 from tests.real.oracle import SimpleString
 from tests.resp.harness import FAMILIES, PATIENCE_SECONDS, event, serving, until

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from resp.cluster.bus import wire
 from resp.cluster.topology import ClusterMap
 from tests.real.oracle import ErrorReply, SimpleString

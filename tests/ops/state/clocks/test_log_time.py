@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.serving.service import Service
 from slotlog.clock import WALL
 from slotlog.events import encode

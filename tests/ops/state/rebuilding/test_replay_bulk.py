@@ -14,9 +14,9 @@ import pytest
 from engine.store.options import FILES_MAX
 from engine.store.rocks import RocksStore
 from engine.store.store import Changes
-from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings
 from ops.snapshots.starting import start_from_snapshot

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.dead_letters.stores import open_dead_letters
 from ingest.reporting.observer import NullObserver
 from ops.config import load_settings

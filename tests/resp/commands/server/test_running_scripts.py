@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from engine.values.replies import Reply
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.slices import Slices
 from tests.real.oracle import ErrorReply, SimpleString
 from tests.resp.harness import Live, serving, until
 from tests.wire.client import Client

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from engine.apply.machine import Applied
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
-from ingest.applying.worker import Worker
 from ingest.reporting.observer import Cleaned, Condition
 from slotlog.errors import LogMismatchError, LogRecordError, LogUnavailableError, Mismatch
 from slotlog.events import encode

@@ -16,9 +16,9 @@ from engine.errors import StoreBusyError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
 from engine.tables.system import Position
-from ingest.applying.fiber import AbandonedError
-from ingest.applying.slices import Slices
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
+from ingest.applying.slicing.fiber import AbandonedError
+from ingest.applying.slicing.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.reporting.observer import NullObserver

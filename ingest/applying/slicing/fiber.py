@@ -1,4 +1,4 @@
-"""A stack on which work can be suspended and resumed, for slices (ingest/applying/slices.py)."""
+"""A stack on which work can be suspended and resumed, for slices (ingest/applying/slicing/slices.py)."""
 
 from __future__ import annotations
 

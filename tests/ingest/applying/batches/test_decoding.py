@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgpack import packb
 
 from engine import native
-from ingest.applying.decoding import decode_batch
+from ingest.applying.batches.decoding import decode_batch
 from slotlog.events import NAMES_BY_HEAD, decode, encode, event_head
 from slotlog.log import LogRecord
 from tests.engine.native.twins import running

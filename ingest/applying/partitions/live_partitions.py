@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, ItemsView, Iterator, KeysView, Mapping, ValuesView
 
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.membership.plan import Role
 
 

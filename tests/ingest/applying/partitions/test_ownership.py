@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ingest.applying import ownership
-from ingest.applying.ownership import ALIVE_SECONDS, Ownership
+from ingest.applying.partitions import ownership
+from ingest.applying.partitions.ownership import ALIVE_SECONDS, Ownership
 from slotlog.log.embedded.claims import SUFFIX, EmbeddedClaims
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from slotlog.log.kafka.claims import KafkaClaims
@@ -45,7 +45,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of `ingest.applying.ownership`."""
+    """The clock of `ingest.applying.partitions.ownership`."""
     made = Clock()
     monkeypatch.setattr(ownership, "monotonic", made)
     return made

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from ingest.applying.conditions import Conditions
-from ingest.applying.live_partitions import LivePartitions
-from ingest.applying.owned_partition import OwnedPartition
+from ingest.applying.partitions.conditions import Conditions
+from ingest.applying.partitions.live_partitions import LivePartitions
+from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition
 from slotlog.log import LogRecord, Reader

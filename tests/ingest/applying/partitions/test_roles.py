@@ -10,9 +10,9 @@ import pytest
 
 from engine.commands.registry import SPECS
 from ingest.applying.append_probe import AppendProbe
+from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
 from ingest.applying.ticker import Ticker
-from ingest.applying.worker import Worker
 from ingest.dead_letters.embedded_store import EmbeddedDeadLetters
 from ingest.membership import Role
 from ingest.reporting.observer import Condition

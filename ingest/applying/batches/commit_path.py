@@ -19,9 +19,9 @@ from engine.cleaning.sweep import Sweeper, Swept
 from engine.errors import DueLeftError, PartitionStoppedError, StoreBusyError
 from engine.store.store import Store
 from engine.tables.system import Home
-from ingest.applying.fiber import AbandonedError
-from ingest.applying.gate import Gate
-from ingest.applying.patience import patience
+from ingest.applying.batches.patience import patience
+from ingest.applying.slicing.fiber import AbandonedError
+from ingest.applying.slicing.gate import Gate
 from ingest.dead_letters.dead_letter import DeadLetters, letter_of
 from ingest.reporting.observer import Observer
 from slotlog.errors import LogUnavailableError

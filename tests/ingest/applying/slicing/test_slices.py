@@ -16,9 +16,9 @@ from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
 from engine.errors import MachineHeldError
 from engine.store.memory import MemoryStore
-from ingest.applying.fiber import AbandonedError
-from ingest.applying.gate import Gate
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.fiber import AbandonedError
+from ingest.applying.slicing.gate import Gate
+from ingest.applying.slicing.slices import Slices
 from tests.layouts import home_of
 from tests.resp.harness import FAMILIES, PATIENCE_SECONDS, until
 
@@ -194,7 +194,7 @@ async def test_time_stands_still_while_suspended(monkeypatch: pytest.MonkeyPatch
     """What a fiber may take counts only while it runs: a group that was suspended is not cut the sooner for it."""
     place = Place()
     now, times = [100.0], list[float]()
-    monkeypatch.setattr("ingest.applying.slices.perf_counter", lambda: now[0])
+    monkeypatch.setattr("ingest.applying.slicing.slices.perf_counter", lambda: now[0])
 
     def work() -> None:
         began = place.slices.running_seconds()
@@ -283,7 +283,7 @@ async def test_the_signal_is_given_back() -> None:
 
 def test_a_fiber_that_is_not_kept_says_what_came_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """When enough fibers are idle another one ends with its work: whoever gave it learns that it is done, or failed."""
-    monkeypatch.setattr("ingest.applying.slices._IDLE_MAX", 0)
+    monkeypatch.setattr("ingest.applying.slicing.slices._IDLE_MAX", 0)
     made = Slices()
     done: list[int] = []
 

@@ -1,7 +1,7 @@
 """Opens the store of one owned partition, and applies the log's records to it in batches.
 
 A batch holds at most 1,000 records and 4 MiB, and fewer where that took more than 5 ms of the event loop. How it gets
-into the state is in `ingest/applying/commit_path.py`.
+into the state is in `ingest/applying/batches/commit_path.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
 from engine.cleaning.sweep import Swept
 from engine.store.store import MaintainedStore
 from engine.tables.system import Home, Retimes, retime_changes
-from ingest.applying.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
-from ingest.applying.commit_path import CommitPath, no_headers
-from ingest.applying.decoding import decode_batch
-from ingest.applying.gate import Gate
-from ingest.applying.slices import Slices
+from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX, LOOP_SECONDS_MAX, BatchSize
+from ingest.applying.batches.commit_path import CommitPath, no_headers
+from ingest.applying.batches.decoding import decode_batch
+from ingest.applying.slicing.gate import Gate
+from ingest.applying.slicing.slices import Slices
 from ingest.dead_letters.dead_letter import DeadLetters
 from ingest.reporting.observer import Observer
 from slotlog.errors import RecordHeldError

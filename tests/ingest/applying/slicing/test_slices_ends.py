@@ -15,10 +15,10 @@ from types import FrameType
 import pytest
 from greenlet import GreenletExit
 
-from ingest.applying.fiber import AbandonedError
-from ingest.applying.finalizing import Finalizing
-from ingest.applying.slices import SLICE_SECONDS
-from tests.ingest.applying.test_slices import MEMBERS, Place, busy
+from ingest.applying.slicing.fiber import AbandonedError
+from ingest.applying.slicing.finalizing import Finalizing
+from ingest.applying.slicing.slices import SLICE_SECONDS
+from tests.ingest.applying.slicing.test_slices import MEMBERS, Place, busy
 from tests.resp.harness import until
 
 

@@ -14,7 +14,7 @@ from engine.store.failures import is_store_failure, read_failure
 from engine.store.store import is_damage
 from engine.tables.system import Position
 from engine.values.replies import Reply
-from ingest.applying.worker import Worker
+from ingest.applying.batches.worker import Worker
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition
 from slotlog.shared.errors import EventError

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from engine.errors import IndexUnavailableError
-from ingest.applying.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
+from ingest.applying.partitions.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition, Observer
 from slotlog.errors import LogDamagedError, LogUnavailableError

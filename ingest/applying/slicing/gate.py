@@ -1,4 +1,4 @@
-"""Keeps others out of a machine in which a command is suspended (ingest/applying/slices.py).
+"""Keeps others out of a machine in which a command is suspended (ingest/applying/slicing/slices.py).
 
 Such a machine is *held*: it refuses every call with a MachineHeldError, and callers wait here, in order. So what a
 command reads does not change while it is suspended, and nobody sees half of its writes.
@@ -15,8 +15,8 @@ from typing import TypeVar
 from greenlet import getcurrent
 
 from engine.apply.machine import Machine
-from ingest.applying.fiber import AbandonedError, Fiber
-from ingest.applying.slices import Slices
+from ingest.applying.slicing.fiber import AbandonedError, Fiber
+from ingest.applying.slicing.slices import Slices
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ interval timer ends the slice: the greenlet is suspended, the event loop runs, a
 engine knows nothing of this. Work that ends within its slice is not affected.
 
 Only what a machine does is suspended, and the encoding of a reply: nothing else has to expect it. Who needs a machine
-that was left in the middle waits at its gate (ingest/applying/gate.py).
+that was left in the middle waits at its gate (ingest/applying/slicing/gate.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import structlog
 from greenlet import GreenletExit, getcurrent
 
 from engine.apply.machine import Machine
-from ingest.applying.fiber import AbandonedError, Fiber, Holder
-from ingest.applying.finalizing import Finalizing
+from ingest.applying.slicing.fiber import AbandonedError, Fiber, Holder
+from ingest.applying.slicing.finalizing import Finalizing
 
 SLICE_SECONDS: Final = 0.005
 """How long a command runs before the event loop turns."""

@@ -1,0 +1,1 @@
+"""Applies one partition's records to its store, a batch at a time."""

@@ -1,0 +1,1 @@
+"""Runs a long command in slices, so that it holds its partition and not the process."""
