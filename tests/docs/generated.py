@@ -1,6 +1,6 @@
 """The parts of `docs/` that come from the code: commands from the registry, settings from their schema.
 
-The page on performance has figures of a run of the benchmarks.
+The pages on performance and scale have figures of a run of the benchmarks.
 
 A page holds such a part between two comments, `<!-- generated: … -->` and `<!-- end -->`; the rest is written by hand.
 `make docs` renews the parts, `tests/docs/test_generated.py` proves that they are current.
@@ -18,6 +18,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 import resp.commands  # noqa: F401 - fills both registries
+from benchmarks.results import scale
 from benchmarks.results.figures import results_of
 from benchmarks.results.page import part
 from engine.commands.registry import SPECS, Spec
@@ -126,8 +127,16 @@ def _metric(metric: Metric) -> tuple[str, ...]:
 
 def performance() -> str:
     """The chart and the tables of the run of the benchmarks that is kept, if one is."""
-    lines = RUN.read_text().splitlines() if RUN.exists() else []
-    return part(results_of(lines), CHART.name)
+    return part(results_of(_run_lines()), CHART.name)
+
+
+def at_scale() -> str:
+    """What the figures of that run come to with many events and keys."""
+    return scale.part(results_of(_run_lines()))
+
+
+def _run_lines() -> list[str]:
+    return RUN.read_text().splitlines() if RUN.exists() else []
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
@@ -135,6 +144,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "metrics.md": metrics,
     "parameters.md": parameters,
     "performance.md": performance,
+    "scale.md": at_scale,
     "settings.md": settings,
 }
 """What makes the generated part of each page."""
