@@ -54,7 +54,13 @@ FOLDERS: Final = MappingProxyType(
         "outside": ("benchmarks", "clients", "dashboards", "real"),
     }
 )
-"""The folders of each session, those first that take long."""
+"""The folders of each session."""
+
+ORDER: Final = (
+    *("faults", OTHERS, "serving", "ops", "installed", "outside"),
+    *("resp", "layouts", "oracle", "brokers", "python_alone"),
+)
+"""All sessions, those first that take long, so that none runs alone at the end."""
 
 
 def main() -> int:
@@ -83,11 +89,11 @@ def main() -> int:
 
 
 def _sessions() -> dict[str, tuple[str, ...]]:
-    """The command of each, by its name."""
+    """The command of each, by its name, in their order."""
     words = {name: [*(f"tests/{folder}" for folder in own), *_ignored(name)] for name, own in FOLDERS.items()}
     commands = {name: (*PYTEST, "-o", f"cache_dir=.cache/pytest-{name}", *words[name]) for name in words}
-    others = {name: (sys.executable, "-m", f"tests.{name}") for name in ("layouts", "python_alone")}
-    return commands | others
+    commands |= {name: (sys.executable, "-m", f"tests.{name}") for name in ("layouts", "python_alone")}
+    return {name: commands[name] for name in sorted(commands, key=ORDER.index)}
 
 
 def _ignored(name: str) -> Iterator[str]:
