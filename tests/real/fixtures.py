@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.broker import KafkaBroker
+from tests.real.broker import KafkaBroker, make_archive
 from tests.real.object_store import ObjectStore
 from tests.real.oracle import Connection, Oracle
 
@@ -25,6 +25,7 @@ def session_broker(directory: Path) -> Iterator[str]:
     if running:
         yield running
         return
+    make_archive()  # for this broker, and for those of single tests
     with KafkaBroker(directory) as broker:
         yield broker.bootstrap
     shutil.rmtree(directory)  # pytest would keep the data of three sessions

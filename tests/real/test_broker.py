@@ -99,6 +99,20 @@ def test_broker_that_cannot_start_fails_with_its_log(tmp_path: Path) -> None:
         KafkaBroker(tmp_path, {"process.roles": "nonsense"}).start()
 
 
+def test_classes_are_archived(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """With a session's broker the archive is made, once; each later one begins with it, but one that is measured."""
+    made = broker_module.ARCHIVE.stat().st_mtime_ns
+
+    broker_module.make_archive()
+
+    option = f"-XX:SharedArchiveFile={broker_module.ARCHIVE}"
+    assert made == broker_module.ARCHIVE.stat().st_mtime_ns
+    for is_measured in (False, True):
+        (tmp_path / str(is_measured)).mkdir()
+        broker = KafkaBroker(tmp_path / str(is_measured), measured=is_measured)
+        assert is_measured == (option not in broker._java)
+
+
 def test_missing_jars_name_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the jars the error says which make target brings them."""
     monkeypatch.setattr(broker_module, "JARS", tmp_path)
