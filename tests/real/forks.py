@@ -22,8 +22,17 @@ from tests.real.forker import MODULES, PID
 ROOT: Final = Path(__file__).parents[2]
 _PYTHON_MODULE: Final = [sys.executable, "-m"]
 
-_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "TZ")
-"""Beginnings of the variables that a process reads when it is loaded: with others of them it is started, not forked."""
+PRELOADED: Final = "LD_PRELOAD"
+
+_OF_PRELOADED: Final = ("FAIL_", "KEEP_", "SHIFT_")
+"""Beginnings of the variables that such a library of the tests reads when it is loaded."""
+
+_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "TZ", *_OF_PRELOADED)
+"""Beginnings of the variables that a process reads when it is loaded.
+
+With others of them it is started, not forked; but with a library that is loaded before all else it is forked off a
+process that has loaded that, too.
+"""
 
 
 class Process(Protocol):
@@ -63,7 +72,7 @@ def start(
     """Start a process in this directory. The files are descriptors, which stay the caller's, or DEVNULL."""
     words = list(command)
     is_ours = words[:2] == _PYTHON_MODULE and words[2] in MODULES
-    if is_ours and _at_start(environment) == (forker := _forker()).at_start:
+    if is_ours and (forker := _forker_with(environment)) is not None:
         return forker.fork(words[2:], environment, (stdin, stdout, stderr), new_session=new_session)
     return subprocess.Popen(
         words, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
@@ -129,18 +138,23 @@ class _Forked:
 class _Forker:
     """The process that forks; it ends with this one.
 
+    Args:
+        environment: what it is started with.
+
     Attributes:
         at_start: the variables that it has read when it was loaded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._one = threading.Lock()
-        self.at_start = _at_start(os.environ)
+        self.at_start = _at_start(environment)
         with theirs:
             command = [sys.executable, "-m", "tests.real.forker", str(theirs.fileno())]
-            self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        atexit.register(self._end)
+            self._process = subprocess.Popen(
+                command, env=environment, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+        atexit.register(self._kill)
 
     def fork(
         self, words: Sequence[str], environment: Mapping[str, str], files: Sequence[int], *, new_session: bool
@@ -164,11 +178,34 @@ class _Forker:
             theirs.close()
         return _Forked(words, ours)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Fork no more; it ends with the last of its programs."""
         self._requests.close()
+
+    def _kill(self) -> None:
+        self._requests.close()
+        self._process.kill()
         self._process.wait()
 
 
 @cache
 def _forker() -> _Forker:
-    return _Forker()
+    return _Forker(os.environ)
+
+
+_preloaded: list[_Forker] = []
+"""The one of the last test that wanted a library."""
+
+
+def _forker_with(environment: Mapping[str, str]) -> _Forker | None:
+    """What has been loaded with the same variables, if there may be one."""
+    wanted = _at_start(environment)
+    if _forker().at_start == wanted:
+        return _forker()
+    if PRELOADED not in wanted:
+        return None
+    if not _preloaded or _preloaded[0].at_start != wanted:
+        for each in _preloaded:
+            each.end()
+        _preloaded[:] = [_Forker(environment)]
+    return _preloaded[0]
