@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from ops.cli.events import import_keys, produce, query
 from ops.cli.keep import backup, erase, restore, snapshot, snapshots, trim
@@ -86,4 +90,16 @@ app.command(rich_help_panel=OTHER)(version.version)
 def main() -> None:
     """Run the command line; the console script `slotlog`."""
     tune_collector()
+    _leave_others_out(sys.argv[1:2])
     app()
+
+
+def _leave_others_out(verb: Sequence[str]) -> None:
+    """Keep that verb alone, if it is one: to make all of them ready takes as long as many a one runs."""
+    commands = [each for each in app.registered_commands if _name(each) in verb]
+    if commands:
+        app.registered_commands, app.registered_groups = commands, []
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or (command.callback and get_command_name(command.callback.__name__))
