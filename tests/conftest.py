@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
+
+
+def pytest_collection_finish() -> None:
+    """Take what has been loaded out of the collector's sight: it stays, and each full collection would walk over it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
