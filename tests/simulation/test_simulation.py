@@ -1,4 +1,4 @@
-"""The simulation holds for hundreds of seeds, is the same each time, meets every fault, and finds planted bugs."""
+"""The simulation holds for a hundred seeds, is the same each time, meets every fault, and finds planted bugs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from tests.simulation.plants import PLANTS
 from tests.simulation.run import run_seed
 from tests.tidy.source import ROOT
 
-SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "200"))
+SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "100"))
 """How many seeds must hold; the variable asks for more of them for a night."""
 
 SEEDS_TO_FIND_A_BUG = 60
+
+FOUND_BY = {"flushed-stage": 59}
+"""Seeds that find a bug which few find, to be tried first. A change of the simulation may give it to another seed."""
 
 FAULTS = (
     *("kill", "power cut", "disk full", "open failed", "read failed", "scan failed"),
@@ -55,7 +58,8 @@ def test_seeds_hold() -> None:
 @pytest.mark.damaging
 def test_planted_bugs_are_found(plant: str) -> None:
     """Each planted bug fails one of the first seeds; without it that seed holds."""
-    found = next(seed for seed in range(SEEDS_TO_FIND_A_BUG) if run_seed(seed, plant=plant).failures)
+    seeds = sorted(range(SEEDS_TO_FIND_A_BUG), key=lambda seed: seed != FOUND_BY.get(plant))
+    found = next(seed for seed in seeds if run_seed(seed, plant=plant).failures)
 
     assert () == run_seed(found).failures
 
