@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import TypeVar
 
@@ -77,7 +78,8 @@ class Gate:
                 await waiting
             except asyncio.CancelledError:
                 if waiting.cancelled():
-                    self._waiting.remove(waiting)
+                    with suppress(ValueError):  # its turn has come meanwhile, and was left out
+                        self._waiting.remove(waiting)
                 else:
                     self.let_in()  # it was this one's fiber
                 raise
@@ -159,6 +161,7 @@ class Gate:
         """Let the next caller in, if nobody is in the machine."""
         if self._fiber is None and self.machine is not None:
             self._held_since = 0.0
+            self._leave_out_cancelled()
             self.machine.is_held = bool(self._waiting)  # nobody overtakes those who wait
             if self._waiting:
                 self._next()
@@ -188,6 +191,11 @@ class Gate:
             self.machine.is_held = False
         if self._waiting:
             asyncio.get_running_loop().call_soon(self.let_in)
+
+    def _leave_out_cancelled(self) -> None:
+        """Leave out those at the head who were cancelled, and have not run since: nobody would come in."""
+        while self._waiting and not isinstance(waiting := self._waiting[0], Fiber) and waiting.done():
+            self._waiting.popleft()
 
     def _next(self) -> None:
         waiting = self._waiting.popleft()

@@ -130,19 +130,23 @@ async def test_who_cannot_wait_has_it_finished() -> None:
     assert MEMBERS == await task
 
 
-async def test_one_who_gives_up_waiting_lets_the_next_in() -> None:
-    """A coroutine that is cancelled at the gate does not keep those behind it waiting."""
+@pytest.mark.parametrize("has_run", [True, False])
+@pytest.mark.timeout(20)
+async def test_one_who_gives_up_waiting_lets_the_next_in(has_run: bool) -> None:
+    """A coroutine that is cancelled at the gate keeps nobody waiting, also where its turn comes before it has run."""
     place = Place()
     first = await place.held()
     second = asyncio.create_task(place.gate.call(place.members))
     third = asyncio.create_task(place.gate.call(place.members))
     await asyncio.sleep(0)
     second.cancel()
-    await asyncio.sleep(0)
+    if has_run:
+        await asyncio.sleep(0)
     place.store.pauses = 0
 
     assert [MEMBERS, MEMBERS] == [await first, await third]
     assert second.cancelled()
+    assert not place.gate.is_held
 
 
 async def test_a_closed_gate_ends_what_is_suspended() -> None:
