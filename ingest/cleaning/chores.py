@@ -115,6 +115,13 @@ class CleaningJob:
         """Whether something that is due or dead is left, as far as was looked."""
         return self.expiry.is_behind or self.graves.is_behind or self.windows.is_behind
 
+    def is_wanted(self, now: float) -> bool:
+        """Whether there may be something to do."""
+        offset = self.machine.next_offset
+        return now >= self.not_before and any(
+            chore.is_wanted(offset, now) for chore in (self.expiry, self.graves, self.windows)
+        )
+
 
 class Allowance:
     """An amount a second, with up to one second's amount saved. More may be taken, and is then owed.

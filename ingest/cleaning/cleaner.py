@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Final
@@ -32,6 +33,7 @@ from engine.store.failures import damaged
 from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
 from ingest.applying.partitions.owned_partition import HasRoom, OwnedPartition, no_room
+from ingest.applying.slicing.gate import Gate
 from ingest.applying.ticker import Ticker
 from ingest.cleaning.chores import Allowance, CleaningJob
 from ingest.cleaning.compactor import Compactor
@@ -153,21 +155,29 @@ class Cleaner:
         """One slice after the other while there is something to do, with pauses that leave the loop to others.
 
         A pause lasts until they have had their share. Where the loop is busy it takes longer, and more is owed to us:
-        then a slice follows in each of its turns.
+        then a slice follows in each of its turns. There most commands are suspended at least once, and one or the other
+        is whenever we look: so we queue at the gate, as everybody does.
         """
         look_seconds = min(self._settings.interval_s, _LOOK_SECONDS_MAX)
         owed, earned = _SLICE_SECONDS_MIN, 0.0
         while True:
             began = perf_counter()
             most = max(_SLICE_SECONDS_MAX, min(earned, _BUSY_SLICE_SECONDS_MAX))
-            if not self._clean_for(min(max(owed, _SLICE_SECONDS_MIN), most)):
+            has_cleaned = self._clean_for(min(max(owed, _SLICE_SECONDS_MIN), most))
+            gate = None if has_cleaned else self._gate_in_the_way()
+            if not has_cleaned and gate is None:
                 await asyncio.sleep(look_seconds)
                 owed, earned = _SLICE_SECONDS_MIN, 0.0
                 continue
             ended = perf_counter()
             ours = self._share()
             owed -= ended - began
-            await asyncio.sleep(max(0.0, _SLICE_SECONDS_MIN - owed) * (1 - ours) / ours)
+            if gate is None:
+                await asyncio.sleep(max(0.0, _SLICE_SECONDS_MIN - owed) * (1 - ours) / ours)
+            else:
+                with suppress(TimeoutError):  # of a command that takes long: other partitions are to be cleaned as well
+                    async with asyncio.timeout(look_seconds):
+                        await gate.free()
             earned = (perf_counter() - ended) * ours / (1 - ours)
             owed = min(owed + earned, _OWED_SECONDS_MAX)
 
@@ -178,6 +188,16 @@ class Cleaner:
         while found and (left := until - perf_counter()) >= _SLICE_SECONDS_MIN and self.clean_some(left):
             pass
         return found
+
+    def _gate_in_the_way(self) -> Gate | None:
+        """The gate of a partition that has something to clean and is held; its turn is the next one."""
+        now = monotonic()
+        for partition in self._turns:
+            job = self._jobs.get(partition)
+            if job is not None and job.machine.is_held and job.is_wanted(now):
+                self._turns.rotate(-self._turns.index(partition))
+                return self._partitions[partition].worker.gate
+        return None
 
     def _share(self) -> float:
         """Of the event loop's time, now."""
