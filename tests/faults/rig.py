@@ -138,7 +138,8 @@ class Rig:
             writer.wait_for_more(MORE)
         finally:
             writer.stop()
-        assert {} == writer.faults(lists(self.running_ports, keys)), writer.errors
+        faults = writer.faults(lists(self.running_ports, keys))
+        assert faults == {}, (faults, writer.errors)
 
     @property
     def running_ports(self) -> list[int]:

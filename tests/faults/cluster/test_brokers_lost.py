@@ -80,7 +80,10 @@ def test_two_of_three_brokers_are_lost_and_back(rig: Rig, tmp_path: Path, coordi
     coordinator = rig.cluster.coordinator(rig.group)
     lagging, other = (node for node in rig.cluster.brokers if node != coordinator)
     leader = other if coordinator_is_left else coordinator
-    with _unclean(rig, tmp_path / "unclean", [leader, lagging]) as worker, rig.writing("two") as writer:
+    with (
+        _unclean(rig, tmp_path / "unclean", [leader, lagging]) as worker,
+        rig.writing(f"two-{coordinator_is_left}") as writer,
+    ):
         assert SimpleString(b"OK") == worker.call("SET", "kept", "1")
         rig.cluster.brokers[lagging].kill()
         wait_until(lambda: worker.call("SET", "lost", "1") == SimpleString(b"OK"), "one of two brokers to be enough")
