@@ -27,19 +27,20 @@ from ops.config import ConfigError, Settings, unknown_variables
 from ops.metrics import Metrics, Watched
 from ops.serving.background import cleaning
 from ops.serving.changes import ChangeFeed
-from ops.serving.group import GroupRoles
-from ops.serving.group_life import hold_data, live_in_group
+from ops.serving.group.lags import GroupLags
+from ops.serving.group.life import hold_data, live_in_group
+from ops.serving.group.roles import GroupRoles
 from ops.serving.health import Health, PartitionHealth
+from ops.serving.keeping.restoring import Restorer
+from ops.serving.keeping.retention import RetentionGuard
+from ops.serving.keeping.snapshots import Snapshots
+from ops.serving.keeping.trimming import LogTrimmer
+from ops.serving.pages.status import StatusDocument
 from ops.serving.past import PastProcess
 from ops.serving.process import process_name
 from ops.serving.resp_host import ServiceHost, resp_settings
-from ops.serving.restoring import Restorer
-from ops.serving.retention import RetentionGuard
 from ops.serving.rocksdb_log import RocksdbLogs
-from ops.serving.snapshots import Snapshots
-from ops.serving.status import StatusDocument
 from ops.serving.systemd import supervise
-from ops.serving.trimming import LogTrimmer
 from ops.snapshots.report import SnapshotReport
 from ops.state.clocks.guard import ClockGuard, decided, latest_ms
 from ops.state.opening.directories import (
@@ -61,7 +62,7 @@ from slotlog.errors import LogUnavailableError
 from slotlog.log import Log, embedded_path, open_log
 
 if TYPE_CHECKING:
-    from ops.serving.http import HttpServer
+    from ops.serving.pages.http import HttpServer
 
 _GRACE_SECONDS: Final = 3.0  # for the batch at hand; a broker that is away must not keep us from ending within 10 s
 _INSIST_SECONDS: Final = 1.0
@@ -132,7 +133,8 @@ class Service:
         if self.resp is not None:
             self.resp.run_in(self._slices)
             self.resp.attach(owned)
-        self._roles = GroupRoles(settings, name, self.consumer, self.resp, self.restorer, self.metrics.lag_of)
+        self._lags = GroupLags(self.consumer, self.metrics.lag_of)
+        self._roles = GroupRoles(settings, name, self.consumer, self.resp, self.restorer, self._lags)
         if settings.group.name:
             self._health.group = self._roles.unready
             self.ownership.is_arranged = lambda owner: owner in self._roles.plan.members
@@ -268,7 +270,11 @@ class Service:
         keeping = [asyncio.create_task(each.run()) for each in self._keepers]
         keeping.append(asyncio.create_task(self.past.keep_index(self.consumer.partitions)))
         watching = asyncio.create_task(self._dead_letters.watch(self.settings.identity_check_seconds))
-        grouping = asyncio.create_task(live_in_group(self.settings, self._roles)) if self.settings.group.name else None
+        grouping = (
+            asyncio.create_task(live_in_group(self.settings, self._roles, self._lags))
+            if self.settings.group.name
+            else None
+        )
         try:
             async with cleaning(self.settings, self._log, self.consumer, self._observer, self.resp, self._has_room):
                 await self.consumer.run(self._stopping)
@@ -318,8 +324,8 @@ class Service:
 
     async def _start_http(self) -> None:
         # aiohttp takes 0.2 s to import; a service without it need not wait
-        from ops.serving.http import HttpServer, start_http  # noqa: PLC0415
-        from ops.serving.page_history import history_of, refusal  # noqa: PLC0415
+        from ops.serving.pages.http import HttpServer, start_http  # noqa: PLC0415
+        from ops.serving.pages.page_history import history_of, refusal  # noqa: PLC0415
 
         search, history = open_search(self._log, self._dead_letters), history_of(self)
         status = StatusDocument(self, self._health.readiness, search, lambda: not refusal(self))

@@ -10,7 +10,7 @@ import structlog
 from resp.settings.config import Config
 
 RESERVED: Final = 512
-"""For the store's files, the log, the broker's connections, and HTTP (`ops.serving.http`)."""
+"""For the store's files, the log, the broker's connections, and HTTP (`ops.serving.pages.http`)."""
 
 
 logger = structlog.get_logger(__name__)

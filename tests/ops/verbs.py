@@ -84,11 +84,15 @@ def metric(service: ServiceProcess, name: str) -> dict[str, float]:
 
 
 def wait_until(condition: Callable[[], bool], what: str, shown: Callable[[], object] = lambda: "") -> None:
-    """Ask again until `condition` holds; what is not there in the end is said, with what `shown` gives then."""
-    until = monotonic() + _PATIENCE_SECONDS
+    """Ask again until `condition` holds; what is not there in the end is said, with what `shown` gives then.
+
+    The longer it takes, the less often: many a condition takes the asked one as long as what it is about.
+    """
+    began = monotonic()
     while not condition():
-        assert monotonic() < until, f"waited for {what}: {shown()}"
-        sleep(0.05)
+        waited = monotonic() - began
+        assert waited < _PATIENCE_SECONDS, f"waited for {what}: {shown()}"
+        sleep(min(0.05 + waited / 20, 0.5))
 
 
 async def until(condition: Callable[[], bool]) -> None:

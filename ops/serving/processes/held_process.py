@@ -129,7 +129,7 @@ class HeldProcess:
             return None
 
     async def history(self, key: bytes, db: int) -> tuple[int, dict[str, Any]] | None:
-        """What it answers to the page's question for a history (`ops/serving/http_history.py`); None: it does not.
+        """What it answers to the page's question for a history (`pages/http_history.py`); None: it does not.
 
         However long that takes: the log may have to be read.
         """

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from ops.config import ConfigError, Settings
-from ops.serving.http import start_http
+from ops.serving.pages.http import start_http
 from ops.serving.processes.answers import Answers
 from ops.serving.processes.child import PERMANENT, Child
 from ops.serving.processes.held_process import HeldProcess

@@ -17,9 +17,9 @@ from redis.retry import Retry
 
 from slotlog.shared.slots import partition_of, slot
 from tests.clients.programs import run as run_program
+from tests.ops.serving.pages.test_page import address_of
+from tests.ops.serving.pages.test_page_history import post
 from tests.ops.serving.processes.running import PARTITIONS, Service
-from tests.ops.serving.test_page import address_of
-from tests.ops.serving.test_page_history import post
 from tests.ops.verbs import get, run, succeed, wait_until
 from tests.real.process import free_row
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from engine.errors import CommandError
 from ops.addresses import is_loopback, parse_address
 from ops.past.answering import HistoryOf
-from ops.serving.http_history import Answer, shown_event
+from ops.serving.pages.http_history import Answer, shown_event
 from ops.serving.running import Running
 from slotlog.shared.slots import partition_of, slot
 

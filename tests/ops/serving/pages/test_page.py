@@ -25,7 +25,7 @@ from tests.real.browser import Browser, browser
 from tests.real.process import free_ports
 from tests.wire.client import Client
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 PARTITIONS: Final = 2
 KEYS: Final = [
     next(b"key:%d" % n for n in range(99) if partition_of(slot(b"key:%d" % n), PARTITIONS) == partition)

@@ -53,7 +53,7 @@ def add_page(router: web.UrlDispatcher, status: Status) -> None:
 
 
 def _giver(name: str, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:
-    body = (Path(__file__).parents[1] / "page" / name).read_bytes()
+    body = (Path(__file__).parents[2] / "page" / name).read_bytes()
 
     async def give(_request: web.Request) -> web.Response:
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=_FILE)

@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.faults.service import ServiceProcess
-from tests.ops.serving.test_snapshots import append, digest, is_verified, listed, options
+from tests.ops.serving.keeping.test_snapshots import append, digest, is_verified, listed, options
 from tests.ops.verbs import metric, run, succeed, wait_for_offset, wait_until
 
 BEGIN = "slotlog_log_begin_offset"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ops.serving.recent import RecentQuantile
+from ops.serving.pages.recent import RecentQuantile
 from slotlog.distribution import Distribution
 
 

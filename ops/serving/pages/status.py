@@ -21,9 +21,9 @@ from ingest.dead_letters.found import DeadLetterSearch, Summary
 from ops.addresses import parse_address
 from ops.metrics.counts import PartitionCounts
 from ops.reasons import shown_reason
-from ops.serving.recent import RecentQuantile
+from ops.serving.keeping.snapshot_status import snapshot_status
+from ops.serving.pages.recent import RecentQuantile
 from ops.serving.running import Running
-from ops.serving.snapshot_status import snapshot_status
 from ops.version import VERSION
 from resp.resources.memory import memory_use
 from resp.server import Server

@@ -11,8 +11,8 @@ import pytest
 from ingest.applying.partitions.live_partitions import LivePartitions
 from ingest.membership.plan import Role
 from ops.config import load_settings
-from ops.serving import snapshots as serving
-from ops.serving.snapshots import Snapshots
+from ops.serving.keeping import snapshots as serving
+from ops.serving.keeping.snapshots import Snapshots
 from ops.snapshots.objects import open_objects
 from ops.snapshots.report import SnapshotReport
 from ops.snapshots.store import SnapshotStore

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ops.config import load_settings
-from ops.serving import http
+from ops.serving.pages import http
 from ops.serving.service import Service
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"

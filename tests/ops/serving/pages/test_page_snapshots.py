@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tests.ops.serving.test_page import UNDER_WAY, append, incr, looking, serving
+from tests.ops.serving.pages.test_page import UNDER_WAY, append, incr, looking, serving
 from tests.ops.verbs import get, succeed, wait_for_offset
 
 KEPT: Final = """

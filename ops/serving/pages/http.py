@@ -1,6 +1,6 @@
 """Serves `/metrics`, `/livez`, `/readyz` and the page, on loopback by default.
 
-Keys and values are in the history of a key alone, which the page asks for on demand (`ops/serving/http_history.py`).
+Keys and values are in the history of a key alone, which the page asks for on demand (`http_history.py`).
 With a password everything but `/livez` and `/readyz` asks for it: those are for whoever restarts the process.
 """
 
@@ -19,8 +19,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ops.addresses import is_loopback, parse_address
 from ops.config import ConfigError, Settings
-from ops.serving.http_history import Answer, add_history
-from ops.serving.http_page import Status, add_page
+from ops.serving.pages.http_history import Answer, add_history
+from ops.serving.pages.http_page import Status, add_page
 
 CONNECTIONS_MAX: Final = 64
 """With one more the oldest one is closed, so that half-open connections shut out neither probes nor Redis clients."""

@@ -13,7 +13,7 @@ import pytest
 
 from slotlog.events import encode
 from slotlog.log import Entry
-from tests.ops.serving.test_page import CONTRAST, MARKUP, OVERFLOW, address_of, append, looking, serving
+from tests.ops.serving.pages.test_page import CONTRAST, MARKUP, OVERFLOW, address_of, append, looking, serving
 
 ROWS = """
     Array.from(document.querySelectorAll('#line tbody tr'), (row) =>

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from ops.config import load_settings
-from ops.serving.retention import RetentionGuard
+from ops.serving.keeping.retention import RetentionGuard
 from ops.snapshots.report import SnapshotReport
 from slotlog.clock import now_ms
 from slotlog.errors import LogMismatchError
@@ -18,7 +18,7 @@ from slotlog.log import KafkaSettings, open_log
 from slotlog.log.embedded.embedded_log import EmbeddedLog
 from tests.faults.service import ServiceProcess
 from tests.faults.topics import administered
-from tests.ops.serving.test_snapshots import append
+from tests.ops.serving.keeping.test_snapshots import append
 from tests.ops.verbs import run, succeed, wait_for_offset
 from tests.slotlog.log.reading import append as append_to
 
@@ -113,7 +113,7 @@ async def test_what_ages_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             await log.trim(0, begin)
             log.retention_ms, owned.snapshot_offset = retention_ms, snapshot
             now = now_ms() + days * DAY_MS
-            monkeypatch.setattr("ops.serving.retention.now_ms", lambda now=now: now)
+            monkeypatch.setattr("ops.serving.keeping.retention.now_ms", lambda now=now: now)
             await guard._count()
             found.append(report.aging)
     finally:

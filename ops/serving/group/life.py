@@ -7,7 +7,8 @@ import fcntl
 from typing import BinaryIO
 
 from ops.config import ConfigError, Settings
-from ops.serving.group import GroupRoles
+from ops.serving.group.lags import GroupLags
+from ops.serving.group.roles import GroupRoles
 
 
 def hold_data(settings: Settings) -> BinaryIO | None:
@@ -27,13 +28,13 @@ def hold_data(settings: Settings) -> BinaryIO | None:
     return file
 
 
-async def live_in_group(settings: Settings, roles: GroupRoles) -> None:
+async def live_in_group(settings: Settings, roles: GroupRoles, lags: GroupLags) -> None:
     """Be a member of the settings' group until cancelled, then leave it."""
     from ingest.membership.group_member import Group, GroupMember  # noqa: PLC0415 - aiokafka takes 0.1 s to import
     from ingest.membership.owner_offsets import OwnerOffsets  # noqa: PLC0415 - as above
 
     group, servers = settings.group, settings.log_url.removeprefix("kafka://")
-    await roles.look_at_disk()
+    await lags.look_at_disk(settings)
     wanted = Group(
         group.name, group.instance, group.session_seconds, settings.topic, settings.partitions, group.standbys
     )

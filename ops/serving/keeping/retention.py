@@ -14,7 +14,7 @@ import structlog
 
 from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.config import ConfigError, Settings
-from ops.serving.snapshots import newest_of
+from ops.serving.keeping.snapshots import newest_of
 from ops.snapshots.errors import SnapshotStoreError
 from ops.snapshots.report import SnapshotReport
 from slotlog.clock import now_ms

@@ -24,10 +24,10 @@ from ingest.reporting.observer import Condition
 from ops.addresses import parse_address
 from ops.config import Settings
 from ops.metrics.workers import GroupFigures
-from ops.serving.group_rest import is_served, unsettled
-from ops.serving.restoring import Restorer
-from ops.state.opening.directories import applied_to, state_directories
-from resp.cluster.topology import ALL_ADDRESSES, ClusterMap
+from ops.serving.group.addresses import addresses_of, map_of
+from ops.serving.group.lags import GroupLags
+from ops.serving.group.rest import is_served, unsettled
+from ops.serving.keeping.restoring import Restorer
 from resp.server import Server
 from slotlog.errors import LogUnavailableError
 
@@ -38,7 +38,6 @@ _LOOK_SECONDS: Final = 0.1
 _POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _REJOIN_SECONDS: Final = 2.0
-_UNKNOWN_EVENTS: Final = 1 << 40
 
 logger = structlog.get_logger(__name__)
 
@@ -52,7 +51,7 @@ class GroupRoles:
         consumer: applies the partitions; in no role at the start.
         server: serves them; None: nobody is served.
         restorer: restores a state that is not there.
-        lag_of: how far a partition is behind the log, as it was seen last; None: not seen yet.
+        lags: how far its states are behind.
 
     Attributes:
         plan: the last one of the group.
@@ -66,7 +65,7 @@ class GroupRoles:
         consumer: Consumer,
         server: Server | None,
         restorer: Restorer,
-        lag_of: Callable[[int], int | None],
+        lags: GroupLags,
     ) -> None:
         self.plan = Plan({}, {}, {}, {}, {})
         self.rebalances = 0
@@ -75,14 +74,12 @@ class GroupRoles:
         self._consumer = consumer
         self._server = server
         self._restorer = restorer
-        self._lag_of = lag_of
+        self._lags = lags
         self._planned_at = 0.0
         self._member: GroupMember | None = None
         self._is_current = False
         self._rejoin_at = 0.0
-        self._owner_offsets: dict[int, int] = {}
         self._leaves = self._has_come = False
-        self._left_at: dict[int, int] = {}  # positions of states that are here and not applied
         self._changing: dict[int, asyncio.Task[None]] = {}
         if server is not None:
             server.bus.on_applied = self.owner_at
@@ -94,13 +91,8 @@ class GroupRoles:
         """This worker, for the leader of the group."""
         roles = self.plan.roles(self._name)
         owns = frozenset(each for each, role in roles.items() if role is Role.OWNER and self._may_speak())
-        behind = {partition: self._told_behind(partition) for partition in {*self._left_at, *self._consumer.partitions}}
-        resp = "" if self._server is None else "{}:{}".format(*_shown(self._server.cluster.me.address))
-        replica = sentinel = ""
-        if self._server is not None:
-            redis = self._settings.redis
-            replica = _address_beside(resp, redis.replica, self._server.replica_port)
-            sentinel = _address_beside(resp, redis.sentinel, self._server.sentinel_port)
+        behind = {partition: self._told_behind(partition) for partition in self._lags.there}
+        resp, replica, sentinel = addresses_of(self._settings, self._server)
         follows = frozenset(roles) - owns
         zone, http = self._settings.group.zone, self._settings.http
         return Member(self._name, zone, resp, http, owns, follows, behind, replica, sentinel, self._leaves)
@@ -129,11 +121,9 @@ class GroupRoles:
 
     def owner_at(self, partition: int, offset: int) -> None:
         """A partition's owner has applied everything before an offset."""
-        self._owner_offsets[partition] = offset
-        owned = self._consumer.every[partition]
-        owned.owner_offset = max(owned.owner_offset, offset)
+        self._lags.owner_at(partition, offset)
         if self._server is not None and partition in self._server.replicas:
-            self._server.replicas[partition].heard(owned.owner_offset)
+            self._server.replicas[partition].heard(self._consumer.every[partition].owner_offset)
 
     def figures(self) -> GroupFigures:
         """The group as metrics tell of it."""
@@ -148,21 +138,10 @@ class GroupRoles:
             is_lost=not self._is_current,
             standbys_missing=wanted - sum(map(len, plan.standbys.values())),
             moving=len(plan.warming),
-            behind={partition: self._behind(partition) for partition in followed},
+            behind={partition: self._lags.behind(partition) for partition in followed},
         )
 
     # ------------------------------------------------------------------ life
-
-    async def look_at_disk(self) -> None:
-        """Find the states that are here, before the first `describe`."""
-        settings = self._settings
-
-        def look() -> dict[int, int]:
-            there = [each for each in state_directories(settings.data) if each < settings.partitions]
-            found = {partition: applied_to(settings, partition) for partition in there}
-            return {partition: offset for partition, offset in found.items() if offset is not None}
-
-        self._left_at = await asyncio.to_thread(look)
 
     async def run(self, member: GroupMember) -> None:
         """Keep the roles until cancelled."""
@@ -174,7 +153,7 @@ class GroupRoles:
             while True:
                 self._is_current = member.is_current and not self._has_lapsed()
                 if known is not self.plan and self._server is not None:
-                    self._server.follow(self._map())
+                    self._server.follow(map_of(self.plan, self._settings, self._name, self._server))
                 known = self.plan
                 self._begin_changes()
                 if (self._has_warmed() or self._is_unheard()) and monotonic() >= self._rejoin_at:
@@ -285,7 +264,7 @@ class GroupRoles:
         if self._server is not None:
             self._server.end_reads(partition)
         await self._consumer.roles.assume(partition, Role.OWNER)
-        self._left_at.pop(partition, None)
+        self._lags.applied_again(partition)
         await _until(lambda: owned.condition is not Condition.OPENING or self._wanted(partition) is not Role.OWNER)
         while self._server is not None and self._is_served(partition) and self._wanted(partition) is Role.OWNER:
             try:
@@ -299,23 +278,23 @@ class GroupRoles:
     async def _give_up(self, partition: int, wanted: Role) -> None:
         owned = self._consumer.every[partition]
         if self._server is not None:
-            await self._server.give_up(partition, self._map())
+            await self._server.give_up(partition, map_of(self.plan, self._settings, self._name, self._server))
             self._server.end_reads(partition)
         has_owned = owned.role is Role.OWNER
         if owned.role is Role.NONE and wanted is Role.FOLLOWER:
             await self._restorer.restore_if_missing(partition)
         committed = owned.committed
         await self._consumer.roles.assume(partition, wanted)
-        owned.owner_offset = max(owned.owner_offset, self._owner_offsets.get(partition, 0))
+        self._lags.tell(owned, partition)
         if wanted is not Role.NONE:
-            self._left_at.pop(partition, None)
+            self._lags.applied_again(partition)
             if self._server is not None:
                 shown_to = 0 if committed is None else committed.next_offset
                 self._server.serve_reads(partition, owned, shown_to)
                 if has_owned:  # perhaps nobody owns it now, as Kafka is away: so far it is a replica's answer
                     self._server.replicas[partition].heard(shown_to)
         elif committed is not None:
-            self._left_at[partition] = committed.next_offset
+            self._lags.left(partition, committed.next_offset)
 
     async def _former_has_let_go(self, partition: int) -> None:
         """Wait until a former owner that is still a member does not serve any more, or cannot know that it is one."""
@@ -326,24 +305,6 @@ class GroupRoles:
             return
         address, bus = parse_address(former.resp), self._server.bus
         await _until(lambda: bus.has_let_go(address, partition, since) or monotonic() >= until)
-
-    def _map(self) -> ClusterMap:
-        assert self._server is not None
-        members, me = self.plan.members, self._server.cluster.me.address
-        addresses = {name: parse_address(each.resp) for name, each in members.items() if each.resp}
-        addresses[self._name] = me
-        owners = {partition: addresses[name] for partition, name in self.plan.owners.items() if name in addresses}
-        standbys = {
-            partition: [addresses[name] for name in names if name in addresses]
-            for partition, names in self.plan.standbys.items()
-        }
-        if self._settings.partitions == 1:  # each is the owner or a replica, and so one node
-            replicas = {address: address for address in addresses.values()}
-        else:
-            replicas = {addresses[name]: parse_address(each.replica) for name, each in members.items() if each.replica}
-        sentinels = {addresses[name]: parse_address(each.sentinel) for name, each in members.items() if each.sentinel}
-        others = list(addresses.values())
-        return ClusterMap.of_group(self._settings.partitions, me, owners, others, standbys, replicas, sentinels)
 
     def _has_warmed(self) -> bool:
         """Whether a partition that shall move to this worker is warm here."""
@@ -359,39 +320,12 @@ class GroupRoles:
         return self._leaves and not ((me := self.plan.members.get(self._name)) and me.leaves)
 
     def _told_behind(self, partition: int) -> int:
-        """As `_behind`; a state that is to be followed is not near the log's end before it is open."""
+        """How far behind it says it is; a state that is to be followed is not near the log's end before it is open."""
         is_open = self._consumer.every[partition].worker.is_open
         follows = self.plan.role(self._name, partition) is Role.FOLLOWER
-        return max(self._behind(partition), WARM_EVENTS + 1 if follows and not is_open else 0)
-
-    def _behind(self, partition: int) -> int:
-        """By how many events a state that is here is behind its owner's, or behind the log where it is the owner's."""
-        owned = self._consumer.every[partition]
-        if owned.role is Role.OWNER:
-            lag = self._lag_of(partition)
-            return _UNKNOWN_EVENTS if lag is None else lag
-        position = owned.worker.machine.next_offset if owned.worker.is_open else self._left_at.get(partition)
-        known = self._owner_offsets.get(partition)
-        return _UNKNOWN_EVENTS if position is None or known is None else max(0, known - position)
+        return max(self._lags.behind(partition), WARM_EVENTS + 1 if follows and not is_open else 0)
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():  # noqa: ASYNC110 - what other tasks and other workers bring about
         await asyncio.sleep(_POLL_SECONDS)
-
-
-def _address_beside(resp: str, address: str, port: int) -> str:
-    """Where clients reach another port of the worker; where `address` names no host, at that of `resp`."""
-    if not port:
-        return ""
-    host, _ = parse_address(address)
-    return f"{resp.rpartition(':')[0] if host in ALL_ADDRESSES else _bracketed(host)}:{port}"
-
-
-def _shown(address: tuple[str, int]) -> tuple[str, int]:
-    host, port = address
-    return _bracketed(host), port
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

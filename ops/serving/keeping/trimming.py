@@ -10,7 +10,7 @@ import structlog
 
 from ingest.applying.partitions.owned_partition import OwnedPartition
 from ops.config import Settings
-from ops.serving.snapshots import collect_in_child
+from ops.serving.keeping.snapshots import collect_in_child
 from ops.snapshots.child import in_child
 from ops.snapshots.objects import open_objects
 from ops.snapshots.report import SnapshotReport

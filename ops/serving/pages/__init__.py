@@ -1,0 +1,1 @@
+"""Shows a running service over HTTP: its status page, a key's history, health and metrics."""
