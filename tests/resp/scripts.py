@@ -11,12 +11,14 @@ nothing has to be waited for.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import re
 import shlex
 import socket
 import time
+import weakref
 from collections.abc import Mapping
 from itertools import groupby
 from types import SimpleNamespace
@@ -233,6 +235,8 @@ class OurClients:
         self.server = Server(settings or RespSettings(), cast("Host", _Process()), cast("Log", None))
         self.server.pipelines[0] = cast("WritePipeline", _Partition())
         self._connections: dict[str, tuple[Connection, _Transport]] = {}
+        self._loop = asyncio.new_event_loop()
+        weakref.finalize(self, self._loop.close)
 
     def say(self, name: str, command: list[bytes]) -> dict[str, bytes]:
         """As `Clients.say`."""
@@ -240,9 +244,15 @@ class OurClients:
             self._connect(name)
         connection, transport = self._connections[name]
         if not transport.closed:
-            connection.data_received(real.request(command))
+            self._loop.run_until_complete(self._receive(connection, real.request(command)))
         got = {who: beneath.taken() for who, (_, beneath) in self._connections.items()}
         return {who: taken for who, taken in got.items() if taken}
+
+    async def _receive(self, connection: Connection, data: bytes) -> None:
+        """Take what a client sends; what its turn leaves, where the machine stood still in it, is done in others."""
+        connection.data_received(data)
+        while any(session.turns.resting for session in self.server.sessions.values()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
 
     def _connect(self, name: str) -> None:
         connection = Connection(self.server)

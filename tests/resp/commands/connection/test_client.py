@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from resp.clients import turns
+from resp.clients.turns import TURN_SECONDS
 from tests.real.oracle import Oracle, request
 from tests.resp.harness import blocked, serving, until
 from tests.resp.plays import CLIENT
@@ -161,8 +163,10 @@ def test_kill_me() -> None:
     assert clients.say("b", [b"CLIENT", b"KILL", b"127.0.0.1:50001"]) == {"b": b"+OK\r\n<closed>"}
 
 
-def test_pause_and_unpause() -> None:
+@pytest.mark.parametrize("turn_seconds", [TURN_SECONDS, 0])
+def test_pause_and_unpause(turn_seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """While writes are paused CLIENT is answered; what was sent meanwhile is answered in order when it goes on."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", turn_seconds)
     clients = OurClients()
     clients.say("b", [b"ECHO", b"x"])
 
