@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.applying.stages import STAGES
 from benchmarks.results.figures import panels_of
+from benchmarks.results.tables import Results, table
 
 NO_RUN: Final = (
     "No run of the present code is kept. `make bench BENCH_ARGS='--results docs/performance.jsonl'` keeps one, and\n"
@@ -33,8 +34,6 @@ _BESIDE: Final = {
 }
 _SOURCES: Final = ("engine", "embedded", "kafka")
 
-Results = dict[str, dict[str, Any]]
-
 
 def part(results: Results, chart: str) -> str:
     """The chart, and a table for each kind of line that a run may have.
@@ -47,24 +46,24 @@ def part(results: Results, chart: str) -> str:
         return NO_RUN
     texts = [f"![Rates of slotlog and of what stands beside it]({chart})\n", _origin(results)]
     if rows := _events(results):
-        texts.append(_table(("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load"), rows))
+        texts.append(table(("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load"), rows))
     if rows := _stages(results):
         texts.append("CPU time of an event on RocksDB, in µs, in Python alone and with what is compiled:\n")
-        texts.append(_table(("events", "build", *STAGES, "sum"), rows))
+        texts.append(table(("events", "build", *STAGES, "sum"), rows))
     if rows := _requests(results):
         texts.append("p99, and CPU time a request of the server's process, stand beside those of valkey-server.\n")
-        texts.append(_table(_REQUESTS, rows))
+        texts.append(table(_REQUESTS, rows))
     if rows := _replays(results):
         texts.append(
             "A replay of one partition in one process, and of two in two; *whole* is with start, flush and digest.\n"
         )
-        texts.append(_table(_REPLAYS, rows))
+        texts.append(table(_REPLAYS, rows))
     if rows := _restores(results):
-        texts.append(_table(_RESTORES, rows))
+        texts.append(table(_RESTORES, rows))
     if rows := _snapshots(results):
-        texts.append(_table(_SNAPSHOTS, rows))
+        texts.append(table(_SNAPSHOTS, rows))
     if rows := _processes(results):
-        texts.append(_table(("two processes beside one", "one/s", "two/s", "ratio", "ms an append", "load"), rows))
+        texts.append(table(("two processes beside one", "one/s", "two/s", "ratio", "ms an append", "load"), rows))
     return "\n".join(texts)
 
 
@@ -195,8 +194,3 @@ def _snapshots(results: Results) -> list[Sequence[str]]:
         for name, result in results.items()
         if name == "snapshot"
     ]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -6,9 +6,9 @@ No such system was run: each figure here is one that was measured, times what PL
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-Results = dict[str, dict[str, Any]]
+from benchmarks.results.tables import Results, table
 
 _MB: Final = 1e6
 _GB: Final = 1e9
@@ -74,10 +74,10 @@ def part(results: Results, plan: Plan = Plan()) -> str:  # noqa: B008 - an immut
     costs = Costs.of(results)
     return "\n".join(
         (
-            _table(("measured", "figure", "by the benchmark"), _measured(costs)),
-            f"{plan.partitions} partitions with {plan.standbys} standby each, on {plan.processes} processes:\n",
-            _table(("", "a partition", "a process", "all"), _taken(plan, costs)),
-            _table(("what happens", "it takes", "because"), _times(plan, costs)),
+            table(("measured", "figure", "by the benchmark"), _measured(costs)),
+            f"{plan.partitions} partitions, standbys of each: {plan.standbys}, on {plan.processes} processes:\n",
+            table(("", "a partition", "a process", "all"), _taken(plan, costs)),
+            table(("what happens", "it takes", "because"), _times(plan, costs)),
         )
     )
 
@@ -108,7 +108,12 @@ def _taken(plan: Plan, costs: Costs) -> list[Sequence[str]]:
     log = plan.events_per_second * plan.log_bytes_per_event
     day = log * _DAY_S
     return [
-        ("events a second", f"{events:,.0f}", f"{events * owned:,.0f}, and those that it follows", "10⁶"),
+        (
+            "events a second",
+            f"{events:,.0f}",
+            f"{events * owned:,.0f}, and those that it follows",
+            f"{plan.events_per_second:,.0f}",
+        ),
         (
             "cores, events of services",
             f"{applied / copies / plan.partitions:.2f}",
@@ -121,7 +126,12 @@ def _taken(plan: Plan, costs: Costs) -> list[Sequence[str]]:
             f"{clients / plan.processes:.2f}",
             f"{clients:.0f}",
         ),
-        ("keys", f"{keys / 1e6:.0f} million", f"{keys * owned * copies / 1e6:.0f} million", f"10¹⁰, {copies} times"),
+        (
+            "keys",
+            f"{keys / 1e6:.0f} million",
+            f"{keys * owned * copies / 1e6:.0f} million",
+            f"{plan.keys / 1e9:,.0f} billion, {copies} times",
+        ),
         (
             "disk of the state",
             f"{state / _GB:.1f} GB",
@@ -158,7 +168,7 @@ def _times(plan: Plan, costs: Costs) -> list[Sequence[str]]:
     waiting = events * plan.snapshot_interval_s
     behind = waiting / costs.replay_per_second
     left = plan.processes * (1 - 1 / plan.zones)
-    lost = plan.partitions * 2 / plan.zones
+    lost = plan.partitions * (1 + plan.standbys) / plan.zones
     store = f"{plan.store_bytes_per_second / _MB:.0f} MB/s of the object store (assumed)"
     return [
         (
@@ -177,7 +187,7 @@ def _times(plan: Plan, costs: Costs) -> list[Sequence[str]]:
             "one at a time, whole, with its verification",
         ),
         (
-            "a zone lost, one of three",
+            f"a zone lost, one of {plan.zones}",
             f"{plan.events_per_second * costs.write_1_us / 1e6 / left:.2f} of a core for clients one by one",
             f"{left:.0f} processes own all; {lost:.0f} partitions need a new copy, {lost * state / _GB:.0f} GB",
         ),
@@ -192,8 +202,3 @@ def _times(plan: Plan, costs: Costs) -> list[Sequence[str]]:
             "one partition is applied by one core",
         ),
     ]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

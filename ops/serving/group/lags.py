@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ingest.applying.consumer import Consumer
-from ingest.applying.partitions.owned_partition import OwnedPartition
 from ingest.membership import Role
 from ops.config import Settings
 from ops.state.opening.directories import applied_to, state_directories
@@ -47,10 +46,11 @@ class GroupLags:
     def owner_at(self, partition: int, offset: int) -> None:
         """Note that a partition's owner has applied everything before an offset."""
         self._owner_offsets[partition] = offset
-        self.tell(self._consumer.every[partition], partition)
+        self.tell(partition)
 
-    def tell(self, owned: OwnedPartition, partition: int) -> None:
+    def tell(self, partition: int) -> None:
         """Let a partition know how far its owner is, as far as that was heard."""
+        owned = self._consumer.every[partition]
         owned.owner_offset = max(owned.owner_offset, self._owner_offsets.get(partition, 0))
 
     def left(self, partition: int, next_offset: int) -> None:

@@ -285,7 +285,7 @@ class GroupRoles:
             await self._restorer.restore_if_missing(partition)
         committed = owned.committed
         await self._consumer.roles.assume(partition, wanted)
-        self._lags.tell(owned, partition)
+        self._lags.tell(partition)
         if wanted is not Role.NONE:
             self._lags.applied_again(partition)
             if self._server is not None:
