@@ -14,9 +14,8 @@ than its members are worth. All of this follows from the sequence of commands al
 docs/rank-index.md.
 
 What is read of them stays in memory, decoded, for as long as the key does: all groups of a set, of blocks those of the
-groups that were asked for, up to `HELD_MAX` in a partition, and the scores of up to `SCORED_MAX` blocks. Measured with
-10^6 members: a counter that each write replaces has so many hidden versions in RocksDB's memtable that a scan takes
-5 us to pass one.
+groups that were asked for, up to `HELD_MAX` in a partition, and the scores of up to `SCORED_MAX` blocks. In RocksDB's
+memtable a count takes the place of the one before it: see `counters` in engine/store/rocks.py.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ nothing names yet. The batch that the record belongs to names it. So a reader me
 
 Every staging batch writes that mark, and the naming batch takes it away. A mark that is there at opening, or after a
 rollback, belongs to a version that was never named. What is staged under it goes, by range deletes at the head of the
-next batch, whichever kind that is. Applied again, the record takes the same version, as versions follow from position
-and clock alone, and writes the same bytes. Deleting them first is for the record that is not applied again because an
-operator skips it: its subkeys would stay behind without a grave, and a later record that takes this version for this
-key would find them in its collection. A reclaimer goes by graves and never meets what is staged.
+next batch, whichever kind that is; rank counts, of which there are few, one by one. Applied again, the record takes
+the same version, as versions follow from position and clock alone, and writes the same bytes. Deleting them first is
+for the record that is not applied again because an operator skips it: its subkeys would stay behind without a grave,
+and a later record that takes this version for this key would find them in its collection. A reclaimer goes by graves
+and never meets what is staged.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final
 
 from engine.batch.key import Key
 from engine.batch.overlaid import Subkeys
-from engine.layouts.layout import Layout
+from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import records_of
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.tables.compaction_notes import DeletedRange, delete_range, notes_in
@@ -150,8 +151,14 @@ class Staging:
     def _clear_left(self, changes: Changes) -> None:
         """Delete what is staged under versions that were never named."""
         for mark, metadata_key in self._left.items():
-            for _, column_family, prefix in records_of(self._layout, metadata_key, parse_u64(mark[len(MARK) :])):
-                delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
+            for records in records_of(self._layout, metadata_key, parse_u64(mark[len(MARK) :])):
+                kind, column_family, prefix = records
+                if kind is Kind.RANKS:  # one by one: where they are, nothing may be put again in a deleted range
+                    counts = changes.of(column_family)
+                    for record, _ in records.scan(self._store):
+                        counts.setdefault(record, None)  # not what the batch has put again
+                else:
+                    delete_range(changes, DeletedRange(column_family, prefix, prefix_end(prefix)))
             changes.of(LOCAL_CF)[mark] = None
 
     def _spare(self, key: Key, batch: Changes) -> None:

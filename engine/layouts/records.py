@@ -63,6 +63,12 @@ def order_families(layout: Layout | type[Layout]) -> frozenset[str]:
     return frozenset({*layout.families.values()} - others)
 
 
+def counter_families(layout: Layout | type[Layout]) -> frozenset[str]:
+    """The column families with nothing but rank counts: values of one size, of which each ZADD replaces some."""
+    others = {family for kind, family in layout.families.items() if kind is not Kind.RANKS}
+    return frozenset({*layout.families.values()} - others)
+
+
 def has_index(layout: Layout | type[Layout]) -> bool:
     """Whether sorted sets are in an index: with records of the kind MEMBERS."""
     return Kind.MEMBERS in layout.families

@@ -50,6 +50,9 @@ class RocksStore:
         column_families: those of the layout, beside `SHARED_CFS`.
         memory: shared by all partitions of the process.
         scattered: those of the layout's whose records are written anywhere among each other: memtables are small.
+        counters: those of the layout's whose values are of one size and replaced all the time. A value takes the place
+            of the one before it in the memtable: a scan that goes on across a write may give the new one, and what a
+            range was deleted of must not be put again, as it would take the place of a record that the range hides.
         bulk: without a write-ahead log, and with compactions put off until `settle`: only for what builds a state in a
             fresh directory, which counts once `flush_all` returned.
         read_only: read beside a running writer, as of the moment of opening.
@@ -66,6 +69,7 @@ class RocksStore:
         memory: SharedMemory | None = None,
         *,
         scattered: Collection[str] = (),
+        counters: Collection[str] = (),
         bulk: bool = False,
         read_only: bool = False,
     ) -> None:
@@ -73,7 +77,7 @@ class RocksStore:
         memory = memory or SharedMemory()
         names = (*SHARED_CFS, *column_families)
         prepare_directory(path, read_only=read_only)
-        families = options_of_families(memory, names, scattered, bulk=bulk)
+        families = options_of_families(memory, names, scattered, counters, bulk=bulk)
         open_database = partial(Rdict, str(path), database_options(memory), column_families=families)
         try:
             if read_only:

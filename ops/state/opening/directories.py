@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.apply.machine import CACHED_KEYS_MAX, Machine
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
-from engine.layouts.records import column_families, order_families
+from engine.layouts.records import column_families, counter_families, order_families
 from engine.proof.digest import Digest, running_digest
 from engine.store.options import SharedMemory
 from engine.store.rocks import RocksStore
@@ -78,14 +78,14 @@ def store_opener(
             ConfigError for that. It raises StateMismatchError for a state of something else.
     """
     layout = LAYOUTS[settings.layout]
-    families, scattered = column_families(layout), order_families(layout)
+    families, scattered, counters = column_families(layout), order_families(layout), counter_families(layout)
     memory = memory or shared_memory(settings)
 
     def open_store(partition: int) -> StateStore:
         path = partition_path(data, partition)
         _refuse_swapping(data)
         refuse_foreign(path, home_of(settings, partition))
-        store = RocksStore(path, families, memory, scattered=scattered, bulk=replaying)
+        store = RocksStore(path, families, memory, scattered=scattered, counters=counters, bulk=replaying)
         if not replaying:
             _refuse_unfinished(store)
         return with_index(store, settings, partition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from engine.batch import staging
 from engine.batch.staging import MARK
 from engine.errors import StoreBusyError
 from engine.layouts.layout import Kind
+from engine.layouts.neokv import NeoKV
+from engine.layouts.records import column_families, counter_families
 from engine.store.rocks import RocksStore
 from engine.store.store import LOCAL_CF, Changes, Store
 from engine.tables.system import skip_changes
@@ -281,6 +284,25 @@ def test_a_rollback_leaves_nothing_behind() -> None:
     machine.commit(FINGERPRINT)
     assert before == records_of(store)
     assert {} == staged(store)
+
+
+@pytest.mark.parametrize("again", [1000, HUGE], ids=["staged", "in its batch"])
+def test_rank_counts_that_were_staged_are_written_again(
+    again: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In RocksDB, too, where they take the place of what is there."""
+    families, counters = column_families(NeoKV), counter_families(NeoKV)
+    with closing(RocksStore(tmp_path / "0", families, counters=counters)) as store:
+        machine = open_machine(store)
+        send(machine, MAKE[5])
+        monkeypatch.setattr(staging, "STAGED_BYTES", 1000)
+        apply(machine, event(1, "COPY zset d"))
+        machine.rollback()
+        monkeypatch.setattr(staging, "STAGED_BYTES", again)
+        send(machine, "COPY zset d")
+
+        assert 300 == machine.read(b"ZREVRANK", [b"d", machine.read(b"ZRANGE", [b"d", b"299", b"299"])[0]])
+        assert [] == problems(store)
 
 
 @pytest.mark.usefixtures("_eager")

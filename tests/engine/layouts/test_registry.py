@@ -10,7 +10,7 @@ import pytest
 
 import engine.layouts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, find_layouts, make_layout
-from engine.layouts.records import order_families
+from engine.layouts.records import counter_families, order_families
 
 FOLDERS = [Path(folder) for folder in engine.layouts.__path__]
 OURS = [name for name, layout in LAYOUTS.items() if layout.__module__.startswith("engine.")]
@@ -86,3 +86,10 @@ def test_families_of_order_alone() -> None:
     order = {"neokv": {"zset_score", "zset_rank"}, "kvrocks": {"zset_score"}, "camellia-v0": set[str]()}
 
     assert order == {name: order_families(LAYOUTS[name]) for name in order}
+
+
+def test_families_of_counters_alone() -> None:
+    """A column family has values that take each other's place where it holds rank counts and nothing else."""
+    counters = {"neokv": {"zset_rank"}, "kvrocks": set[str](), "camellia-v0": set[str]()}
+
+    assert counters == {name: counter_families(LAYOUTS[name]) for name in counters}

@@ -272,6 +272,24 @@ def test_the_order_of_sorted_sets_has_small_memtables(path: Path) -> None:
     assert {"graveyard": 2 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
 
 
+def test_counters_are_replaced_in_place(path: Path) -> None:
+    """A memtable of counters does not grow with what replaces them, and they are there after a crash."""
+    store = RocksStore(path, ("data", "zset_rank"), counters=("zset_rank",))
+    for n in range(1000):
+        write(store, {b"a": b"%08d" % n, b"b": b"%08d" % n}, "data", "zset_rank")
+    entries = {
+        name: store._families[name].property_int_value("rocksdb.num-entries-active-mem-table")
+        for name in ("data", "zset_rank")
+    }
+    shutil.copytree(path, path.with_name("crashed"))
+    store.close()
+    found = RocksStore(path.with_name("crashed"), ("data", "zset_rank"), counters=("zset_rank",))
+
+    assert {"data": 2000, "zset_rank": 2} == entries
+    assert {b"a": b"00000999", b"b": b"00000999"} == family(found, "data") == family(found, "zset_rank")
+    found.close()
+
+
 def test_a_write_stall_is_a_busy_store(store: RocksStore) -> None:
     """A write that RocksDB would hold back fails before it writes anything, and passes when there is room."""
     data = store._families["data"]

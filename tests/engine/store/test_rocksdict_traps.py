@@ -69,6 +69,28 @@ def test_plain_iterators_are_points_in_time(path: str) -> None:
     assert ((b"a", b"old"), False) == (first, iterator.valid())
 
 
+def test_values_replaced_in_place_are_no_points_in_time(path: str) -> None:
+    """A value takes the place of one that a deleted range hides, and is hidden, too; an iterator sees a later value.
+
+    The store says so of `counters`, and rank counts that were staged are deleted one by one.
+    """
+    database_options, family = options(), rd.Options(raw_mode=True)
+    database_options.set_allow_concurrent_memtable_write(False)
+    family.set_inplace_update_support(True)
+    database = rd.Rdict(path, database_options, column_families={"default": family})
+    for key in (b"a", b"b", b"c"):
+        database[key] = b"old"
+    iterator = database.iter()
+    database[b"a"] = b"new"
+    iterator.seek(b"a")
+    database.delete_range(b"b", b"c")
+    database[b"b"] = b"new"
+    del database[b"c"]
+    database[b"c"] = b"new"
+
+    assert (b"new", None, b"new") == (iterator.value(), database.get(b"b"), database[b"c"])
+
+
 def test_an_iterator_that_stands_nowhere_has_no_key(path: str) -> None:
     """Before its first seek, behind the last record and before the first: scans end there without asking `valid`."""
     database = open_database(path)
