@@ -5,7 +5,8 @@
 `floor_per_second` is the rate of what stands beside: the floor, in `quix_…` Quix Streams, in `del_…_fields` DEL of a
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
 `ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
-latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `data` has `us` a
+latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `single_…` have
+those of a floor and of valkey-server, and `p99_ratio` and `floor_p99_ratio` by the latter's. `data` has `us` a
 command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…`,
 `caching_…` and `script_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have
 `held_…` and `streams_…`; the latter have `hset_ratio` by HSET of the same server, too, and in the engine alone the
@@ -68,6 +69,7 @@ from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
 from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, run_clients
 from benchmarks.resp.processes import PROCESSES_LARGE, PROCESSES_SMOKE, ProcessesResult, run_processes
 from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
+from benchmarks.resp.single_writes import SINGLE_LARGE, SINGLE_SMOKE, SingleResult, run_single
 from benchmarks.resp.two_servers import Figures
 from benchmarks.results.chart import draw
 from benchmarks.results.figures import description
@@ -87,6 +89,7 @@ BIG_KEYS: Final[dict[str, Callable[[Size, Path], Result]]] = {
     "zpopmax": lambda size, directory: big_keys.pops(size, directory, b"ZPOPMAX"),
 }
 RESP: Final = "resp"
+SINGLE: Final = "single"
 DATA: Final = "data"
 METRICS: Final = "metrics"
 RECLAIM_BESIDE: Final = "reclaim_beside"
@@ -111,6 +114,7 @@ NAMES: Final = (
     quix_two.NAME,
     *BIG_KEYS,
     RESP,
+    SINGLE,
     DATA,
     METRICS,
     RECLAIM_BESIDE,
@@ -136,7 +140,7 @@ _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
-_OneResult = Result | RespResult | DataResult | CountResult | ScrapeResult
+_OneResult = Result | RespResult | SingleResult | DataResult | CountResult | ScrapeResult
 _AnyResult = (
     _OneResult | ReclaimingResult | CleaningResult | Figures | HeldResult | LayoutResult | ProcessesResult | Line
 )
@@ -259,8 +263,7 @@ async def _print(
 ) -> None:
     results: list[AsyncIterator[_AnyResult]]
     results = [run(size, names, sources), _streams(size, sources if STREAMS in names else [])]
-    if RESP in names:
-        results.append(run_resp(resp_size, sources))
+    results += [run_resp(resp_size, sources)] if RESP in names else []
     if DATA in names:
         results += [run_data(data_size, sources, options.rows), run_floor(data_size, sources, options.rows)]
     if METRICS in names:
@@ -269,15 +272,9 @@ async def _print(
         results.append(run_reclaiming(RECLAIMING_SMOKE if size.events <= SMOKE.events else RECLAIMING_LARGE))
     if CLEANING in names and ENGINE in sources:
         results.append(run_cleaning(CLEANING_SMOKE if size.events <= SMOKE.events else CLEANING_LARGE))
-    if CLIENT in names and EMBEDDED in sources:
-        results.append(run_clients(CLIENT_SMOKE if size.events <= SMOKE.events else CLIENT_LARGE))
-    if SCRIPTS in names and EMBEDDED in sources:
-        results.append(run_scripts(SCRIPTS_SMOKE if size.events <= SMOKE.events else SCRIPTS_LARGE))
     if PROCESSES in names:
         processes = PROCESSES_SMOKE if size.events <= SMOKE.events else PROCESSES_LARGE
         results.append(run_processes(replace(processes, pairs=min(processes.pairs, size.pairs)), sources))
-    if CACHING in names and EMBEDDED in sources:
-        results.append(run_caching(CACHING_SMOKE if size.events <= SMOKE.events else CACHING_LARGE))
     if HELD in names and EMBEDDED in sources:
         held = HELD_SMOKE if size.events <= SMOKE.events else HELD_LARGE
         results.append(run_held(replace(held, runs=min(held.runs, size.pairs)), options.rows))
@@ -287,11 +284,27 @@ async def _print(
     if IMPORT in names and EMBEDDED in sources:
         import_size = IMPORT_SMOKE if size.events <= SMOKE.events else IMPORT_LARGE
         results.append(run_importing(replace(import_size, keys=options.keys or import_size.keys)))
+    results += _of_clients(size, names) if EMBEDDED in sources else []
     results += _of_snapshots(size, names, sources, options)
     results += _of_groups(size, names, sources, options)
     for lines in results:
         async for result in lines:
             _show(result.line(), options.results)
+
+
+def _of_clients(size: Size, names: list[str]) -> list[AsyncIterator[_AnyResult]]:
+    results: list[AsyncIterator[_AnyResult]] = []
+    is_smoke = size.events <= SMOKE.events
+    if SINGLE in names:
+        single = SINGLE_SMOKE if is_smoke else SINGLE_LARGE
+        results.append(run_single(replace(single, pairs=min(single.pairs, size.pairs))))
+    if CLIENT in names:
+        results.append(run_clients(CLIENT_SMOKE if is_smoke else CLIENT_LARGE))
+    if SCRIPTS in names:
+        results.append(run_scripts(SCRIPTS_SMOKE if is_smoke else SCRIPTS_LARGE))
+    if CACHING in names:
+        results.append(run_caching(CACHING_SMOKE if is_smoke else CACHING_LARGE))
+    return results
 
 
 def _of_snapshots(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.applying.stages import STAGES
 from benchmarks.results.figures import panels_of
@@ -20,6 +20,10 @@ _LEGEND: Final = (
 _REQUESTS: Final = (
     *("command, depth", "log", "requests/s", "of `always`", "of `everysec`"),
     *("p50 ms", "p99 ms", "CPU µs", "load"),
+)
+_SINGLE: Final = (
+    *("command", "p50 ms: slotlog, floor, valkey", "p99 ms", "ratio", "of the floor"),
+    *("CPU µs: slotlog, floor, valkey", "load"),
 )
 _REPLAYS: Final = ("replay", "events/s", "floor/s", "ratio", "two/s", "of one", "whole/s", "whole, two/s", "load")
 _RESTORES: Final = ("keys", "MB", "restore s", "replay s", "of it", "a key, of the fewest", "snapshot s", "load")
@@ -53,6 +57,12 @@ def part(results: Results, chart: str) -> str:
     if rows := _requests(results):
         texts.append("p99, and CPU time a request of the server's process, stand beside those of valkey-server.\n")
         texts.append(table(_REQUESTS, rows))
+    if rows := _single(results):
+        texts.append(
+            "One write at a time from each of 50 clients. The floor is an event loop and one `fdatasync` for a group,\n"
+            "without any state; ratios are to valkey-server's p99.\n"
+        )
+        texts.append(table(_SINGLE, rows))
     if rows := _replays(results):
         texts.append(
             "A replay of one partition in one process, and of two in two; *whole* is with start, flush and digest.\n"
@@ -127,6 +137,25 @@ def _requests(results: Results) -> list[Sequence[str]]:
                 )
             )
     return rows
+
+
+def _single(results: Results) -> list[Sequence[str]]:
+    def all_three(result: dict[str, Any], field: str) -> str:
+        return ", ".join(f"{result[prefix + field]:.1f}" for prefix in ("", "floor_", "valkey_"))
+
+    return [
+        (
+            name.partition("_")[2].upper(),
+            all_three(result, "p50_ms"),
+            all_three(result, "p99_ms"),
+            f"{result['p99_ratio']:.2f}",
+            f"{result['floor_p99_ratio']:.2f}",
+            all_three(result, "cpu_us"),
+            f"{result['load']}",
+        )
+        for name, result in results.items()
+        if name.startswith("single_")
+    ]
 
 
 def _processes(results: Results) -> list[Sequence[str]]:
