@@ -31,8 +31,8 @@ _FEW: Final = 8
 KEPT_BYTES_MAX: Final = 128
 """A subkey with its value that is longer is not kept in memory when its batch is written."""
 
-KEPT_SUBKEYS_MAX: Final = 4096
-"""None are kept of a collection with more, so that no dict of them is large."""
+KEPT_SUBKEYS_MAX: Final = 131_072
+"""None are kept of a collection with more: a dict of so many takes 8 ms once to grow, and 3 to be freed."""
 
 
 class Subkeys:

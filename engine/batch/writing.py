@@ -116,7 +116,7 @@ def mark_natively(hot: ModuleType, keys: list[Key]) -> int:
     at: int = 0
     more: int = 0
     while True:
-        at, kept = hot.mark_written(keys, at)
+        at, kept = hot.mark_written(keys, at, KEPT_SUBKEYS_MAX)
         more += kept
         if at == len(keys):
             return more

@@ -94,8 +94,8 @@ static PyMethodDef functions[] = {
      "decode_run(batch, heads, size_max, transaction, decode): the events of records.\n\n"
      "Those of a known head, of at most `size_max` bytes, with strings and integers alone as arguments; each other one by\n"
      "`decode(offset, time_ms, value)`. `transaction` is the name whose arguments are of another form."},
-    {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch.\n\n"
-     "Returns as `write_keys`, and how many more subkeys are kept in memory."},
+    {"mark_written", FAST(mark_written), "mark_written(keys, at, kept_max): make keys[at:] ready for the next batch.\n\n"
+     "Returns as `write_keys`, and how many more subkeys are kept in memory, of collections of up to `kept_max`."},
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
      "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version): add the changes of keys[at:].\n\n"

@@ -210,7 +210,7 @@ PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
     return PyLong_FromSsize_t(i);
 }
 
-enum { KEPT_BYTES_MAX = 128, KEPT_SUBKEYS_MAX = 4096 }; /* as in engine/batch/overlaid.py */
+enum { KEPT_BYTES_MAX = 128 }; /* as in engine/batch/overlaid.py */
 
 /* As `Subkeys.let_go`; lowers `*more` by what was kept. */
 static void let_go(PyObject *subkeys, Py_ssize_t *more)
@@ -221,8 +221,8 @@ static void let_go(PyObject *subkeys, Py_ssize_t *more)
     put_new(subkeys, SUBKEYS.whole, Py_False);
 }
 
-/* As `Subkeys.keep`, where something has changed. Done twice it is as done once. */
-static int keep(PyObject *subkeys, Py_ssize_t *more)
+/* As `Subkeys.keep`, where something has changed: up to `most`. Done twice it is as done once. */
+static int keep(PyObject *subkeys, Py_ssize_t most, Py_ssize_t *more)
 {
     PyObject *changed = at(subkeys, SUBKEYS.changed), *kept = at(subkeys, SUBKEYS.kept), *subkey, *value;
     int whole = at(subkeys, SUBKEYS.fresh) == Py_True || at(subkeys, SUBKEYS.whole) == Py_True;
@@ -249,7 +249,7 @@ static int keep(PyObject *subkeys, Py_ssize_t *more)
     }
     put_new(subkeys, SUBKEYS.whole, whole ? Py_True : Py_False);
     *more += PyDict_GET_SIZE(kept) - before;
-    if (PyDict_GET_SIZE(kept) > KEPT_SUBKEYS_MAX) let_go(subkeys, more);
+    if (PyDict_GET_SIZE(kept) > most) let_go(subkeys, more);
     return DONE;
 }
 
@@ -269,8 +269,9 @@ static int end_subkeys(PyObject *subkeys)
 
 PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 2 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1])) {
-        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at)");
+    int64_t most;
+    if (count != 3 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !as_int64(given[2], &most)) {
+        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at, kept_max)");
         return NULL;
     }
     Py_ssize_t i = PyLong_AsSsize_t(given[1]), more = 0;
@@ -282,7 +283,7 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
         if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
         if (type == HASH || type == SET || type == ZSET) {
             int64_t size;
-            if (has_size(key, &size) && size <= KEPT_SUBKEYS_MAX) done = keep(at(key, KEY.data), &more);
+            if (has_size(key, &size) && size <= most) done = keep(at(key, KEY.data), most, &more);
             else let_go(at(key, KEY.data), &more);
         }
         if (done == DONE && type > STRING) done = end_subkeys(at(key, KEY.data));

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.batch.overlaid import KEPT_BYTES_MAX, KEPT_SUBKEYS_MAX
+from engine.batch import overlaid, writing
+from engine.batch.overlaid import KEPT_BYTES_MAX
 from engine.batch.overlay import SUBKEYS_A_KEY
 from engine.batch.uncounted import UncountedTransaction
 from engine.batch.writing import kept_of
@@ -17,6 +18,7 @@ from tests.engine.native.twins import CountingStore, machine_of, running
 from tests.layouts import layout_of
 
 LONG = "v" * KEPT_BYTES_MAX
+LARGE = 1000
 
 
 @pytest.fixture(params=[False, True], ids=["Python", "compiled"])
@@ -75,14 +77,16 @@ def test_what_is_long_is_read_where_it_is(machine: Machine) -> None:
     assert (1 if is_counted(machine) else 2) == len(reads(machine))
 
 
-def test_of_a_collection_that_is_large_none_are_kept(machine: Machine) -> None:
+def test_of_a_collection_that_is_large_none_are_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """So no dict of them is large; a small one does not end up with those that it has lost either."""
-    fields = " ".join(f"f{n} 1" for n in range(KEPT_SUBKEYS_MAX))
+    for module in (overlaid, writing):
+        monkeypatch.setattr(module, "KEPT_SUBKEYS_MAX", LARGE)
+    fields = " ".join(f"f{n} 1" for n in range(LARGE))
     send(machine, f"HSET h {fields}")
     kept = machine._tx._overlay.kept_subkeys
     send(machine, "HSET h more 1")
 
-    assert kept == (KEPT_SUBKEYS_MAX if is_counted(machine) else 0)
+    assert kept == (LARGE if is_counted(machine) else 0)
     assert 0 == machine._tx._overlay.kept_subkeys
     assert is_exact(machine)
     send(machine, "HSET h f0 2")

@@ -128,15 +128,15 @@ def test_objects_of_other_types_are_for_python() -> None:
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
         assert 0 == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9)
-        assert (0, 0) == hot.mark_written([each], 0)
-    wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
+        assert (0, 0) == hot.mark_written([each], 0, 9)
+    wrongs: list[Any] = [((), 0, 9), ([], "0", 9), ([], 0, "9"), ([],)]
     for wrong in wrongs:
         with pytest.raises(TypeError):
             hot.mark_written(*wrong)
         with pytest.raises(TypeError):
             hot.write_keys(*wrong)
-    assert (5, 0) == hot.mark_written([], 5)
-    assert (0, 0) == hot.mark_written([], -1)
+    assert (5, 0) == hot.mark_written([], 5, 9)
+    assert (0, 0) == hot.mark_written([], -1, 9)
 
 
 def test_nothing_leaks() -> None:
