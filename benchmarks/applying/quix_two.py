@@ -3,8 +3,9 @@
     quix_hset_two    HSET of one field to one of 10,000 hashes of 20 fields: the events of `quix_hset`, 5 times as many
 
 All events are in the topic before the clock starts. Ours runs from the last look at the service's metrics at which so
-few were applied that a process may not have begun, until all are: starting is no part of it, as joining its group is
-none of Quix Streams'. Both keep a write-ahead log or changelog, and both share the cores with the broker.
+few were applied that a process may not have begun, to the last one at which some were left: starting is no part of it,
+as joining its group is none of Quix Streams'. Both keep a write-ahead log or changelog, and share the cores with the
+broker.
 """
 
 from __future__ import annotations

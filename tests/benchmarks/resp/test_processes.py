@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.resp.processes import PROCESSES_SMOKE, ProcessesResult, run_processes
+from benchmarks.resp.processes import PROCESSES_SMOKE, ProcessesResult, rate_between, run_processes
 
 
 async def test_two_processes_run_beside_one(kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +42,15 @@ def test_the_ratio_is_of_pairs() -> None:
         line["per_second"],
         line["two_per_second"],
     )
+
+
+def test_the_rate_is_between_two_looks_at_work_under_way() -> None:
+    """What was applied before a tenth is no part of the rate, nor is the look at which nothing was left any more."""
+    looks = [(0.0, 0.0), (1.0, 80.0), (1.1, 280.0), (1.2, 480.0), (1.5, 900.0), (1.6, 1000.0)]
+
+    assert rate_between(looks, 1000) == pytest.approx(820 / 0.5)
+
+
+def test_the_rate_of_what_is_done_before_the_next_look_is_that_of_all() -> None:
+    """A run that ends between two looks has a rate, too: that of both."""
+    assert rate_between([(0.0, 0.0), (0.5, 100.0)], 100) == pytest.approx(200)
