@@ -88,7 +88,7 @@ class Executor:
     def apply(
         self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
     ) -> Reply:
-        """Apply one record: the hot path, with plain attributes and no object of its own (docs/performance.md).
+        """Apply one record: the hot path, with plain attributes and no object of its own (docs/performance-notes.md).
 
         Raises:
             EventError: it can never be applied.

@@ -10,7 +10,8 @@ Integers are big-endian. Offsets without a record, as Kafka has them, change not
 no event depends on them. Whoever keeps an offset and the head there can find out at any time whether a record before it
 was changed, taken out, put in or exchanged: nobody can make another log with the same head.
 
-It is computed from the log when somebody wants it, and not while events are applied: docs/performance.md has the price.
+It is computed from the log when somebody wants it, and not while events are applied: docs/performance-notes.md has the
+price.
 
 Example: partition 0, from the head f1d24abf… of offset 0, with the record at offset 0, time 1,000 ms, no key, value
 `ab`, to the head b9269b3f….
