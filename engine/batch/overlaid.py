@@ -104,24 +104,29 @@ class Subkeys:
                 self.order = []
         self.fresh = False
 
-    def keep(self) -> int:
-        """The changes will be in the store, and stay in memory if they are small. Returns how many more are kept."""
-        kept = self.kept
+    def keep(self, records: dict[bytes, bytes | None]) -> int:
+        """As `add_to`; what has changed stays in memory too, where it is small. Returns how many more are kept.
+
+        Hot path: one loop for both. It may be done again, for a batch that was not written.
+        """
+        prefix, kept = self.prefix, self.kept
         if kept is None:
             kept = self.kept = {}
         before = len(kept)
-        whole = self.fresh or self.whole
+        if self.fresh:
+            self.whole = True
         for subkey, value in self.changed.items():
+            records[prefix + subkey] = value
             if value is None or len(subkey) + len(value) <= KEPT_BYTES_MAX:
                 kept[subkey] = value
             else:
                 kept.pop(subkey, None)
-                whole = False
-        self.whole = whole
-        if len(kept) > KEPT_SUBKEYS_MAX:
+                self.whole = False
+        after = len(kept)
+        if after > KEPT_SUBKEYS_MAX:
             self.let_go()
             return -before
-        return len(kept) - before
+        return after - before
 
     def let_go(self) -> int:
         """Keep nothing. Returns how many fewer are kept, below 0."""

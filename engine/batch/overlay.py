@@ -138,9 +138,10 @@ class Overlay:
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed."""
         if self._hot is None:
-            write_keys(self.touched, self._layout, changes, last_version)
+            more = write_keys(self.touched, self._layout, changes, last_version)
         else:
-            write_natively(self._hot, self.touched, self._layout, changes, last_version)
+            more = write_natively(self._hot, self.touched, self._layout, changes, last_version)
+        self.kept_subkeys += more
         if self._earlier:
             delete_earlier(self._earlier, self._layout, changes)
         if self._writes_earlier:
@@ -153,9 +154,9 @@ class Overlay:
     def keep(self) -> None:
         """The batch is written: make its keys ready for the next one, and forget what is too much."""
         if self._hot is None:
-            self.kept_subkeys += mark_written(self.touched)
+            mark_written(self.touched)
         else:
-            self.kept_subkeys += mark_natively(self._hot, self.touched)
+            mark_natively(self._hot, self.touched)
         for key in self.large:
             if self.databases[key.db].pop(key.name, None) is not None:
                 self.kept_subkeys -= kept_of(key)

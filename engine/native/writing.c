@@ -162,54 +162,6 @@ static int has_right_ranks(PyObject *key, Batch *batch)
     return !PyDict_GET_SIZE(at(ranks, SUBKEYS.changed)) || (as_uint64(at(key, KEY.size), &size) && is_total(ranks, size));
 }
 
-static int write_key(PyObject *key, Batch *batch, uint64_t last_version)
-{
-    int type = plain_code(key), ranked = type < 0 && has_right_ranks(key, batch);
-    if (ranked) type = ZSET;
-    if (type < 0) return UNUSUAL;
-    uint64_t version = 0;
-    if (type > STRING) {
-        if (!as_uint64(at(key, KEY.version), &version)) return UNUSUAL;
-        PyObject *fresh = at(at(key, KEY.data), SUBKEYS.fresh);
-        if (fresh != Py_False && (fresh != Py_True || version > last_version)) return UNUSUAL;
-    }
-    if (at(key, KEY.changed) == Py_True) {
-        int done = write_metadata(key, type, batch);
-        if (done != DONE) return done;
-    }
-    else {
-        PyObject *place = at(key, KEY.expire_ms), *indexed = at(key, KEY.indexed_expire_ms);
-        int64_t place_ms, indexed_ms;
-        if (at(key, KEY.changed) != Py_False) return UNUSUAL;
-        if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
-            return UNUSUAL; /* it cannot be */
-    }
-    if (type <= STRING) return DONE;
-    if (add_changed(at(key, KEY.data), batch->data) == FAILED) return FAILED;
-    if (type == ZSET && add_changed(at(key, KEY.scores), batch->scores) == FAILED) return FAILED;
-    return ranked ? add_changed(at(key, KEY.ranks), batch->ranks) : DONE;
-}
-
-PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
-{
-    uint64_t last_version;
-    if (count != 8 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
-        !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !PyDict_CheckExact(given[5]) ||
-        !as_uint64(given[7], &last_version)) {
-        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version)");
-        return NULL;
-    }
-    Batch batch = {given[2], given[3], given[4], given[5], given[6]};
-    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
-    if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
-    for (; i < PyList_GET_SIZE(given[0]); i++) {
-        int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version);
-        if (done == FAILED) return NULL;
-        if (done == UNUSUAL) break;
-    }
-    return PyLong_FromSsize_t(i);
-}
-
 enum { KEPT_BYTES_MAX = 128 }; /* as in engine/batch/overlaid.py */
 
 /* As `Subkeys.let_go`; lowers `*more` by what was kept. */
@@ -253,6 +205,67 @@ static int keep(PyObject *subkeys, Py_ssize_t most, Py_ssize_t *more)
     return DONE;
 }
 
+/* Keeps what has changed of the subkeys of a key in memory, or nothing if there are too many, as `write_keys` does. */
+static int keep_small(PyObject *key, int type, Py_ssize_t most, Py_ssize_t *more)
+{
+    int64_t size;
+    PyObject *data = at(key, KEY.data);
+    if ((type == HASH || type == SET || type == ZSET) && has_size(key, &size) && size <= most)
+        return keep(data, most, more);
+    let_go(data, more);
+    return DONE;
+}
+
+static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssize_t most, Py_ssize_t *more)
+{
+    int type = plain_code(key), ranked = type < 0 && has_right_ranks(key, batch);
+    if (ranked) type = ZSET;
+    if (type < 0) return UNUSUAL;
+    uint64_t version = 0;
+    if (type > STRING) {
+        if (!as_uint64(at(key, KEY.version), &version)) return UNUSUAL;
+        PyObject *fresh = at(at(key, KEY.data), SUBKEYS.fresh);
+        if (fresh != Py_False && (fresh != Py_True || version > last_version)) return UNUSUAL;
+    }
+    if (at(key, KEY.changed) == Py_True) {
+        int done = write_metadata(key, type, batch);
+        if (done != DONE) return done;
+    }
+    else {
+        PyObject *place = at(key, KEY.expire_ms), *indexed = at(key, KEY.indexed_expire_ms);
+        int64_t place_ms, indexed_ms;
+        if (at(key, KEY.changed) != Py_False) return UNUSUAL;
+        if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
+            return UNUSUAL; /* it cannot be */
+    }
+    if (type <= STRING) return DONE;
+    if (add_changed(at(key, KEY.data), batch->data) == FAILED || keep_small(key, type, most, more) == FAILED) return FAILED;
+    if (type == ZSET && add_changed(at(key, KEY.scores), batch->scores) == FAILED) return FAILED;
+    return ranked ? add_changed(at(key, KEY.ranks), batch->ranks) : DONE;
+}
+
+PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    uint64_t last_version;
+    int64_t most;
+    if (count != 9 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2]) ||
+        !PyDict_CheckExact(given[3]) || !PyDict_CheckExact(given[4]) || !PyDict_CheckExact(given[5]) ||
+        !as_uint64(given[7], &last_version) || !as_int64(given[8], &most)) {
+        PyErr_SetString(PyExc_TypeError, "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max)");
+        return NULL;
+    }
+    Batch batch = {given[2], given[3], given[4], given[5], given[6]};
+    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
+    Py_ssize_t more = 0;
+    if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nn", (Py_ssize_t)0, more);
+    for (; i < PyList_GET_SIZE(given[0]); i++) {
+        int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version, most, &more);
+        if (done == FAILED) return NULL;
+        if (done == UNUSUAL) break;
+    }
+    return Py_BuildValue("nn", i, more);
+}
+
 static int end_subkeys(PyObject *subkeys)
 {
     PyObject *order = at(subkeys, SUBKEYS.order);
@@ -269,24 +282,18 @@ static int end_subkeys(PyObject *subkeys)
 
 PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    int64_t most;
-    if (count != 3 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !as_int64(given[2], &most)) {
-        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at, kept_max)");
+    if (count != 2 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1])) {
+        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at)");
         return NULL;
     }
-    Py_ssize_t i = PyLong_AsSsize_t(given[1]), more = 0;
-    if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nn", (Py_ssize_t)0, more);
+    Py_ssize_t i = PyLong_AsSsize_t(given[1]);
+    if (i < 0) return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
         PyObject *key = PyList_GET_ITEM(given[0], i);
         int type = plain_code(key), ranked = type < 0 && is_ranked(key), done = DONE;
         if (ranked) type = ZSET;
         if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
-        if (type == HASH || type == SET || type == ZSET) {
-            int64_t size;
-            if (has_size(key, &size) && size <= most) done = keep(at(key, KEY.data), most, &more);
-            else let_go(at(key, KEY.data), &more);
-        }
-        if (done == DONE && type > STRING) done = end_subkeys(at(key, KEY.data));
+        if (type > STRING) done = end_subkeys(at(key, KEY.data));
         if (done == DONE && type == ZSET) done = end_subkeys(at(key, KEY.scores));
         if (done == DONE && ranked) done = end_subkeys(at(key, KEY.ranks));
         if (done == FAILED) return NULL;
@@ -295,6 +302,6 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
         put_new(key, KEY.changed, Py_False);
         put_new(key, KEY.indexed_expire_ms, at(key, KEY.expire_ms));
     }
-    return Py_BuildValue("nn", i, more);
+    return PyLong_FromSsize_t(i);
 }
 

@@ -12,8 +12,9 @@ from engine.batch.overlaid import KEPT_BYTES_MAX
 from engine.batch.overlay import SUBKEYS_A_KEY
 from engine.batch.uncounted import UncountedTransaction
 from engine.batch.writing import kept_of
+from engine.errors import StoreBusyError
 from engine.layouts.layout import Form
-from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, WatchedStore, new_store, open_machine, send
+from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, WatchedStore, apply, event, new_store, open_machine, send
 from tests.engine.native.twins import CountingStore, machine_of, running
 from tests.layouts import layout_of
 
@@ -105,6 +106,27 @@ def test_a_key_that_is_made_anew_knows_nothing_of_the_one_before(machine: Machin
     send(machine, "FLUSHALL")
     assert is_exact(machine)
     assert [None, 1] == send(machine, "HGET h b", "SADD s a")
+
+
+@pytest.mark.parametrize("natively", [False, True])
+def test_what_a_busy_store_has_refused_is_kept_once(natively: bool) -> None:
+    """They are kept before the write, so the second try meets them again, and what has changed since."""
+    store = WatchedStore()
+    machine = machine_of(store, natively=natively)
+    send(machine, "HSET h a 1 b 1")
+    apply(machine, event(1, f"HSET h a 2 b {LONG} c 3"))
+    for _ in range(2):
+        store.failures.append(StoreBusyError("a stall"))
+        with pytest.raises(StoreBusyError):
+            machine.commit(FINGERPRINT)
+        assert is_exact(machine)
+        assert [b"2", LONG.encode(), None] == machine.read(b"HMGET", [b"h", b"a", b"b", b"d"])
+    apply(machine, event(2, "HDEL h a"))
+    machine.commit(FINGERPRINT)
+
+    assert is_exact(machine)
+    assert [None, LONG.encode(), b"3"] == machine.read(b"HMGET", [b"h", b"a", b"b", b"c"])
+    assert [None, LONG.encode(), b"3"] == open_machine(store).read(b"HMGET", [b"h", b"a", b"b", b"c"])
 
 
 @pytest.mark.parametrize("natively", [False, True])

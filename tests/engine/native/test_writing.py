@@ -30,7 +30,9 @@ LAYOUT: Final = make_layout(DEFAULT_LAYOUT, 7, 1)
 _EDGES: Final = [0, 0, 1, 2, -1, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 70]
 _numbers = st.one_of(st.sampled_from(_EDGES), st.integers(0, 1 << 64))
 _versions = st.sampled_from([0, 1 << 39, 1 << 41, 1 << 64])
-_changes = st.dictionaries(st.binary(max_size=12), st.one_of(st.none(), st.binary(max_size=30)), max_size=4)
+_changes = st.dictionaries(
+    st.binary(max_size=12), st.one_of(st.none(), st.binary(max_size=30), st.just(b"v" * 129)), max_size=4
+)
 
 
 def _subkeys(changed: dict[bytes, bytes | None], fresh: bool, order: bool) -> Subkeys:
@@ -74,18 +76,20 @@ def _seen(key: Key) -> dict[str, Any]:
     """Everything that a key holds."""
     facts = {name: getattr(key, name) for name in Key.__slots__ if name not in {"data", "scores"}}
     parts = {name: getattr(key, name) for name in ("data", "scores")}
-    return facts | {name: (part.changed, part.fresh, part.order, part.prefix) for name, part in parts.items()}
+    return facts | {
+        name: (part.changed, part.fresh, part.order, part.prefix, part.kept, part.whole) for name, part in parts.items()
+    }
 
 
 def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
-    keys, changes, failure = [_made(each) for each in facts], Changes(), ""
+    keys, changes, failure, more = [_made(each) for each in facts], Changes(), "", 0
     hot = part_in_c()
     machine_of(new_store(), natively=True)  # it tells the part in C what keys are
     try:
         if natively:
-            write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
+            more = write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
         else:
-            write_keys(keys, LAYOUT, changes, LAST_VERSION)
+            more = write_keys(keys, LAYOUT, changes, LAST_VERSION)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be the same
         failure = f"{type(error).__name__}: {error}"
     else:
@@ -93,7 +97,8 @@ def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
             mark_natively(hot, keys)
         else:
             mark_written(keys)
-    return failure, {name: records for name, records in changes.values.items() if records}, [_seen(key) for key in keys]
+    records = {name: records for name, records in changes.values.items() if records}
+    return failure, more, records, [_seen(key) for key in keys]
 
 
 @given(st.lists(_keys(), max_size=5))
@@ -127,16 +132,17 @@ def test_objects_of_other_types_are_for_python() -> None:
     bare.type, bare.version = HASH, 5  # it has no subkeys
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
-        assert 0 == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9)
-        assert (0, 0) == hot.mark_written([each], 0, 9)
-    wrongs: list[Any] = [((), 0, 9), ([], "0", 9), ([], 0, "9"), ([],)]
+        assert (0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9)
+        assert 0 == hot.mark_written([each], 0)
+    wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
     for wrong in wrongs:
         with pytest.raises(TypeError):
             hot.mark_written(*wrong)
         with pytest.raises(TypeError):
             hot.write_keys(*wrong)
-    assert (5, 0) == hot.mark_written([], 5, 9)
-    assert (0, 0) == hot.mark_written([], -1, 9)
+    assert 5 == hot.mark_written([], 5)
+    assert 0 == hot.mark_written([], -1)
+    assert (0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
 
 
 def test_nothing_leaks() -> None:
