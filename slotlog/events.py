@@ -22,7 +22,7 @@ Example: {"v": 1, "cmd": "SET", "args": ["k", 5]} = 83 a1 76 01 a3 63 6d 64 a3 5
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from msgpack import UnpackException, packb, unpackb
@@ -137,13 +137,55 @@ _NAME_AT: Final = 8  # of a head: the header of its name, which says how long th
 _HEAD_LESS: Final = 0xA0 - 9 - len(b"\xa4args")  # that header, less this: how long the head is
 
 
+_NAMES_BY_HEAD_WITH_ID: Final = {bytes((head[0] + 1,)) + head[1:]: name for head, name in NAMES_BY_HEAD.items()}
+"""The same of an event that has an id behind its arguments: a map of one field more."""
+
+_ARRAY_OF_3: Final = b"\x93"
+
+
+def decode_all(records: Iterable[tuple[int, int, bytes | None, bytes | None]]) -> list[Event]:
+    """The events of the records (offset, time, key, value) of a log, each as `decode` gives it.
+
+    The hot path of a worker, so events with a known head, with an id behind their arguments or without, are read right
+    here: less than half of what a call of `decode` takes for them. It reads whatever is not right with these, too.
+    """
+    events: list[Event] = []
+    for offset, time_ms, _, value in records:
+        if value is not None and _NAME_AT < len(value) <= WALKED_ABOVE_BYTES:
+            end = value[_NAME_AT] - _HEAD_LESS
+            head, event_id = value[:end], None
+            try:
+                if name := NAMES_BY_HEAD.get(head, b""):
+                    args = unpackb(value[end:], raw=True)
+                elif name := _NAMES_BY_HEAD_WITH_ID.get(head, b""):
+                    args, field, event_id = unpackb(_ARRAY_OF_3 + value[end:], raw=True)  # it takes one value alone
+                    if field != b"id" or event_id.__class__ is not bytes or not 0 < len(event_id) <= ID_BYTES_MAX:
+                        args = None
+                else:
+                    args = None
+                if args.__class__ is list:
+                    if name == b"EXEC":
+                        args = [_command(command) for command in args]
+                    else:
+                        for arg in args:
+                            if arg.__class__ is not bytes:
+                                args = [arg if arg.__class__ is bytes else _argument(arg) for arg in args]
+                                break
+                    events.append((offset, time_ms, name, args, 0, event_id, None))
+                    continue
+            except (EventError, ValueError, UnpackException):
+                pass
+        events.append(decode(offset, time_ms, value))
+    return events
+
+
 def decode(offset: int, time_ms: int, value: bytes | None) -> Event:
     """The event in a record's value. Never raises on bad input: the result then has name b"" and args [reason].
 
     The name comes out in upper case; `args` is list[bytes], for EXEC list[list[bytes]].
 
-    The hot path of a worker, so what is right costs least and what is wrong finds its reason later. The commonest event
-    has a known head: then its arguments alone are unpacked. Whatever is not right with them is read again as a whole.
+    What is right costs least and what is wrong finds its reason later. The commonest event has a known head: then its
+    arguments alone are unpacked. Whatever is not right with them is read again as a whole.
     """
     try:
         if value is None:

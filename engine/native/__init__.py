@@ -2,7 +2,7 @@
 
 Its twin is the code in Python that it stands for:
 
-    decode_run     records of a log become events          twin: `slotlog.events.decode` of each
+    decode_run     records of a log become events          twin: `slotlog.events.decode_all`
     Path.others    the usual records of a batch are run    twin: the loop of `Machine.apply`, `Executor.apply`,
                                                                  `Deduplicator` and the commands
     write_keys     the keys of a batch become records      twin: `engine.batch.writing.write_keys`

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine import native
-from slotlog.events import NAMES_BY_HEAD, WALKED_ABOVE_BYTES, Event, decode
+from slotlog.events import NAMES_BY_HEAD, WALKED_ABOVE_BYTES, Event, decode, decode_all
 from slotlog.log import LogRecord
 
 
@@ -13,6 +13,6 @@ def decode_batch(batch: Sequence[LogRecord]) -> list[Event]:
     """The events of these records, as `decode` gives each."""
     hot = native.chosen()
     if hot is None:
-        return [decode(offset, time_ms, value) for offset, time_ms, _, value in batch]
+        return decode_all(batch)
     events: list[Event] = hot.decode_run(batch, NAMES_BY_HEAD, WALKED_ABOVE_BYTES, b"EXEC", decode)
     return events

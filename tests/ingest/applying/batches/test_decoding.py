@@ -1,4 +1,4 @@
-"""Records that are decoded in C give the events that `slotlog.events.decode` gives, whatever their bytes are."""
+"""Batches, decoded in C or in Python, give the events that `slotlog.events.decode` gives, whatever their bytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def _both(values: list[Any]) -> tuple[object, object]:
     with running(natively=True):
         in_c = decode_batch(batch)
     with running(natively=False):
-        return repr(in_c), repr(decode_batch(batch))
+        python = decode_batch(batch)
+    assert repr([decode(offset, time_ms, value) for offset, time_ms, _, value in batch]) == repr(python)
+    return repr(in_c), repr(python)
 
 
 @settings(max_examples=400)
@@ -85,6 +87,11 @@ def test_every_head_and_every_cut_gives_the_same() -> None:
     exec_ = encode("EXEC", [["SET", "k", 5], ["LPUSH", b"l", -1, "x"]], id="an id")
     values += [exec_[:end] for end in range(len(exec_))]
     values += [exec_[:at] + bytes((byte,)) + exec_[at + 1 :] for at in range(len(exec_)) for byte in range(256)]
+    values += [
+        exec_ + b"\xc0",
+        encode("INCR", ["n"], id=""),
+        encode("INCR", ["n"], id="i")[:-4] + packb("db") + packb(3),
+    ]
     in_c, python = _both(values)
 
     assert python == in_c
