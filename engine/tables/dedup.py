@@ -69,6 +69,7 @@ class Deduplicator:
         self.get = store.getter(DEDUP_CF)
         self.new: dict[bytes, bytes | None] = {}
         self.new_at = -1
+        self._turn_to(0)
 
     @property
     def has_new(self) -> bool:
@@ -76,9 +77,20 @@ class Deduplicator:
         return bool(self.new)
 
     def outcome(self, event_id: bytes, now_ms: int) -> tuple[Reply] | None:
-        """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new."""
+        """The first outcome of `event_id` inside the window, in a tuple of one; None when it is new.
+
+        Hot path of what is new: both places are looked at without a call or an object for it.
+        """
         bucket = now_ms // DEDUP_WINDOW_MS
-        found = self._found(event_id, (bucket, bucket - 1), now_ms)
+        if bucket != self._bucket:
+            self._turn_to(bucket)
+        key = self._current + event_id
+        record = self.new.get(key) or self.get(key)
+        found = None if record is None else self.judge(record, now_ms)
+        if found is None and bucket:
+            key = self._before + event_id
+            record = self.new.get(key) or self.get(key)
+            found = None if record is None else self.judge(record, now_ms)
         if found is None and self.set_backs:
             found = self._found(event_id, (bucket + 1,), now_ms)
             for from_ms, to_ms in reversed(self.set_backs):  # back through them: `now_ms` as the clock before would say
@@ -88,6 +100,11 @@ class Deduplicator:
                 bucket = from_ms // DEDUP_WINDOW_MS
                 found = self._found(event_id, (bucket, bucket - 1), now_ms)
         return found
+
+    def _turn_to(self, bucket: int) -> None:
+        """Note what the keys of this bucket and of the one before begin with: they stay the same for a day."""
+        self._bucket = bucket
+        self._current, self._before = U32.pack(bucket), U32.pack(max(0, bucket - 1))
 
     def _found(self, event_id: bytes, buckets: tuple[int, ...], now_ms: int) -> tuple[Reply] | None:
         """What was recorded in one of `buckets`, less than a day before or after `now_ms`."""
@@ -115,7 +132,10 @@ class Deduplicator:
         """
         packed = pack(reply)
         kept = len(packed) <= DEDUP_REPLY_BYTES_MAX
-        key = U32.pack(now_ms // DEDUP_WINDOW_MS) + event_id
+        bucket = now_ms // DEDUP_WINDOW_MS
+        if bucket != self._bucket:  # the part in C may have looked for it, or the clock was set back
+            self._turn_to(bucket)
+        key = self._current + event_id
         if key in self.new:
             raise InvariantError(f"the id of the event at offset {offset} was applied in this batch already")
         self.new[key] = HEADER.pack(now_ms, offset, kept) + (packed if kept else b"")
