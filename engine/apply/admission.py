@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.commands.registry import Spec, find
+from engine.commands.registry import SPECS, Spec, find
 from engine.errors import foreign_pattern
 from engine.tables.system import Home
 from slotlog.shared.errors import CROSS_SLOT, EventError
@@ -66,18 +66,20 @@ class Placement:
         self._check_database(db)
         checked = []
         names: list[bytes] = []
+        clustered = self._clustered
         for name, *args in steps:
-            spec = find(name)
-            spec.check_arity(args)
-            if not spec.transactional or (spec.keyless and self._clustered and not spec.sessional):
+            spec = SPECS.get(name) or find(name)
+            if not spec.arguments_min <= len(args) <= spec.arguments_max:
+                spec.check_arity(args)
+            if not spec.transactional or (clustered and spec.keyless and not spec.sessional):
                 message = f"{spec.name.decode()} cannot be part of a transaction"
                 raise EventError(message)
-            if spec.guarded or self._clustered:
+            if spec.guarded or clustered:
                 self._check_place(spec, args, db)
-            if self._clustered:
+            if clustered:
                 names += spec.keys(args)
             checked.append((spec, args))
-        if len({slot(key) for key in names}) > 1:
+        if names and len({slot(key) for key in names}) > 1:
             raise EventError(CROSS_SLOT)
         return checked
 

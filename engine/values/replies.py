@@ -159,13 +159,14 @@ class TransactionReplies:
 
     Attributes:
         kept: in order.
+        bytes_of_all: about how much they take. Up to `REPLY_BYTES_MAX` the next command may run, unasked.
     """
 
-    __slots__ = ("_bytes", "_bytes_of_writes", "kept")
+    __slots__ = ("_bytes_of_writes", "bytes_of_all", "kept")
 
     def __init__(self) -> None:
         self.kept: list[Reply] = []
-        self._bytes = 0
+        self.bytes_of_all = 0
         self._bytes_of_writes = 0
 
     def check(self, *, write: bool) -> None:
@@ -174,13 +175,13 @@ class TransactionReplies:
         Raises:
             CommandError: the replies so far are too much.
         """
-        if (self._bytes_of_writes if write else self._bytes) > REPLY_BYTES_MAX:
+        if (self._bytes_of_writes if write else self.bytes_of_all) > REPLY_BYTES_MAX:
             raise CommandError(REPLY_TOO_LARGE)
 
-    def add(self, reply: Reply, *, write: bool) -> None:
-        """Keep a reply."""
-        size = _bytes_of(reply)
-        self._bytes += size
+    def add(self, reply: Reply, write: bool) -> None:
+        """Keep a reply. Hot path, so `write` may be given by position."""
+        size = _ELEMENT_BYTES if type(reply) is int else _bytes_of(reply)
+        self.bytes_of_all += size
         if write:
             self._bytes_of_writes += size
         self.kept.append(reply)
@@ -198,12 +199,12 @@ def _bytes_of(reply: Reply) -> int:
 def pack(reply: Reply) -> bytes:
     """The reply as bytes; `unpack` gives it back with the same types."""
     kind = type(reply)
+    if kind is int:
+        return _SMALL_INTEGERS[reply] if 0 <= reply < len(_SMALL_INTEGERS) else _tagged(b":", b"%d" % reply)
     if reply is None:
         return b"_"
     if reply is NIL_ARRAY:
         return b"N"
-    if kind is int:
-        return _tagged(b":", b"%d" % reply)
     if kind is bool:
         return b"t" if reply else b"f"
     if kind is bytes:
@@ -244,6 +245,10 @@ def unpack(data: bytes) -> Reply:
 
 def _tagged(tag: bytes, content: bytes) -> bytes:
     return tag + U32.pack(len(content)) + content
+
+
+_SMALL_INTEGERS: Final = tuple(_tagged(b":", b"%d" % number) for number in range(256))
+"""Packed: most replies that are kept are counts, and each is packed where its event has an id."""
 
 
 _READ_CONTENT: Final[dict[bytes, Callable[[bytes], Reply]]] = {

@@ -56,6 +56,13 @@ def test_a_reply_comes_back_with_its_types(reply: Reply) -> None:
     assert shape(reply) == shape(unpack(pack(reply)))
 
 
+@pytest.mark.parametrize("number", [-1, 0, 9, 10, 255, 256])
+def test_an_integer_has_one_form_whether_its_bytes_are_kept_or_made(number: int) -> None:
+    """The smallest are packed beforehand."""
+    digits = str(number).encode()
+    assert pack(number) == b":" + len(digits).to_bytes(4, "big") + digits
+
+
 def test_error_texts_with_any_bytes_come_back() -> None:
     """An error that quotes bytes which are no UTF-8 keeps them."""
     message = b"ERR unknown word '\xff\xfe'".decode(errors="surrogateescape")
