@@ -20,8 +20,8 @@ from ingest.reporting.observer import Cleaned, Condition
 from resp.clients.addresses import Endpoint
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
-from resp.clients.entrances import ENTRANCES
-from resp.clients.request_path import teach_items
+from resp.clients.running.entrances import ENTRANCES
+from resp.clients.running.request_path import teach_items
 from resp.clients.session import Session
 from resp.clients.shared import Shared
 from resp.cluster.topology import ClusterMap, map_of

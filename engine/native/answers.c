@@ -1,5 +1,5 @@
 /* Fills the places of replies, and answers GET from memory: twin of `PendingReply.answer`, `Output._take_filled` and
- * `resp.clients.fast_path.read`, for replies that are as usual. */
+ * `resp.clients.running.fast_path.read`, for replies that are as usual. */
 
 #include "requests.h"
 

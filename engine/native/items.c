@@ -1,4 +1,4 @@
-/* Makes items of a client's writes, and records of items: twin of the loops of `resp.clients.fast_path.write` and
+/* Makes items of a client's writes, and records of items: twin of the loops of `resp.clients.running.fast_path.write` and
  * `resp.writes.groups._apply_run`. */
 
 #include "requests.h"

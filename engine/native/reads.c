@@ -1,5 +1,5 @@
 /* Answers reads of elements from memory, and of a hash's fields and a sorted set's members by one read of the store each:
- * twin of `resp.clients.fast_path.read` for the commands below, of sorted sets with rank counts alone.
+ * twin of `resp.clients.running.fast_path.read` for the commands below, of sorted sets with rank counts alone.
  *
  *     HGET key field    ZRANK key member    ZCOUNT key min max    ZRANGE key start stop [BYSCORE LIMIT offset count]
  *     ZRANGEBYSCORE key min max LIMIT offset count

@@ -12,8 +12,8 @@ import structlog
 from engine.errors import CommandError
 from resp.clients.addresses import Endpoint
 from resp.clients.authorization import admission
-from resp.clients.inbox import Inbox
-from resp.clients.multi import unwatch
+from resp.clients.running.inbox import Inbox
+from resp.clients.running.multi import unwatch
 from resp.clients.session import Session
 from resp.clients.turns import TURN_SECONDS
 from resp.clients.window import DATA_BYTES_MAX

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import CommandError
 from engine.values.replies import OK, Reply
 from resp.catalog.multi_queue import Queue
-from resp.clients.multi import execute, unwatch
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running.multi import execute, unwatch
+from resp.clients.running.pending_reply import PendingReply
 from resp.commands.handlers import server_command
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry

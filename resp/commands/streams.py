@@ -15,7 +15,7 @@ from engine.values.replies import NIL_ARRAY, Reply
 from resp.blocking.waiters import Wish
 from resp.catalog.server_registry import WAITING, ServerSpec
 from resp.clients.authorization import denial
-from resp.clients.tracked import note_read
+from resp.clients.running.tracked import note_read
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

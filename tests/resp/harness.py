@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -281,6 +281,7 @@ async def serving(
     prepare: Callable[[PlayedLog], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
     slices: Slices | None = None,
+    cleans: bool = True,
     **config: str,
 ) -> AsyncIterator[Live]:
     """A server on the log in `directory`; a second one there goes on with the same log.
@@ -297,6 +298,7 @@ async def serving(
         prepare: what the log is told before it is read.
         settings: more of `RespSettings`.
         slices: in which commands run; without a timer if None.
+        cleans: it removes what is due; if not, nobody but clients enters a machine.
         config: CONFIG's parameters, with `_` for `-`.
     """
     owned = tuple(range(partitions)) if own is None else tuple(own)
@@ -320,7 +322,7 @@ async def serving(
     await server.open()
     running = asyncio.create_task(_run(consumer, stop, begin))
     try:
-        async with _cleaning(live, observer):
+        async with _cleaning(live, observer) if cleans else nullcontext():
             yield live
     finally:
         stop.set()

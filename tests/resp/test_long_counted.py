@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from ingest.applying.slicing.slices import Slices
-from tests.resp.clients.test_long_commands import Steps
+from tests.resp.clients.running.test_long_commands import Steps
 from tests.resp.harness import serving, until
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client

@@ -13,7 +13,7 @@ import pytest
 from ingest.applying.slicing.slices import Slices
 from ingest.reporting.observer import Condition
 from tests.real.oracle import ErrorReply
-from tests.resp.clients.test_long_commands import Steps
+from tests.resp.clients.running.test_long_commands import Steps
 from tests.resp.harness import PATIENCE_SECONDS, Live, serving, until
 from tests.resp.pausing import PausingStore
 from tests.wire.client import Client

@@ -8,7 +8,7 @@ from engine.errors import NOT_AN_INTEGER, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
 from resp.acl import redaction
-from resp.clients.multi import unwatch
+from resp.clients.running.multi import unwatch
 from resp.commands.cluster.cluster import Cluster
 from resp.commands.connection.auth import log_in
 from resp.commands.connection.client import check_printable

@@ -8,7 +8,7 @@ from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from resp.catalog.plans import CommandKind
-from resp.clients.looking_back import read_past
+from resp.clients.running.looking_back import read_past
 from resp.commands.handlers import server_command
 from resp.commands.server.slotlog import keys_of_inner
 

@@ -10,7 +10,7 @@ from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Map, Reply
 from resp.catalog.plans import CommandKind
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running.pending_reply import PendingReply
 from resp.commands.handlers import Client, server_command
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry

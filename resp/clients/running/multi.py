@@ -20,9 +20,9 @@ from engine.values.replies import NIL_ARRAY, Reply
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import Plan
 from resp.clients.authorization import denial
-from resp.clients.exec_steps import Run, evaluate
-from resp.clients.pending_reply import PendingReply
-from resp.clients.tracked import note_transaction, note_write
+from resp.clients.running.exec_steps import Run, evaluate
+from resp.clients.running.pending_reply import PendingReply
+from resp.clients.running.tracked import note_transaction, note_write
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.entries import event_entry
 from resp.writes.stopping import about_keys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from engine.values.replies import Reply
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import CommandKind, Plan
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running.pending_reply import PendingReply
 
 if TYPE_CHECKING:
     from resp.clients.session import Session

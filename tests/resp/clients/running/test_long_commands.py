@@ -145,7 +145,7 @@ async def test_its_partition_waits(tmp_path: Path) -> None:
     """Reads and writes of other clients in the partition wait for the command, and see its outcome."""
     steps = Steps()
     slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}, cleans=False) as live:
         writer, reader, second = [await live.client() for _ in range(3)]
         await writer.call("SADD", "a", *range(300))
         await writer.call("SADD", "b", *range(200, 500))
@@ -270,7 +270,7 @@ async def test_a_stopped_partition(tmp_path: Path) -> None:
     """A partition that is stopped in the middle: the read is told, of the write nobody knows, and it happens once."""
     steps = Steps()
     slices = Slices()
-    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}) as live:
+    async with serving(tmp_path, slices=slices, stores={0: PausingStore(slices, steps)}, cleans=False) as live:
         reader, writer, waiting = [await live.client() for _ in range(3)]
         await writer.call("SADD", "a", *range(10))
         for client, command, told in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running.pending_reply import PendingReply
 from resp.writes.items import ITEM_BYTES, SLOT_KEYS
 from slotlog.log import Entry
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX

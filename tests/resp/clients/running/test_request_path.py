@@ -19,10 +19,11 @@ from engine.commands.registry import SPECS
 from engine.errors import CommandError
 from engine.values.replies import NIL_ARRAY, OK, Status
 from resp.catalog.plans import Plans
-from resp.clients import fast_path, output
+from resp.clients import output
 from resp.clients.output import Filled, Place
-from resp.clients.pending_reply import PendingReply
-from resp.clients.request_path import teach_items
+from resp.clients.running import fast_path
+from resp.clients.running.pending_reply import PendingReply
+from resp.clients.running.request_path import teach_items
 from resp.wire.encode import encode2, encode3
 from resp.wire.protocol import TooLarge
 from resp.writes import groups

@@ -9,8 +9,8 @@ from types import CodeType
 from typing import Final
 
 from ingest.applying.slicing.slices import Callers
-from resp.clients import fast_path
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running import fast_path
+from resp.clients.running.pending_reply import PendingReply
 from resp.clients.session import Session
 from resp.wire.encode import encode2, encode3
 

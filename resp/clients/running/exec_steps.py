@@ -15,7 +15,7 @@ from engine.errors import CommandError
 from engine.values.replies import OK, Reply, TransactionReplies
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import CommandKind
-from resp.clients.tracked import note_next_script, note_read
+from resp.clients.running.tracked import note_next_script, note_read
 from resp.wire.server_replies import NO_REPLY
 from resp.writes.groups import BROKEN
 

@@ -13,7 +13,7 @@ import engine.values.replies
 from engine.errors import REPLY_TOO_LARGE
 from resp.catalog import multi_queue
 from resp.catalog.multi_queue import STEP_BYTES, Step
-from resp.clients.exec_steps import Run
+from resp.clients.running.exec_steps import Run
 from resp.commands.server import slotlog
 from resp.writes.groups import BROKEN
 from slotlog.errors import LogUnavailableError

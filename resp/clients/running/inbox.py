@@ -7,8 +7,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from resp.catalog.plans import CommandKind
-from resp.clients import fast_path
-from resp.clients.dispatch import dispatch
+from resp.clients.running import fast_path
+from resp.clients.running.dispatch import dispatch
 from resp.writes.items import ITEM_BYTES
 
 if TYPE_CHECKING:

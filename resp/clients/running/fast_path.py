@@ -2,7 +2,7 @@
 
 Plain is a session that may do everything, outside of MULTI, while nobody listens with MONITOR (`Session.refresh`). What
 is not plain in a command itself (a wrong number of arguments, an error, a key that is due) goes the general way of
-`resp.clients.dispatch`, which has the words for it.
+`resp.clients.running.dispatch`, which has the words for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from greenlet import GreenletExit
 
 from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
-from resp.clients.pending_reply import PendingReply
+from resp.clients.running.pending_reply import PendingReply
 from resp.clients.window import ITEMS_MAX
 from resp.wire.encode import encode3
 from resp.wire.protocol import QUICK_COUNT_MAX

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resp.clients.inbox import Inbox
+from resp.clients.running.inbox import Inbox
 from tests.engine.native.twins import running
 from tests.resp.harness import Live, serving
 

@@ -20,10 +20,10 @@ from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.addresses import Endpoint
 from resp.clients.authorization import denial
-from resp.clients.long_commands import start
-from resp.clients.looking_back import read_past, refusal_in_past
-from resp.clients.multi import aborted, reads_here, show_when_run
-from resp.clients.tracked import note_next_script, note_read, pending_read, pending_write
+from resp.clients.running.long_commands import start
+from resp.clients.running.looking_back import read_past, refusal_in_past
+from resp.clients.running.multi import aborted, reads_here, show_when_run
+from resp.clients.running.tracked import note_next_script, note_read, pending_read, pending_write
 from resp.messages.monitor import NO_KEYS_WHILE_MONITORING, allowed_while_monitoring, is_shown, is_shown_late
 from resp.messages.pubsub import allowed_while_subscribed, not_while_subscribed
 from resp.resources.shortage import OUT_OF_MEMORY
@@ -35,7 +35,7 @@ from resp.writes.stopping import READ_ONLY, WAITS_FOR_GROUP, about_keys
 from slotlog.shared.errors import wrong_arity
 
 if TYPE_CHECKING:
-    from resp.clients.pending_reply import PendingReply
+    from resp.clients.running.pending_reply import PendingReply
     from resp.clients.session import Session
     from resp.writes.write_pipeline import WritePipeline
 
