@@ -184,7 +184,7 @@ class Sweeper:
             if 0 < key.expire_ms <= tx.now_ms:
                 if times is not None and not 0 < times.own_expire_ms <= tx.now_ms:
                     swept.fields.append((tx.db, key.name, key.size))
-                tx.delete(key)
+                tx.clear_away(key)
                 swept.keys.append((tx.db, key.name))
                 swept.order.append((tx.db, key.name))
             else:

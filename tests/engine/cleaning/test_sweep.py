@@ -203,6 +203,17 @@ def test_keys_in_use_stay_in_memory(store: CountingStore) -> None:
     assert in_memory == list(machine._tx._overlay.databases[0])
 
 
+def test_a_swept_key_leaves_memory(machine: Machine, sweeper: Sweeper) -> None:
+    """Nobody asks for it again, and another one has its place."""
+    send(machine, "SET old 1 PX 5", "HSET h f v", "PEXPIRE h 5", "SET other 1")
+    tick(machine, 5)
+    sweeper.expire(9)
+
+    assert [b"other"] == list(machine._tx._overlay.databases[0])
+    assert 0 == machine._tx._overlay.kept_subkeys
+    assert [OK, b"2", 0] == send(machine, "SET old 2", "GET old", "EXISTS h", at_ms=NOW_MS + 5)
+
+
 # ------------------------------------------------------------------ fields
 
 
