@@ -92,7 +92,7 @@ class _Keys:
             last_version=position.last_version,
             rules=position.rules,
             stored_dbs=UNSWAPPED,
-            cached_keys_max=0,
+            key_cache_bytes=0,
         )
         self._pending_keys = self._pending_bytes = 0
 

@@ -34,6 +34,12 @@ from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
 from slotlog.log.embedded import writer
 
+KEY_CACHE_BYTES: Final = 64 * 1024 * 1024
+"""What the partitions of a process may hold in memory of keys, elements and rank counts."""
+
+MEMORY_SETTINGS: Final = ("cache_bytes", "key_cache_bytes", "memtable_bytes")
+"""Those that several processes share."""
+
 PARTITIONS_MAX: Final = 1024
 _MIB: Final = 1024 * 1024
 
@@ -148,6 +154,11 @@ class Settings(BaseSettings):
     batch_records_max: int = Field(default=1000, ge=1, le=1000, description="records applied in one batch, at most")
     cache_bytes: int = Field(
         default=256 * _MIB, ge=8 * _MIB, description="size of RocksDB's block cache for all partitions together"
+    )
+    key_cache_bytes: int = Field(
+        default=KEY_CACHE_BYTES,
+        ge=_MIB,
+        description="memory for recently used keys, elements and rank counts of all partitions together",
     )
     memtable_bytes: int = Field(
         default=256 * _MIB, ge=8 * _MIB, description="size of RocksDB's memtables for all partitions together"

@@ -14,7 +14,7 @@ from threading import Thread
 from types import WrapperDescriptorType
 from typing import Final, TypeVar
 
-from ops.config import Settings
+from ops.config import MEMORY_SETTINGS, Settings
 from ops.logging import configure_logging
 from ops.progress import Advance, show_nothing
 
@@ -72,7 +72,7 @@ def each_in_process(
 
 def shared_between(settings: Settings, processes: int) -> Settings:
     """The settings of one of so many processes, which share the memory."""
-    parts = {name: max(_MEMORY_MIN, getattr(settings, name) // processes) for name in ("cache_bytes", "memtable_bytes")}
+    parts = {name: max(_MEMORY_MIN, getattr(settings, name) // processes) for name in MEMORY_SETTINGS}
     return settings.model_copy(update=parts)
 
 

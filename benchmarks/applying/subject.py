@@ -22,7 +22,7 @@ from ingest.applying.batches.batch_size import BATCH_RECORDS_MAX
 from ingest.applying.batches.worker import Worker
 from ingest.applying.consumer import Consumer
 from ingest.reporting.observer import NullObserver, Observer
-from ops.state.opening.directories import PROCESS_KEYS_MAX
+from ops.config import KEY_CACHE_BYTES
 from slotlog.log import Log
 
 HOME: Final = Home("bench", 0, 1, NeoKV.name)
@@ -55,13 +55,13 @@ def open_store(path: Path) -> RocksStore:
 
 def open_machine(store: Store) -> Machine:
     """A machine over the store, as the service makes it."""
-    return Machine(store, HOME, cached_keys_max=PROCESS_KEYS_MAX)
+    return Machine(store, HOME, key_cache_bytes=KEY_CACHE_BYTES)
 
 
 def state_digest(path: Path) -> Digest:
     """The digest of the state in `path`, which nobody has open."""
     with closing(open_store(path)) as store:
-        return digest(store, NeoKV(0), Machine(store, HOME).clock_ms)
+        return digest(store, NeoKV(0), Machine(store, HOME, key_cache_bytes=KEY_CACHE_BYTES).clock_ms)
 
 
 def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Seconds:
@@ -80,7 +80,7 @@ def from_memory(path: Path, records: Sequence[Record], batches: Observer) -> Sec
 
 async def from_log(path: Path, log: Log, end: int, batches: Observer) -> Seconds:
     """The whole worker: the log's records from where the state stands up to offset `end`."""
-    worker = Worker(HOME, log, lambda partition: open_store(path), None, batches, cached_keys_max=PROCESS_KEYS_MAX)
+    worker = Worker(HOME, log, lambda partition: open_store(path), None, batches, key_cache_bytes=KEY_CACHE_BYTES)
     consumer = Consumer(log, {0: worker}, batches)
     try:
         await consumer.open()

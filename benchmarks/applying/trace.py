@@ -10,7 +10,7 @@ from typing import NamedTuple
 from engine.apply.machine import Machine, Record
 from engine.store.store import Changes, Get, Store
 from engine.tables.system import Home
-from ops.state.opening.directories import PROCESS_KEYS_MAX
+from ops.config import KEY_CACHE_BYTES
 
 
 class Scan(NamedTuple):
@@ -136,7 +136,7 @@ class RecordingStore:
 def record(store: Store, home: Home, records: Sequence[Record], batch_records: int) -> Trace:
     """Apply `records` in batches of `batch_records`, and write down what that asks of the store."""
     recording = RecordingStore(store)
-    machine = Machine(recording, home, cached_keys_max=PROCESS_KEYS_MAX)
+    machine = Machine(recording, home, key_cache_bytes=KEY_CACHE_BYTES)
     recording.batch = Batch()  # what opening has read is no part of it
     batches = []
     at = 0

@@ -240,6 +240,13 @@ def _cache() -> Row:
             (misses, "misses {{instance}}"),
         ),
         graph(
+            "Keys in memory",
+            "Bytes of recently used keys, their elements and rank counts, and how many they may be.",
+            "bytes",
+            (each("slotlog_keys_held_bytes", "instance", "what"), "{{what}} {{instance}}"),
+            (each("slotlog_keys_held_budget_bytes", "instance"), "budget {{instance}}"),
+        ),
+        graph(
             "Size",
             "Bytes in the cache, those of them in use, and the size that it may have.",
             "bytes",

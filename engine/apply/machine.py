@@ -32,18 +32,19 @@ from engine.tables.system import Home, Position, read_home, write_position
 from slotlog.shared.errors import EventError, InvariantError
 from slotlog.shared.limits import TIME_MS_MAX
 
-__all__ = ["CACHED_KEYS_MAX", "Applied", "Machine", "Record"]
+__all__ = ["KEY_CACHE_BYTES", "Applied", "Machine", "Record"]
 
-CACHED_KEYS_MAX: Final = 16_384
+KEY_CACHE_BYTES: Final = 8 * 1024 * 1024
+"""What a partition may hold in memory of keys, elements and rank counts, unless told otherwise."""
 
 
 class Machine(Readable):
     """One partition; it takes what `Readable` does, and raises as that."""
 
     def __init__(
-        self, store: Store, home: Home, *, verify: bool = False, cached_keys_max: int = CACHED_KEYS_MAX
+        self, store: Store, home: Home, *, verify: bool = False, key_cache_bytes: int = KEY_CACHE_BYTES
     ) -> None:
-        super().__init__(store, home, verify=verify, cached_keys_max=cached_keys_max)
+        super().__init__(store, home, verify=verify, key_cache_bytes=key_cache_bytes)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
         self._hot = hot_path(self._tx, self._executor, self._dedup, home, OVERLAY_BYTES_MAX)
         self._read_run = run_reader(self._hot)

@@ -9,6 +9,7 @@ from engine import errors
 from engine.apply.executor import Executor
 from engine.apply.scripts import ScriptRunner
 from engine.batch.indexed import make_transaction
+from engine.batch.memory import MemoryHeld
 from engine.commands.registry import Spec, find
 from engine.errors import DueError
 from engine.store.store import Store
@@ -29,7 +30,7 @@ class Readable:
     Args:
         store: opened with the column families of `home.layout`.
         home: which topic, partition and layout this is; checked against what the store says.
-        cached_keys_max: how many keys' metadata to keep in memory between batches (about 800 bytes each).
+        key_cache_bytes: what keys, elements and rank counts may take in memory between batches.
         verify: after each rejection prove that it changed nothing. Slow: for tests and the simulation.
 
     Attributes:
@@ -40,7 +41,7 @@ class Readable:
         StateMismatchError: the store holds something else.
     """
 
-    def __init__(self, store: Store, home: Home, *, verify: bool, cached_keys_max: int) -> None:
+    def __init__(self, store: Store, home: Home, *, verify: bool, key_cache_bytes: int) -> None:
         self.home, self.position = home, open_position(store, home)
         self._store = store
         self.layout = open_layout(store, home)
@@ -52,13 +53,18 @@ class Readable:
             last_version=self.position.last_version,
             rules=self.position.rules,
             stored_dbs=self.position.stored_dbs,
-            cached_keys_max=cached_keys_max,
+            key_cache_bytes=key_cache_bytes,
         )
         self._dedup = Deduplicator(store, self.position.set_backs)
         self._executor = Executor(self._tx, store, home, self._dedup, self.position.clock_ms, verify=verify)
         self._next_offset = self.position.next_offset
         self._reads = 0
         self.is_held = False
+
+    @property
+    def held(self) -> MemoryHeld:
+        """What is in memory between batches."""
+        return self._tx.held
 
     def use_knobs(self, knobs: Mapping[str, int]) -> None:
         """Let OBJECT ENCODING answer by these thresholds, as they are at each moment. No part of the state."""
@@ -131,7 +137,7 @@ class Readable:
         ):
             raise DueError
         if tx.is_crowded() and self.is_settled:
-            tx.reset(written=True)  # nothing is pending: what reads have loaded need not stay
+            tx.reset_read()  # nothing is pending: what reads have loaded need not stay
         return reply
 
     def dies_ms(self, name: bytes, db: int) -> int:
@@ -159,4 +165,4 @@ class Readable:
             return spec.handler(self._tx, args)
         finally:
             if self.is_settled:
-                self._tx.reset(written=True)  # nothing is pending: what a read loaded need not stay
+                self._tx.reset_read()  # nothing is pending: what a read loaded need not stay

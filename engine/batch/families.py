@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from engine.batch import rank_counts
 from engine.batch.field_stamps import StampedFields
 from engine.batch.key import FieldTimes, Key
+from engine.batch.memory import rank_limits
 from engine.batch.overlaid import Scan, Subkeys
 from engine.batch.rank_records import RankCounts, RankHolders
 from engine.batch.stream_parts import StreamParts, StreamRecords
@@ -26,11 +28,11 @@ class Families:
     """
 
     __slots__ = (
-        "_data", "_parse_metadata", "_prefix", "_rank_holders", "_ranks", "_scores", "_stream", "_stream_index",
-        "_times", "stamps_fields",
+        "_data", "_parse_metadata", "_prefix", "_ranks", "_scores", "_stream", "_stream_index",
+        "_times", "rank_holders", "stamps_fields",
     )  # fmt: skip
 
-    def __init__(self, store: Store, layout: Layout) -> None:
+    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0) -> None:
         self._parse_metadata = layout.parse_metadata
         self._prefix = layout.prefix
         self.stamps_fields = layout.stamps_fields
@@ -38,7 +40,8 @@ class Families:
         self._data, self._scores = kinds[_DATA], kinds[_SCORES]
         if Form.RANK_COUNTS in layout.forms:
             self._ranks = kinds[_RANKS]
-            self._rank_holders = RankHolders(partial(store.keys, layout.families[_SCORES]))
+        limits = rank_limits(memory_bytes, rank_counts.HELD_MAX, rank_counts.SCORED_MAX)
+        self.rank_holders = RankHolders(partial(store.keys, layout.families[_SCORES]), *limits)
         if Form.FIELD_TIMES in layout.forms:
             self._times = kinds[_TIMES]
         if Form.STREAMS in layout.forms:
@@ -72,7 +75,7 @@ class Families:
     def bind_ranks(self, key: Key, *, fresh: bool) -> RankCounts:
         """Bind the rank counts of a sorted set."""
         prefix = self._prefix(_RANKS, key.metadata_key, key.version)
-        key.ranks = ranks = RankCounts(*self._ranks, prefix, self._rank_holders, fresh=fresh)
+        key.ranks = ranks = RankCounts(*self._ranks, prefix, self.rank_holders, fresh=fresh)
         return ranks
 
     def bind_times(self, key: Key, times: Times, *, fresh: bool) -> None:

@@ -39,8 +39,8 @@ class IndexedFamilies(UncountedFamilies):
 
     __slots__ = ("_counts_prefix", "_get_count", "_members", "_members_prefix")
 
-    def __init__(self, store: Store, layout: Layout) -> None:
-        super().__init__(store, layout)
+    def __init__(self, store: Store, layout: Layout, memory_bytes: int = 0) -> None:
+        super().__init__(store, layout, memory_bytes)
         self._members = bound(store, layout.families[Kind.MEMBERS])
         self._members_prefix = partial(layout.prefix, Kind.MEMBERS)
         self._counts_prefix = partial(layout.prefix, Kind.COUNTS)

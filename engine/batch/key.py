@@ -132,6 +132,7 @@ class Key:
         value: of a string that is not in fragments; whoever wants a string's value asks `engine.types.strings.read`.
         data, scores: subkeys of a collection, or the fragments of a large string; `scores` of a sorted set alone.
         ranks: the rank counts of a large sorted set.
+        weight: what it takes in memory, as engine/batch/memory.py counts it; 0 until its batch is written.
         times: of a hash that has, or had, fields with a time to live.
         stream: of a stream, whose `data` stays empty.
     """
@@ -155,6 +156,7 @@ class Key:
         "type",
         "value",
         "version",
+        "weight",
     )
 
     data: Subkeys
@@ -177,6 +179,7 @@ class Key:
         self.stream: StreamParts | None = None
         self.changed = False
         self.touched = False
+        self.weight = 0
 
     @property
     def ranked(self) -> bool:

@@ -13,6 +13,7 @@ from engine.batch.cursors import Cursors
 from engine.batch.effects import Effect, EffectObserver
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
+from engine.batch.memory import MemoryHeld
 from engine.batch.object_encoding import DEFAULT_KNOBS
 from engine.batch.overlay import Loading, Overlay
 from engine.errors import WRONG_TYPE, CommandError
@@ -46,14 +47,14 @@ class Lookup:
     overlay_of: ClassVar[type[Overlay]] = Overlay
 
     def __init__(
-        self, store: Store, layout: Layout, partition: int, stored_dbs: tuple[int, ...], cached_keys_max: int
+        self, store: Store, layout: Layout, partition: int, stored_dbs: tuple[int, ...], key_cache_bytes: int
     ) -> None:
         self.now_ms = 0
         self.session: bytes | None = None
         self.stored_dbs = stored_dbs
         self.value_bytes = self.written_bytes = 0
         self._partition = partition
-        self._overlay = self.overlay_of(store, layout, cached_keys_max)
+        self._overlay = self.overlay_of(store, layout, key_cache_bytes)
         self._touched = self._overlay.touched
         self.offset = self.draws = self._db = 0
         self.cursors = Cursors()
@@ -144,6 +145,11 @@ class Lookup:
     def loading(self) -> Loading | None:
         """As `Overlay.loading`."""
         return self._overlay.loading
+
+    @property
+    def held(self) -> MemoryHeld:
+        """What is in memory between batches."""
+        return self._overlay.held()
 
     def is_crowded(self) -> bool:
         """Whether reads alone have loaded so much that it should be forgotten."""

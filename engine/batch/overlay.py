@@ -1,4 +1,4 @@
-"""The keys of one partition in memory: those of the batch at hand, and a number of earlier ones.
+"""The keys of one partition in memory: those of the batch at hand, and as many earlier ones as fit.
 
 A transaction is the store's only writer, so a key that is in memory is as the store has it, or newer. Measured on HSET
 to 10,000 hashes: a key that is still there costs 0.6 us, one that must be read and parsed 4 to 6.
@@ -14,13 +14,11 @@ from engine import native
 from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
+from engine.batch.memory import MemoryHeld, Weighed, rank_bytes
 from engine.batch.writing import (
     delete_databases,
     delete_earlier,
-    forget_surplus,
     image,
-    kept_of,
-    let_go_of_half,
     mark_natively,
     mark_written,
     write_earlier,
@@ -34,9 +32,6 @@ from slotlog.shared.slots import slot
 
 CACHED_BYTES_MAX: Final = 1024
 """A key with a longer name and value leaves memory with its batch."""
-
-SUBKEYS_A_KEY: Final = 2
-"""So many times as many subkeys as keys may be kept; each takes some 180 bytes, a key 430 to 930."""
 
 
 class Loading(NamedTuple):
@@ -65,22 +60,22 @@ class Overlay:
         touched: the keys that this batch has looked at, each once: what it may change. One list for ever.
         large: keys that go with the batch.
         families: binds the subkeys of a key.
-        kept_subkeys: how many subkeys are kept with the keys in memory.
+        memory: what they take, and may take.
     """
 
     __slots__ = (
-        "_cached_keys_max", "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_hot", "_layout", "_store",
-        "_writes_earlier", "databases", "families", "kept_subkeys", "large", "touched",
+        "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_hot", "_layout", "_store",
+        "_writes_earlier", "databases", "families", "large", "memory", "touched",
     )  # fmt: skip
 
     families_of: ClassVar[type[Families]] = Families
 
-    def __init__(self, store: Store, layout: Layout, cached_keys_max: int) -> None:
+    def __init__(self, store: Store, layout: Layout, key_cache_bytes: int) -> None:
         self.databases: dict[int, dict[bytes, Key]] = {}
         self.touched: list[Key] = []
         self.large: list[Key] = []
-        self.kept_subkeys = 0
-        self.families = self.families_of(store, layout)
+        self.memory = Weighed(key_cache_bytes)
+        self.families = self.families_of(store, layout, key_cache_bytes)
         self._store = store
         self._layout = layout
         self._hot = native.chosen() if layout.packs_as == native.PACKS_AS else None
@@ -89,7 +84,6 @@ class Overlay:
         self._writes_earlier = layout.earlier is not None and layout.earlier.is_written
         self._earlier: list[Key] = []  # the keys of this batch that were read from earlier records
         self._flushed: set[int] = set()
-        self._cached_keys_max = cached_keys_max
 
     @property
     def loading(self) -> Loading | None:
@@ -127,7 +121,8 @@ class Overlay:
         for db in databases:
             self._flushed.add(db)
             keys = self.databases.setdefault(db, {})
-            self.kept_subkeys -= sum(map(kept_of, keys.values()))
+            for key in keys.values():
+                self.memory.lose(key)
             keys.clear()
         self.touched[:] = [key for key in self.touched if key.db not in databases]
         delete_databases(databases, new if others else None, self._layout, self._store, changes)
@@ -138,10 +133,11 @@ class Overlay:
     def add_to(self, changes: Changes, last_version: int) -> None:
         """Add to a batch what has changed."""
         if self._hot is None:
-            more = write_keys(self.touched, self._layout, changes, last_version)
+            subkeys, weight = write_keys(self.touched, self._layout, changes, last_version)
         else:
-            more = write_natively(self._hot, self.touched, self._layout, changes, last_version)
-        self.kept_subkeys += more
+            subkeys, weight = write_natively(self._hot, self.touched, self._layout, changes, last_version)
+        self.memory.subkeys += subkeys
+        self.memory.weight += weight
         if self._earlier:
             delete_earlier(self._earlier, self._layout, changes)
         if self._writes_earlier:
@@ -158,21 +154,28 @@ class Overlay:
         else:
             mark_natively(self._hot, self.touched)
         for key in self.large:
-            if self.databases[key.db].pop(key.name, None) is not None:
-                self.kept_subkeys -= kept_of(key)
-        self.kept_subkeys -= forget_surplus(self.databases, self._cached_keys_max)
-        if self.kept_subkeys > SUBKEYS_A_KEY * self._cached_keys_max:
-            self.kept_subkeys = let_go_of_half(self.databases, self.kept_subkeys)
+            if (known := self.databases[key.db].pop(key.name, None)) is not None:
+                self.memory.lose(known)
+        self.memory.cut(self.databases, rank_bytes(self.families.rank_holders))
         self._end()
 
     def let_go(self, key: Key) -> None:
         """Keep no subkeys of `key`: they go, or are bound anew."""
-        self.kept_subkeys += key.data.let_go()
+        self.memory.subkeys += key.data.let_go()
+
+    def weigh_read(self) -> None:
+        """Weigh the keys that reads alone have loaded: `add_to` does so with those of a batch."""
+        self.memory.weigh(self.touched)
+
+    def held(self) -> MemoryHeld:
+        """What is in memory now."""
+        keys = sum(map(len, self.databases.values()))
+        return self.memory.held(keys, rank_bytes(self.families.rank_holders))
 
     def forget(self) -> None:
         """The batch is thrown away, and every key with it."""
         self.databases.clear()
-        self.kept_subkeys = 0
+        self.memory.clear()
         self._end()
 
     def _load_earlier(self, key: Key, stored: bytes | None) -> None:

@@ -42,10 +42,13 @@ GROUP_MAX: Final = 1024
 """Members of a block, and of a group: larger ones are split. In a large set groups are larger: see `_count_max`."""
 
 HELD_MAX: Final = 32_768
-"""Records that are held in memory, some 130 bytes each: beyond it all are forgotten, and read again when needed."""
+"""Records that are held in memory, some 130 bytes each: beyond it all are forgotten, and read again when needed.
+
+Fewer where memory is short: see `engine.batch.memory.rank_limits`.
+"""
 
 SCORED_MAX: Final = 24_576
-"""Blocks whose scores are held in memory, at most 1.2 KiB each: beyond it they are forgotten with the counts.
+"""Blocks whose scores are held in memory, at most 1.2 KiB each, or fewer: beyond it they are forgotten with the counts.
 
 Sets of 2.1 million members in all, as random additions leave 88 in a block, and of 1.5 million that came in order.
 """
@@ -190,7 +193,7 @@ def _tidy(
 def _groups(ranks: RankCounts) -> Stretches:
     """The groups. What is held is cut down here alone, before a verb has looked at any of it."""
     holders = ranks.holders
-    if holders.records > HELD_MAX or holders.scored > SCORED_MAX:
+    if holders.records > holders.records_max or holders.scored > holders.scored_max:
         holders.forget()
     if ranks.groups is None:
         ranks.groups = _load(ranks, GROUP, b"", END)
@@ -229,7 +232,7 @@ def _read_ahead(ranks: RankCounts, groups: Stretches, at: int, blocks: Stretches
     if (
         blocks.ends[block] in ranks.scores
         or held < max(AHEAD_BLOCKS, of_set // AHEAD_SHARE)
-        or of_set > SCORED_MAX * 3 // 4
+        or of_set > ranks.holders.scored_max * 3 // 4
     ):
         return
     first = block - block % AHEAD_BLOCKS

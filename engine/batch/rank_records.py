@@ -74,17 +74,19 @@ class RankHolders:
 
     Args:
         keys: reads stored score keys.
+        records_max, scored_max: when there are more, all of them forget what they hold.
 
     Attributes:
-        keys: as above.
+        keys, records_max, scored_max: as above.
         records: how many counts they hold (roughly).
         scored: of how many blocks they hold the scores.
     """
 
-    __slots__ = ("keys", "records", "scored", "sets")
+    __slots__ = ("keys", "records", "records_max", "scored", "scored_max", "sets")
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, records_max: int, scored_max: int) -> None:
         self.keys = keys
+        self.records_max, self.scored_max = records_max, scored_max
         self.sets: list[RankCounts] = []
         self.records = self.scored = 0
 

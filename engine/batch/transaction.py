@@ -64,9 +64,9 @@ class Transaction(Lookup):
         last_version: int,
         rules: int,
         stored_dbs: tuple[int, ...],
-        cached_keys_max: int,
+        key_cache_bytes: int,
     ) -> None:
-        super().__init__(store, layout, partition, stored_dbs, cached_keys_max)
+        super().__init__(store, layout, partition, stored_dbs, key_cache_bytes)
         self.watches = Watches(store)
         self.scripts, self.libraries, self.runner = Scripts(store), Libraries(store), NO_RUNNER
         self.staging = Staging(store, layout)
@@ -198,6 +198,11 @@ class Transaction(Lookup):
         self.watches.add_to(changes)
         self.staging.add_to(changes)
         return changes
+
+    def reset_read(self) -> None:
+        """As `reset`, when nothing has changed: what reads have loaded stays, as much as may be in memory."""
+        self._overlay.weigh_read()
+        self.reset(written=True)
 
     def reset(self, *, written: bool) -> None:
         """Forget the overlay: after its changes were written, or to throw them away.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
 from operator import itemgetter
 from struct import error as StructError  # noqa: N812 - the module's own name, `error`, says nothing here
 from types import ModuleType
 from typing import Final
 
 from engine.batch.key import Key
+from engine.batch.memory import UNIT_SHIFT, WEIGHTS
 from engine.batch.overlaid import KEPT_SUBKEYS_MAX
 from engine.batch.rank_counts import check_total
 from engine.layouts.layout import Kind, Layout
@@ -28,14 +28,14 @@ _KEPT_TYPES: Final = frozenset({HASH, SET, ZSET})  # in the others no subkey is 
 
 def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
     keys: Iterable[Key], layout: Layout, changes: Changes, last_version: int
-) -> int:
+) -> tuple[int, int]:
     """Add what has changed of `keys` to a batch. Hot path: one pass over every key that the batch has looked at.
 
     What is asked of each key costs 0.2 to 1.2 % of the instructions of an event (SET, HSET, INCR, ZADD, LPUSH).
     Subkeys are kept in memory here, while the batch is still in the processor's caches: behind RocksDB's write it takes
     0.3 us more for each key (HSET, ZADD). A batch that is not written is written again, or forgotten with its keys.
 
-    Returns how many more subkeys are kept in memory.
+    Returns how many more subkeys are kept in memory, and by how much the keys are heavier (engine/batch/memory.py).
 
     Raises:
         InvariantError: a key cannot be as it is, where `last_version` is the newest version taken.
@@ -45,9 +45,13 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
     data, scores = changes.of(families[Kind.DATA]), changes.of(families[Kind.SCORES])
     expiry = changes.of(EXPIRY_CF)
     pack_metadata = layout.pack_metadata
-    more = 0
+    more = heavier = 0
     for key in keys:
         type_code, version = key.type, key.version
+        if key.changed or not key.weight:
+            weight = WEIGHTS[type_code] + (2 * len(key.name) + len(key.value) >> UNIT_SHIFT)
+            heavier += weight - key.weight
+            key.weight = weight
         place = key.expire_ms if key.times is None else key.place
         if key.changed:
             try:
@@ -91,7 +95,7 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
             elif type_code == STREAM:
                 for of_stream in key.families():
                     of_stream.add_to(changes.of(of_stream.column_family))
-    return more
+    return more, heavier
 
 
 def broken(key: Key, last_version: int) -> InvariantError:
@@ -110,21 +114,26 @@ def broken(key: Key, last_version: int) -> InvariantError:
     return InvariantError(f"a {name} has size {key.size}")
 
 
-def write_natively(hot: ModuleType, keys: list[Key], layout: Layout, changes: Changes, last_version: int) -> int:
+def write_natively(
+    hot: ModuleType, keys: list[Key], layout: Layout, changes: Changes, last_version: int
+) -> tuple[int, int]:
     """As `write_keys`, by `hot` (`engine.native.chosen`), in a layout that packs as `neokv`."""
     families = layout.families
     metadata = changes.of(families[Kind.METADATA])
     data, scores = changes.of(families[Kind.DATA]), changes.of(families[Kind.SCORES])
     expiry = changes.of(EXPIRY_CF)
     ranks = changes.of(families[Kind.RANKS]) if Kind.RANKS in families else None
+    records = metadata, data, scores, expiry, ranks
     at: int = 0
     more: int = 0
+    heavier: int = 0
     while True:
-        at, kept = hot.write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, KEPT_SUBKEYS_MAX)
-        more += kept
+        at, kept, weight = hot.write_keys(keys, at, *records, last_version, KEPT_SUBKEYS_MAX)
+        more, heavier = more + kept, heavier + weight
         if at == len(keys):
-            return more
-        more += write_keys(keys[at : at + 1], layout, changes, last_version)
+            return more, heavier
+        kept, weight = write_keys(keys[at : at + 1], layout, changes, last_version)
+        more, heavier = more + kept, heavier + weight
         at += 1
 
 
@@ -181,39 +190,6 @@ def mark_written(keys: Iterable[Key]) -> None:
             elif key.type == STREAM:
                 for subkeys in key.families():
                     subkeys.written()
-
-
-def kept_of(key: Key) -> int:
-    """How many subkeys of a key are kept in memory."""
-    return len(key.data.kept) if key.version and key.data.kept is not None else 0
-
-
-def forget_surplus(databases: dict[int, dict[bytes, Key]], kept_max: int) -> int:
-    """Forget the oldest keys when there are more than `kept_max`, and a sixteenth more than needed.
-
-    Not fewer, as a dict passes what was deleted at its front each time that it is asked for its oldest keys. With a
-    quarter it held 115,500 keys on average of 131,072, so it holds 127,100. Returns how many subkeys were kept of them.
-    """
-    surplus = sum(map(len, databases.values())) - kept_max
-    subkeys = 0
-    if surplus > 0:
-        surplus += kept_max // 16
-        for keys in databases.values():
-            for name in list(islice(keys, surplus)):
-                subkeys += kept_of(keys.pop(name))
-                surplus -= 1
-    return subkeys
-
-
-def let_go_of_half(databases: dict[int, dict[bytes, Key]], subkeys: int) -> int:
-    """Let go of the subkeys that are kept of the oldest keys, of half of all `subkeys`. Returns how many are left."""
-    left = subkeys
-    for key in chain.from_iterable(keys.values() for keys in databases.values()):
-        if left <= subkeys // 2:
-            break
-        if kept_of(key):
-            left += key.data.let_go()
-    return left
 
 
 def bury_subkeys(key: Key, now_ms: int, last_version: int, changes: Changes) -> None:

@@ -23,7 +23,7 @@ enum { FAILED = -1, UNUSUAL = 0, DONE = 1 };
 /* The offsets of slots, found by `configure`. The order is that of the names in module.c. */
 extern struct key_slots {
     Py_ssize_t changed, data, db, expire_ms, head, indexed_expire_ms, metadata_key, name, ranks, scores, size, tail, times,
-        touched, type, value, version;
+        touched, type, value, version, weight;
 } KEY;
 extern struct subkeys_slots { Py_ssize_t get, changed, fresh, kept, order, prefix, whole; } SUBKEYS;
 extern struct tx_slots {

@@ -6,7 +6,7 @@
 
 struct key_slots KEY;
 static const char *const KEY_SLOTS[] = {"changed", "data", "db", "expire_ms", "head", "indexed_expire_ms", "metadata_key",
-    "name", "ranks", "scores", "size", "tail", "times", "touched", "type", "value", "version", NULL};
+    "name", "ranks", "scores", "size", "tail", "times", "touched", "type", "value", "version", "weight", NULL};
 
 struct subkeys_slots SUBKEYS;
 static const char *const SUBKEYS_SLOTS[] = {"_get", "changed", "fresh", "kept", "order", "prefix", "whole", NULL};
@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 7
+#define INTERFACE 8
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -100,7 +100,8 @@ static PyMethodDef functions[] = {
     {"write_keys", FAST(write_keys),
      "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max): add the changes of keys[at:].\n\n"
      "As `engine.batch.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
-     "Python's, or the end; and how many more subkeys are kept in memory, of collections of up to `kept_max`."},
+     "Python's, or the end; how many more subkeys are kept in memory, of collections of up to `kept_max`; and by how much\n"
+     "the keys are heavier."},
     {NULL},
 };
 

@@ -216,7 +216,32 @@ static int keep_small(PyObject *key, int type, Py_ssize_t most, Py_ssize_t *more
     return DONE;
 }
 
-static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssize_t most, Py_ssize_t *more)
+/* By type code, and the size of a unit: as in engine/batch/memory.py. */
+static const int WEIGHTS[] = {25, 25, 48, 52, 48, 68};
+enum { UNIT_SHIFT = 4 };
+
+/* Notes what a key takes in memory, where that may have changed; raises `*heavier` by the difference. */
+static int weigh(PyObject *key, int type, Py_ssize_t *heavier)
+{
+    int64_t before;
+    if (!as_int64(at(key, KEY.weight), &before) || !is_bytes(at(key, KEY.name)) || !is_bytes(at(key, KEY.value))) return UNUSUAL;
+    if (before && at(key, KEY.changed) == Py_False) return DONE;
+    Py_ssize_t bytes = 2 * PyBytes_GET_SIZE(at(key, KEY.name)) + PyBytes_GET_SIZE(at(key, KEY.value));
+    int64_t now = WEIGHTS[type] + (bytes >> UNIT_SHIFT);
+    if (now == before) return DONE;
+    PyObject *weight = PyLong_FromLongLong(now);
+    if (weight == NULL) return FAILED;
+    put(key, KEY.weight, weight);
+    *heavier += now - before;
+    return DONE;
+}
+
+/* How many more subkeys are kept in memory, and by how much the keys are heavier. */
+typedef struct {
+    Py_ssize_t subkeys, weight;
+} More;
+
+static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssize_t most, More *more)
 {
     int type = plain_code(key), ranked = type < 0 && has_right_ranks(key, batch);
     if (ranked) type = ZSET;
@@ -238,8 +263,9 @@ static int write_key(PyObject *key, Batch *batch, uint64_t last_version, Py_ssiz
         if (place != indexed && !(as_int64(place, &place_ms) && as_int64(indexed, &indexed_ms) && place_ms == indexed_ms))
             return UNUSUAL; /* it cannot be */
     }
-    if (type <= STRING) return DONE;
-    if (add_changed(at(key, KEY.data), batch->data) == FAILED || keep_small(key, type, most, more) == FAILED) return FAILED;
+    int weighed = weigh(key, type, &more->weight);
+    if (weighed != DONE || type <= STRING) return weighed;
+    if (add_changed(at(key, KEY.data), batch->data) == FAILED || keep_small(key, type, most, &more->subkeys) == FAILED) return FAILED;
     if (type == ZSET && add_changed(at(key, KEY.scores), batch->scores) == FAILED) return FAILED;
     return ranked ? add_changed(at(key, KEY.ranks), batch->ranks) : DONE;
 }
@@ -256,14 +282,14 @@ PyObject *write_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
     }
     Batch batch = {given[2], given[3], given[4], given[5], given[6]};
     Py_ssize_t i = PyLong_AsSsize_t(given[1]);
-    Py_ssize_t more = 0;
-    if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nn", (Py_ssize_t)0, more);
+    More more = {0, 0};
+    if (i < 0) return PyErr_Occurred() ? NULL : Py_BuildValue("nnn", (Py_ssize_t)0, more.subkeys, more.weight);
     for (; i < PyList_GET_SIZE(given[0]); i++) {
         int done = write_key(PyList_GET_ITEM(given[0], i), &batch, last_version, most, &more);
         if (done == FAILED) return NULL;
         if (done == UNUSUAL) break;
     }
-    return Py_BuildValue("nn", i, more);
+    return Py_BuildValue("nnn", i, more.subkeys, more.weight);
 }
 
 static int end_subkeys(PyObject *subkeys)

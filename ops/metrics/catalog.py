@@ -43,6 +43,7 @@ BATCH_RECORDS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 10
 
 _PARTITION: Final = ("partition",)
 _FAMILY: Final = ("partition", "column_family")
+_HELD: Final = ("partition", "what")
 
 
 def _counter(name: str, text: str, unit: str, labels: tuple[str, ...], source: str, needs: str = "") -> Metric:
@@ -242,6 +243,9 @@ _STORAGE: Final = (
     _gauge("block_cache_bytes", "Bytes in the block cache of all partitions.", "bytes", (), _SCRAPE),
     _gauge("block_cache_pinned_bytes", "Those of them that are in use.", "bytes", (), _SCRAPE),
     _gauge("block_cache_capacity_bytes", "Size of the block cache.", "bytes", (), _SCRAPE),
+    _gauge("keys_held", "Keys that stay in memory between batches.", "keys", _PARTITION, _SCRAPE),
+    _gauge("keys_held_bytes", "What they take, with their elements and rank counts.", "bytes", _HELD, _SCRAPE),
+    _gauge("keys_held_budget_bytes", "What they may take together.", "bytes", _PARTITION, _SCRAPE),
     _counter("block_cache_hits", "Blocks found in the cache.", "blocks", (), _SCRAPE),
     _counter("block_cache_misses", "Blocks read from a file.", "blocks", (), _SCRAPE),
     _counter("flush_written_bytes", "Bytes written by flushes.", "bytes", (), _SCRAPE),

@@ -44,11 +44,11 @@ from ops.serving.systemd import supervise
 from ops.snapshots.report import SnapshotReport
 from ops.state.clocks.guard import ClockGuard, decided, latest_ms
 from ops.state.opening.directories import (
-    cached_keys_max,
     free_space_guard,
     has_room_to_clean,
     has_state,
     home_of,
+    key_cache_bytes,
     partition_path,
     prepare_data,
     shared_memory,
@@ -349,7 +349,7 @@ class Service:
                 latest_ms=latest_ms,
                 decided=partial(decided, settings.data),
                 records_max=settings.batch_records_max,
-                cached_keys_max=cached_keys_max(settings),
+                key_cache_bytes=key_cache_bytes(settings),
                 tracing=None if self._spans is None else self._spans.tracing,
                 slices=self._slices,
             )

@@ -108,7 +108,7 @@ class Pair:
         self, store: Store, oracles: Oracles, protocol: int, tally: Tally, *, in_listpacks: bool, cleaned: bool
     ) -> None:
         self._store = store
-        self._machine = Machine(store, HOME, verify=True, cached_keys_max=64)
+        self._machine = Machine(store, HOME, verify=True, key_cache_bytes=64 * 1024)
         self._slices = Slices(self._machine, store) if cleaned else None
         self._applied: list[Record] = []
         self._oracles = oracles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
+from engine.apply.machine import KEY_CACHE_BYTES, Applied, Machine, Record
 from engine.errors import CommandError
 from engine.proof.walk import raw_records
 from engine.store.memory import MemoryStore
@@ -41,9 +41,9 @@ def new_store() -> MemoryStore:
     return MemoryStore(FAMILIES)
 
 
-def open_machine(store: Store, home: Home = HOME, *, cached_keys_max: int = CACHED_KEYS_MAX) -> Machine:
+def open_machine(store: Store, home: Home = HOME, *, key_cache_bytes: int = KEY_CACHE_BYTES) -> Machine:
     """The machine of a store, proving after each rejection that it changed nothing."""
-    return Machine(store, home, verify=True, cached_keys_max=cached_keys_max)
+    return Machine(store, home, verify=True, key_cache_bytes=key_cache_bytes)
 
 
 def event(

@@ -115,7 +115,7 @@ async def _replay(simulation: Simulation, random: Random) -> None:
             None,
             NullObserver(),
             records_max=random.choice(REPLAY_BATCHES),
-            cached_keys_max=random.choice((0, 3, 1000)),
+            key_cache_bytes=random.choice((0, 3000, 1 << 20)),
         )
         for partition in range(simulation.partitions)
     }

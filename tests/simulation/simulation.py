@@ -259,7 +259,7 @@ class Simulation:
                 letters,
                 NullObserver(),
                 records_max=random.choice((1, 3, 20, 1000)),
-                cached_keys_max=random.choice((0, 2, 1000)),
+                key_cache_bytes=random.choice((0, 2000, 1 << 20)),
                 slices=self._slices,
             )
             for partition in range(self.partitions)

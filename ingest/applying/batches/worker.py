@@ -12,7 +12,7 @@ from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from engine.apply.machine import CACHED_KEYS_MAX, Applied, Machine, Record
+from engine.apply.machine import KEY_CACHE_BYTES, Applied, Machine, Record
 from engine.cleaning.sweep import Swept
 from engine.store.store import MaintainedStore
 from engine.tables.system import Home, Retimes, retime_changes
@@ -84,7 +84,7 @@ class Worker:
         decided: Callable[[int], Retimes] = _nothing_decided,
         records_max: int = BATCH_RECORDS_MAX,
         loop_seconds_max: float = LOOP_SECONDS_MAX,
-        cached_keys_max: int = CACHED_KEYS_MAX,
+        key_cache_bytes: int = KEY_CACHE_BYTES,
         tracing: Tracing | None = None,
         slices: Slices | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Worker:
         self._latest_ms = latest_ms
         self._decided = decided
         self._batch_size = BatchSize(records_max, loop_seconds_max)
-        self._cached_keys_max = cached_keys_max
+        self._key_cache_bytes = key_cache_bytes
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
         self.may_speak: Callable[[], bool] = _always
@@ -145,7 +145,7 @@ class Worker:
         self.close()
         self._store = self._open_store(self.partition)
         try:
-            self._machine = Machine(self._store, self.home, cached_keys_max=self._cached_keys_max)
+            self._machine = Machine(self._store, self.home, key_cache_bytes=self._key_cache_bytes)
             self.gate.machine = self._machine
             self._path = CommitPath(
                 self.home,

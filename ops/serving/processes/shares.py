@@ -6,7 +6,7 @@ from socket import gethostname
 from typing import Final
 
 from ops.addresses import parse_address
-from ops.config import ConfigError, Settings
+from ops.config import MEMORY_SETTINGS, ConfigError, Settings
 from resp.cluster.topology import ALL_ADDRESSES, parse_peers
 from resp.settings.startup import Address
 
@@ -47,7 +47,7 @@ def _member(settings: Settings, number: int) -> Settings:
 
 def _share(settings: Settings, number: int, run: list[int], peers: str) -> Settings:
     redis, count = settings.redis, settings.processes
-    memory = {name: max(_MEMORY_MIN, getattr(settings, name) // count) for name in ("cache_bytes", "memtable_bytes")}
+    memory = {name: max(_MEMORY_MIN, getattr(settings, name) // count) for name in MEMORY_SETTINGS}
     rates = {name: _part(getattr(settings, name), count) for name in _RATES}
     addresses = {name: _moved(getattr(redis, name), number, name) for name in _ADDRESSES}
     return settings.model_copy(

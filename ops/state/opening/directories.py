@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.apply.machine import CACHED_KEYS_MAX, Machine
+from engine.apply.machine import Machine
 from engine.errors import CorruptionError, StateMismatchError
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families, counter_families, order_families
@@ -28,8 +28,7 @@ BUILDING = "BUILDING"
 SWAPPING = "SWAPPING"
 """The file that marks a directory as long as a rebuilt state is put in its place: `swap.py`."""
 
-PROCESS_KEYS_MAX = 8 * CACHED_KEYS_MAX
-"""Keys' metadata that the partitions of a process keep in memory together: near 100 MB, and half of it for subkeys."""
+_KEY_CACHE_BYTES_MIN = 256 * 1024
 
 _PROGRESS_KEYS = 1000
 
@@ -93,9 +92,9 @@ def store_opener(
     return open_store
 
 
-def cached_keys_max(settings: Settings) -> int:
-    """Keys' metadata that each partition may keep in memory: a part of those of the process."""
-    return max(1024, PROCESS_KEYS_MAX // len(settings.owned))
+def key_cache_bytes(settings: Settings) -> int:
+    """What each partition may hold in memory of keys: an equal part of what the process may."""
+    return max(_KEY_CACHE_BYTES_MIN, settings.key_cache_bytes // max(1, len(settings.owned)))
 
 
 def prepare_data(settings: Settings) -> None:

@@ -22,10 +22,10 @@ from ops.config import ConfigError, Settings
 from ops.processes import each_in_process, shared_between
 from ops.progress import Advance, progress
 from ops.state.opening.directories import (
-    cached_keys_max,
     digest_of,
     digest_partition,
     home_of,
+    key_cache_bytes,
     prepare_data,
     reading,
     store_opener,
@@ -205,7 +205,7 @@ async def _rebuild(
                 unapplied,
                 records_max=RECORDS_MAX if alone else BATCH_RECORDS_MAX,
                 loop_seconds_max=inf if alone else LOOP_SECONDS_MAX,
-                cached_keys_max=cached_keys_max(target),
+                key_cache_bytes=key_cache_bytes(target),
             )
             for each in plans
         }

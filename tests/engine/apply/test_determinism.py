@@ -90,9 +90,9 @@ def test_cached_keys_make_no_difference(seed: int) -> None:
     """Keys kept between batches, kept a few, or read anew each time: the same records."""
     records = random_records(seed, COUNT)
     results = []
-    for cached_keys_max in (0, 3, 1000):
+    for key_cache_bytes in (0, 3000, 1 << 20):
         store = new_store()
-        feed(open_machine(store, cached_keys_max=cached_keys_max), records, 5)
+        feed(open_machine(store, key_cache_bytes=key_cache_bytes), records, 5)
         results.append(records_of(store))
 
     assert results[0] == results[1] == results[2]
@@ -104,7 +104,7 @@ def test_mishaps_make_no_difference(seed: int) -> None:
     records = random_records(seed, COUNT)
     random = Random(seed)
     store = WatchedStore()
-    machine = open_machine(store, cached_keys_max=random.choice([0, 2, 1000]))
+    machine = open_machine(store, key_cache_bytes=random.choice([0, 2000, 1 << 20]))
     at = 0
     while at < len(records):
         part = records[at : at + random.randrange(1, 30)]

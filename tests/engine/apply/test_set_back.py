@@ -279,10 +279,10 @@ def test_a_watch_is_lost(store: MemoryStore) -> None:
     assert [OK] == say(b"EXEC", [[b"SET", b"k", b"1"]], NOW_MS + 3)
 
 
-@pytest.mark.parametrize("cached_keys_max", [0, 1000])
-def test_fields_that_die_afterwards_are_found(store: MemoryStore, cached_keys_max: int) -> None:
+@pytest.mark.parametrize("key_cache_bytes", [0, 1 << 20])
+def test_fields_that_die_afterwards_are_found(store: MemoryStore, key_cache_bytes: int) -> None:
     """A hash that lost fields at the old clock knows of one that dies sooner, in memory as from the store."""
-    machine = Machine(store, HOME, cached_keys_max=cached_keys_max)
+    machine = Machine(store, HOME, key_cache_bytes=key_cache_bytes)
     send(machine, "HSETEX h PX 50000 FIELDS 1 lost v", "HSET h kept v")
     send(machine, "TICK", at_ms=AHEAD_MS)
     set_back(machine, store)

@@ -65,7 +65,7 @@ def test_a_hash_is_as_long_as_it_has_fields(seed: int) -> None:
     """HLEN, HKEYS, HSCAN and HRANDFIELD agree, whatever was written, swept, thrown away, or read of a later time."""
     random = Random(seed)
     store = WatchedStore()
-    machine = open_machine(store, cached_keys_max=random.choice((0, 1000)))
+    machine = open_machine(store, key_cache_bytes=random.choice((0, 1 << 20)))
     sweeper, at_ms = Sweeper(machine, store), NOW_MS
     for _ in range(400):
         field, ms = f"f{random.randrange(30)}", random.choice((1, 5, 50))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
+from typing import Final
 
 import pytest
 
 from engine.apply.machine import Machine, Record
 from engine.batch import overlaid, writing
+from engine.batch.memory import kept_of
 from engine.batch.overlaid import KEPT_BYTES_MAX
-from engine.batch.overlay import SUBKEYS_A_KEY
 from engine.batch.uncounted import UncountedTransaction
-from engine.batch.writing import kept_of
 from engine.errors import StoreBusyError
 from engine.layouts.layout import Form
+from engine.store.store import Changes
 from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, WatchedStore, apply, event, new_store, open_machine, send
 from tests.engine.native.twins import CountingStore, machine_of, running
 from tests.layouts import layout_of
@@ -26,7 +28,7 @@ LARGE = 1000
 def machine(request: pytest.FixtureRequest) -> Machine:
     """A machine on either half."""
     with running(natively=request.param):
-        return Machine(CountingStore(), HOME, cached_keys_max=1 << 16)
+        return Machine(CountingStore(), HOME, key_cache_bytes=1 << 26)
 
 
 def reads(machine: Machine) -> list[tuple[str, bytes]]:
@@ -44,10 +46,11 @@ def is_counted(machine: Machine) -> bool:
 
 
 def is_exact(machine: Machine) -> bool:
-    """Whether as many subkeys are counted as are kept."""
+    """Whether as many subkeys are counted as are kept, and as much weight as the keys in memory have."""
     overlay = machine._tx._overlay
-    kept = sum(kept_of(key) for keys in overlay.databases.values() for key in keys.values())
-    return kept == overlay.kept_subkeys
+    keys = [key for keys in overlay.databases.values() for key in keys.values()]
+    assert all(key.weight for key in keys) or machine.is_held or overlay.touched
+    return (sum(map(kept_of, keys)), sum(key.weight for key in keys)) == (overlay.memory.subkeys, overlay.memory.weight)
 
 
 def test_what_was_written_is_not_read_again(machine: Machine) -> None:
@@ -84,11 +87,11 @@ def test_of_a_collection_that_is_large_none_are_kept(machine: Machine, monkeypat
         monkeypatch.setattr(module, "KEPT_SUBKEYS_MAX", LARGE)
     fields = " ".join(f"f{n} 1" for n in range(LARGE))
     send(machine, f"HSET h {fields}")
-    kept = machine._tx._overlay.kept_subkeys
+    kept = machine.held.elements
     send(machine, "HSET h more 1")
 
     assert kept == (LARGE if is_counted(machine) else 0)
-    assert 0 == machine._tx._overlay.kept_subkeys
+    assert 0 == machine.held.elements
     assert is_exact(machine)
     send(machine, "HSET h f0 2")
     assert [b"2", b"1", None] == send(machine, "HGET h f0", "HGET h more", "HGET h none")
@@ -100,7 +103,7 @@ def test_a_key_that_is_made_anew_knows_nothing_of_the_one_before(machine: Machin
     assert [1, None, 1, None] == send(machine, "DEL h", "HGET h a", "HSET h b 1", "HGET h a")
     machine.apply([(machine.next_offset, NOW_MS, b"HSET", [b"h", b"c", b"1"], 0, None, None)], machine.next_offset)
     machine.rollback()
-    assert 0 == machine._tx._overlay.kept_subkeys
+    assert 0 == machine.held.elements
 
     assert [None, b"1", 1] == send(machine, "HGET h c", "HGET h b", "SCARD s")
     send(machine, "FLUSHALL")
@@ -136,7 +139,7 @@ def test_as_many_are_counted_as_are_kept(seed: int, natively: bool) -> None:
     random = Random(seed)
     machine = machine_of(new_store(), natively=natively)
     has_times = Form.FIELD_TIMES in layout_of().forms
-    most = 0
+    most = most_bytes = 0
     for _ in range(300):
         commands = []
         for _ in range(random.randrange(1, 5)):
@@ -160,24 +163,79 @@ def test_as_many_are_counted_as_are_kept(seed: int, natively: bool) -> None:
             )
         send(machine, *commands, at_ms=machine.clock_ms + random.randrange(3) if machine.clock_ms else NOW_MS)
         assert is_exact(machine)
-        most = max(most, machine._tx._overlay.kept_subkeys)
+        held = machine.held
+        most, most_bytes = max(most, held.elements), max(most_bytes, held.key_bytes + held.element_bytes)
         if random.random() < 0.05:
             machine.rollback()
             assert is_exact(machine)
-    assert most <= SUBKEYS_A_KEY * machine._tx._overlay._cached_keys_max
+    assert 0 < most_bytes <= machine.held.bytes_max
     assert most > 0
 
 
-def test_the_oldest_are_let_go_of_first() -> None:
-    """When there are too many, half of them, of the keys that were met first."""
+@pytest.mark.parametrize(
+    ("bytes_max", "kept"), [(7300, [6, 6, 6]), (7000, [0, 6, 6]), (6000, [None, 6, 6]), (2000, [None, None, 0])]
+)
+def test_of_the_oldest_elements_go_first(bytes_max: int, kept: list[int | None]) -> None:
+    """As long as they have more than half: what a key is itself is read by one get. Then the oldest keys go."""
     store = WatchedStore()
-    machine = open_machine(store, cached_keys_max=4)
+    machine = open_machine(store, key_cache_bytes=bytes_max)
     records: list[Record] = [
-        (n, NOW_MS, b"ZADD", [b"z%d" % (n // 3), b"1", b"m%d" % n], 0, None, None) for n in range(9)
+        (n, NOW_MS, b"ZADD", [b"z%d" % (n // 6), b"1", b"m%d" % n], 0, None, None) for n in range(18)
     ]
     machine.apply(records, 0)
     machine.commit(FINGERPRINT)
 
     keys = machine._tx._overlay.databases[0]
-    assert [0, 0, 3] == [kept_of(keys[name]) for name in (b"z0", b"z1", b"z2")]
+    assert kept == [kept_of(keys[name]) if name in keys else None for name in (b"z0", b"z1", b"z2")]
     assert is_exact(machine)
+
+
+@pytest.mark.parametrize("natively", [False, True])
+def test_keys_take_no_more_than_they_may(natively: bool) -> None:
+    """However large names and values are; those that were met last stay."""
+    machine = machine_of(new_store(), natively=natively)
+    random = Random(1)
+    for n in range(200):
+        send(machine, *(f"SET {'k' * random.randrange(400)}{n}.{m} {'v' * random.randrange(600)}" for m in range(5)))
+        held = machine.held
+        assert held.key_bytes + held.element_bytes + held.rank_bytes <= held.bytes_max
+        assert is_exact(machine)
+    assert held.key_bytes > held.bytes_max * 3 // 4
+    assert list(machine._tx._overlay.databases[0])[-1].endswith(b"199.4")
+
+
+_KINDS: Final = ("SET k{} " + "v" * 100, "LPUSH k{} {}", "HSET k{} f{} v{}", "SADD k{} m{}", "ZADD k{} {} m{}")
+
+
+class _Nowhere(WatchedStore):
+    """Keeps nothing of what is written, so that what was allocated is the keys in memory."""
+
+    def write(self, changes: Changes) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("command", _KINDS)
+def test_the_estimate_is_near_what_python_takes(command: str) -> None:
+    """Within a quarter, for keys of every type."""
+    machine = Machine(_Nowhere(), HOME, key_cache_bytes=1 << 26)
+    send(machine, command.replace("{}", "0"))
+    tracemalloc.start()
+    try:
+        send(machine, *(command.replace("{}", str(n)) for n in range(1000, 3000)))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    held = machine.held
+    assert taken * 0.75 < held.key_bytes + held.element_bytes < taken * 1.25
+
+
+@pytest.mark.parametrize("natively", [False, True])
+def test_what_reads_alone_load_counts_too(natively: bool) -> None:
+    """Also of keys that are not there."""
+    with running(natively=natively):
+        machine = Machine(new_store(), HOME, key_cache_bytes=100_000)
+    for n in range(2000):
+        machine.read(b"GET", [b"nosuch%d" % n])
+        assert len(machine._tx._overlay.touched) < 300
+    assert 0 < machine.held.key_bytes <= 100_000
+    assert machine.held.keys * 400 < 100_000 + 300 * 400

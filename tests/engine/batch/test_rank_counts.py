@@ -143,9 +143,9 @@ def test_batches_and_stores_make_no_difference(
     expected = records_of(plain)
     assert any(name == "zset_rank" for name, _, _ in expected)
 
-    for batch, cached_keys_max in ((7, 1000), (400, 1000), (3, 0), (1, 1)):
+    for batch, key_cache_bytes in ((7, 1 << 20), (400, 1 << 20), (3, 0), (1, 1000)):
         store = new_store()
-        feed(open_machine(store, cached_keys_max=cached_keys_max), records, batch)
+        feed(open_machine(store, key_cache_bytes=key_cache_bytes), records, batch)
         assert expected == records_of(store)
     unaware = new_store()
     machine = open_machine(unaware)
@@ -322,7 +322,7 @@ def test_counts_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_counts, "HELD_MAX", 50)
     store = new_store()
     machine = _filled(store, 12_000)
-    holders = machine._tx._families._rank_holders
+    holders = machine._tx._families.rank_holders
 
     held = [
         len(each.groups.ends) + sum(len(blocks.ends) for blocks in each.blocks.values())

@@ -120,7 +120,7 @@ class _Run:
             assert [] == problems(self.store)
             return
         if kind == "forget":  # of everything that is held in memory, as when there is too much
-            machine._tx._families._rank_holders.scored = rank_counts.SCORED_MAX + 1
+            machine._tx._families.rank_holders.scored = rank_counts.SCORED_MAX + 1
             return
         if kind == "abandon":
             command, _ = self._question(*args[0])
@@ -347,7 +347,7 @@ def test_blocks_are_read_together_where_a_set_fits(monkeypatch: pytest.MonkeyPat
     blocks = sum(1 for _ in store.scan(layout_of().families[Kind.RANKS], b"", None))
     assert blocks > 64
     assert (len(store.starts) < blocks * 2 // 3) is (scored_max > 24)
-    held = machine._tx._families._rank_holders
+    held = machine._tx._families.rank_holders
     assert held.scored == sum(len(each.scores) for each in held.sets) <= scored_max + rank_counts.AHEAD_BLOCKS
     send(machine, "ZADD z 2500.5 new", "ZREM z m1000")
     changed = [number + (number > 2500) - (number > 1000) for number in asked if number != 1000]

@@ -82,7 +82,7 @@ def _seen(key: Key) -> dict[str, Any]:
 
 
 def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
-    keys, changes, failure, more = [_made(each) for each in facts], Changes(), "", 0
+    keys, changes, failure, more = [_made(each) for each in facts], Changes(), "", (0, 0)
     hot = part_in_c()
     machine_of(new_store(), natively=True)  # it tells the part in C what keys are
     try:
@@ -132,7 +132,7 @@ def test_objects_of_other_types_are_for_python() -> None:
     bare.type, bare.version = HASH, 5  # it has no subkeys
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
-        assert (0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9)
+        assert (0, 0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9)
         assert 0 == hot.mark_written([each], 0)
     wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
     for wrong in wrongs:
@@ -142,7 +142,7 @@ def test_objects_of_other_types_are_for_python() -> None:
             hot.write_keys(*wrong)
     assert 5 == hot.mark_written([], 5)
     assert 0 == hot.mark_written([], -1)
-    assert (0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
+    assert (0, 0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
 
 
 def test_nothing_leaks() -> None:

@@ -14,7 +14,7 @@ from engine.store.store import Changes, Get, Store
 from engine.tables.system import Home
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, shape
 
-KEPT_KEYS: Final = 5
+KEY_CACHE_BYTES: Final = 5000
 """Of these machines, so that keys are forgotten and loaded again."""
 
 
@@ -68,7 +68,7 @@ def part_in_c() -> ModuleType:
 def machine_of(store: Store, *, natively: bool, home: Home = HOME) -> Machine:
     """A machine that runs on one of the two."""
     with running(natively=natively):
-        return Machine(store, home, cached_keys_max=KEPT_KEYS)
+        return Machine(store, home, key_cache_bytes=KEY_CACHE_BYTES)
 
 
 def told(applied: Applied) -> dict[str, object]:

@@ -330,7 +330,7 @@ def test_every_run_decides_the_same(seed: int) -> None:
     """In batches of any size, with a small cache, witnessed or not, after restarts: same outcomes, same bytes."""
     records = _with_sessions(seed, random_records(seed, 400))
     runs = [
-        _run(records, batch, cached_keys_max=cached, witnessing=witnessing, reopen=reopen)
+        _run(records, batch, key_cache_bytes=cached, witnessing=witnessing, reopen=reopen)
         for batch, cached, witnessing, reopen in [
             (1, 100, False, False),
             (7, 2, True, False),
@@ -364,10 +364,10 @@ def _with_sessions(seed: int, records: list[Record]) -> list[Record]:
 
 
 def _run(
-    records: list[Record], batch: int, *, cached_keys_max: int, witnessing: bool, reopen: bool
+    records: list[Record], batch: int, *, key_cache_bytes: int, witnessing: bool, reopen: bool
 ) -> tuple[dict[int, str], list[tuple[str, bytes, bytes]]]:
     store = new_store()
-    machine = Machine(store, HOME, cached_keys_max=cached_keys_max)
+    machine = Machine(store, HOME, key_cache_bytes=key_cache_bytes)
     outcomes: dict[int, str] = {}
     left = records
     while left:
@@ -377,7 +377,7 @@ def _run(
         machine.commit(FINGERPRINT)
         left = left[applied.records :]
         if reopen:
-            machine = Machine(store, HOME, cached_keys_max=cached_keys_max)
+            machine = Machine(store, HOME, key_cache_bytes=key_cache_bytes)
     return outcomes, records_of(store)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.apply.machine import KEY_CACHE_BYTES
 from engine.apply.records import Applied, Record
 from engine.cleaning.sweep import Sweeper
 from engine.errors import CommandError
@@ -173,6 +174,26 @@ def test_a_scrape_lets_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return turns
 
     assert len(CATALOG) <= asyncio.run(scrape())
+
+
+def test_keys_in_memory_are_counted(tmp_path: Path) -> None:
+    """How many keys a partition holds, what they take with their elements, and its part of what all may take."""
+
+    async def scrape() -> dict[str, float]:
+        async with watching(tmp_path, 1) as (metrics, workers):
+            machine = workers[0].machine
+            for n in range(100):
+                machine.apply([(n, 1, b"HSET", [b"h%d" % (n % 50), b"f%d" % n, b"v"], 0, None, None)], n)
+            machine.commit(b"fingerprint")
+            return await scraped(metrics)
+
+    found = asyncio.run(scrape())
+    held = {what: found[f'slotlog_keys_held_bytes{{partition="0",what="{what}"}}'] for what in ("keys", "elements")}
+    assert 50 == found['slotlog_keys_held{partition="0"}']
+    assert 50 * 400 < held["keys"] < 50 * 1000
+    assert 100 * 100 < held["elements"] < 100 * 300
+    assert 0 == found['slotlog_keys_held_bytes{partition="0",what="ranks"}']
+    assert KEY_CACHE_BYTES == found['slotlog_keys_held_budget_bytes{partition="0"}']
 
 
 def test_stores_tell_their_numbers(tmp_path: Path) -> None:

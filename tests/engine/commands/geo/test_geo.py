@@ -267,7 +267,7 @@ def test_the_destination_in_an_option_is_a_key() -> None:
 def test_a_search_reads_the_cells_around_it_alone() -> None:
     """Of a thousand members far and wide it looks at a few."""
     store = _CountingStore()
-    machine = open_machine(store, cached_keys_max=0)
+    machine = open_machine(store, key_cache_bytes=0)
     random = Random(8)
     send(machine, *(f"GEOADD k {random.uniform(-180, 180)} {random.uniform(-80, 80)} m{n}" for n in range(1000)))
     send(machine, "GEOADD k 13.3 38.1 p 13.4 38.2 q")

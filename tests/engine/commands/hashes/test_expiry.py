@@ -319,9 +319,9 @@ def test_batches_make_no_difference(seed: int) -> None:
     """Of any size, with keys kept or read anew: the same bytes, which keep to all rules."""
     records = random_events(seed, 1200)
     states = []
-    for batch, cached_keys_max in ((1, 0), (7, 1000), (1200, 2)):
+    for batch, key_cache_bytes in ((1, 0), (7, 1 << 20), (1200, 2000)):
         store = new_store()
-        feed(open_machine(store, cached_keys_max=cached_keys_max), records, batch)
+        feed(open_machine(store, key_cache_bytes=key_cache_bytes), records, batch)
         assert [] == problems(store)
         states.append(harness.records_of(store))
 

@@ -45,14 +45,16 @@ def test_memory_and_rates_are_divided() -> None:
     given = {
         "cache_bytes": 64 * MIB,
         "memtable_bytes": 8 * MIB,
+        "key_cache_bytes": 48 * MIB,
         "compaction_bytes_per_s": 10,
         "log_scrub_bytes_per_s": 1,
     }
     (first, second) = shares(settings(**given))
 
-    assert (32 * MIB, 8 * MIB, 5, 1, 0) == (
+    assert (32 * MIB, 8 * MIB, 24 * MIB, 5, 1, 0) == (
         first.cache_bytes,
         first.memtable_bytes,  # RocksDB takes no less
+        first.key_cache_bytes,
         first.compaction_bytes_per_s,
         first.log_scrub_bytes_per_s,
         first.reclaim_elements_per_s,
