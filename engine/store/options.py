@@ -18,7 +18,7 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-from engine.store.store import GRAVEYARD_CF
+from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 
 _MIB: Final = 1024 * 1024
 # A million keys that are due at one TICK die in one millisecond, through which each reclaiming slice walks from its
@@ -30,7 +30,11 @@ _GRAVEYARD_MEMTABLE_BYTES: Final = 2 * _MIB
 # to 19. With 4 MiB and 600,000 members compactions take what the writer saves. More of them than two may wait to be
 # flushed, so that small ones do not refuse a write sooner.
 _SCATTERED_MEMTABLE_BYTES: Final = 8 * _MIB
-_SCATTERED_MEMTABLES: Final = 4
+_SMALL_MEMTABLES: Final = 4
+# Each key with a time to live writes an entry and deletes it, so this one fills as fast as the metadata of small keys.
+# Measured, 20,000 keys a second that live for 2 s, busy machine: with 8 MiB instead of 32 the process took 148 to 188
+# MB instead of 163 to 248, for 36.2 s of CPU time instead of 35.8 in 50 s.
+_EXPIRY_MEMTABLE_BYTES: Final = 8 * _MIB
 _BULK_MEMTABLE_BYTES: Final = 64 * _MIB
 _BULK_MEMTABLES: Final = 4
 _BULK_FILES: Final = 16
@@ -113,9 +117,10 @@ def options_of_families(
             _for_bulk(options)
     else:
         families[GRAVEYARD_CF].set_write_buffer_size(_GRAVEYARD_MEMTABLE_BYTES)
-        for name in scattered:
-            families[name].set_write_buffer_size(_SCATTERED_MEMTABLE_BYTES)
-            families[name].set_max_write_buffer_number(_SCATTERED_MEMTABLES)
+        small = dict.fromkeys(scattered, _SCATTERED_MEMTABLE_BYTES) | {EXPIRY_CF: _EXPIRY_MEMTABLE_BYTES}
+        for name, size in small.items():
+            families[name].set_write_buffer_size(size)
+            families[name].set_max_write_buffer_number(_SMALL_MEMTABLES)
     for name in counters:
         families[name].set_inplace_update_support(True)
     return families

@@ -262,14 +262,14 @@ os._exit(0)
     store.close()
 
 
-def test_the_order_of_sorted_sets_has_small_memtables(path: Path) -> None:
-    """RocksDB has taken what the options say of the two column families, and of no other but the graveyard."""
+def test_the_order_of_sorted_sets_and_the_expiry_index_have_small_memtables(path: Path) -> None:
+    """RocksDB has taken what the options say of these column families, and of no other but the graveyard."""
     RocksStore(path, ("data", "zset_score", "zset_rank"), scattered=("zset_score", "zset_rank")).close()
     options = max(path.glob("OPTIONS-*")).read_text()
     sizes = re.findall(r'\[CFOptions "(\w+)"\].*?write_buffer_size=(\d+)\n', options, re.DOTALL)
 
     small = {name: int(size) for name, size in sizes if int(size) < 32 << 20}
-    assert {"graveyard": 2 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
+    assert {"graveyard": 2 << 20, "expiry": 8 << 20, "zset_score": 8 << 20, "zset_rank": 8 << 20} == small
 
 
 def test_counters_are_replaced_in_place(path: Path) -> None:
