@@ -102,7 +102,8 @@ class Floor:
             changes.set_default_column_family(self._handles[name])
             for key in keys:
                 del changes[key]
-        self._db.write(changes, self._write_options)
+        if batch.puts or batch.deletes:
+            self._db.write(changes, self._write_options)
 
     def _scan(self, name: str, scan: Scan) -> None:
         iterator = self._families[name].iter()

@@ -39,7 +39,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from benchmarks.applying.sources import EMBEDDED, ENGINE
-from benchmarks.applying.subject import HOME, open_store
+from benchmarks.applying.subject import open_machine, open_store
 from benchmarks.applying.workloads import START_MS
 from benchmarks.measure import Stopwatch
 from benchmarks.resp.commands import LoadError, cpu_seconds
@@ -251,15 +251,17 @@ class Engine:
         name, *args = command
         return self._machine.read(name, args)
 
+    def do(self, commands: Sequence[Command]) -> list[Any]:
+        """Read one by one, or write in one batch; all of them are of one name."""
+        return self.write(commands) if SPECS[commands[0][0]].write else list(map(self.read, commands))
+
     def run(self, commands: Sequence[Command], seconds: float) -> tuple[Cost, list[Any]]:
         """As many as the time allows; what one took, and the replies."""
-        write = SPECS[commands[0][0]].write
-        step = _ENGINE_BATCH if write else 1
+        step = _ENGINE_BATCH if SPECS[commands[0][0]].write else 1
         replies: list[Any] = []
         watch = Stopwatch()
         for at in range(0, len(commands), step):
-            group = commands[at : at + step]
-            replies += self.write(group) if write else list(map(self.read, group))
+            replies += self.do(commands[at : at + step])
             if watch.read().wall > seconds:
                 break
         wall, cpu = watch.read()
@@ -271,7 +273,7 @@ def _engine(size: DataSize, works: list[list[Work]]) -> Iterator[DataResult]:
         TemporaryDirectory(prefix="slotlog-bench-") as directory,
         closing(open_store(Path(directory) / "state")) as store,
     ):
-        engine = Engine(Machine(store, HOME))
+        engine = Engine(open_machine(store))
         for command in filling(size):
             engine.write([command])
         for kind in works:

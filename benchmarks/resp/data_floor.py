@@ -1,11 +1,11 @@
-"""Measures the floor of ZADD among the rows of `benchmarks.resp.data`: what RocksDB takes for its gets, scans and puts.
+"""Measures the floor of rows of `benchmarks.resp.data`: what RocksDB takes for their gets, scans and puts.
 
     {"name": "data_zadd_1000000_floor", "us": …, "cpu_us": …, "growth": …, "cpu_growth": …, "reads": …, "writes": …}
 
-The same commands as those of the row, in the same rounds and batches, are applied to a state that is written down as it
-is asked (`benchmarks.applying.trace`). Then rocksdict does what it was asked, on another state of the same contents. So
-the growth of a line here is that of RocksDB, which has more records to write where 100 members fall into more blocks of
-rank counts, and members that are in no memtable.
+The same commands as those of the rows, in the same rounds and batches, are applied to a state that is written down as
+it is asked (`benchmarks.applying.trace`). Then rocksdict does what it was asked, on another state of the same contents.
+So the growth of a line here is that of RocksDB: members that are in no memtable, blocks of the order that are read for
+the first time, and more records to write where 100 members fall into more blocks of rank counts.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.applying.floor import Floor
 from benchmarks.applying.sources import ENGINE
-from benchmarks.applying.subject import COLUMN_FAMILIES, HOME, open_store
+from benchmarks.applying.subject import COLUMN_FAMILIES, open_machine, open_store
 from benchmarks.applying.trace import Batch, RecordingStore, Trace
 from benchmarks.measure import Stopwatch
 from benchmarks.resp.data import Cost, DataResult, Engine, wanted
 from benchmarks.resp.data_works import DataSize, Work, drawn, filling
-from engine.apply.machine import Machine
 
-FLOORED: Final = "zadd"
-"""The kind that has a floor."""
+FLOORED: Final = frozenset({"zrank", "zrange", "zcount", "zlimit", "zadd"})
+"""The kinds that have a floor."""
 
 _BATCH: Final = 100
 
@@ -49,28 +49,36 @@ class FloorResult(DataResult):
 
 
 async def run_floor(size: DataSize, sources: Sequence[str], rows: str = "") -> AsyncIterator[FloorResult]:
-    """A line for each size of ZADD, if `sources` have the engine, and `rows` ask for it as `run_data` has it."""
-    for kind in wanted(size, rows):
-        if ENGINE in sources and kind[0].kind == FLOORED:
-            for result in _floor(size, kind):
-                yield result
+    """A line for each size of these kinds, if `sources` have the engine, and `rows` ask for it as `run_data` has it."""
+    works = [kind for kind in wanted(size, rows) if kind[0].kind in FLOORED]
+    if ENGINE in sources and works:
+        for result in _floors(size, works):
+            yield result
 
 
-def _floor(size: DataSize, kind: list[Work]) -> Iterator[FloorResult]:
+def _floors(size: DataSize, works: list[list[Work]]) -> Iterator[FloorResult]:
     with TemporaryDirectory(prefix="slotlog-bench-") as directory:
-        traces = _traced(size, kind, Path(directory) / "traced")
+        traces = _traced(size, works, Path(directory) / "traced")
         _fill(size, Path(directory) / "state")
         floor = Floor(Path(directory) / "state", COLUMN_FAMILIES, Trace([]))
-        costs: dict[str, list[Cost]] = {work.name: [] for work in kind}
-        for round_ in range(size.pairs):
-            for work in kind:
-                trace = traces[work.name, round_]
-                watch = Stopwatch()
-                floor.do(trace.batches)
-                wall, cpu = watch.read()
-                costs[work.name].append(Cost(wall / trace.records * 1e6, cpu / trace.records * 1e6))
+        for kind in works:
+            yield from _floor(size, kind, traces, floor)
         floor.close()
-    smallest = {"floor": costs[kind[0].name]}
+
+
+def _floor(
+    size: DataSize, kind: list[Work], traces: dict[tuple[str, int], Trace], floor: Floor
+) -> Iterator[FloorResult]:
+    costs: dict[str, list[Cost]] = {work.name: [] for work in kind}
+    for round_ in range(size.pairs):
+        for work in kind:
+            trace = traces[work.name, round_]
+            watch = Stopwatch()
+            floor.do(trace.batches)
+            wall, cpu = watch.read()
+            costs[work.name].append(Cost(wall / trace.records * 1e6, cpu / trace.records * 1e6))
+    asks = any(batch.gets or batch.scans or batch.puts for batch in traces[kind[0].name, 0].batches)
+    smallest = {"floor": costs[kind[0].name]} if asks else {}  # nothing does not grow
     for work in kind:
         each = [traces[work.name, round_] for round_ in range(size.pairs)]
         records = sum(trace.records for trace in each)
@@ -93,25 +101,25 @@ def _floor(size: DataSize, kind: list[Work]) -> Iterator[FloorResult]:
 
 def _fill(size: DataSize, path: Path) -> None:
     with closing(open_store(path)) as store:
-        engine = Engine(Machine(store, HOME))
+        engine = Engine(open_machine(store))
         for command in filling(size):
             engine.write([command])
 
 
-def _traced(size: DataSize, kind: list[Work], path: Path) -> dict[tuple[str, int], Trace]:
+def _traced(size: DataSize, works: list[list[Work]], path: Path) -> dict[tuple[str, int], Trace]:
     """What each run asks of the store, by row and round."""
     _fill(size, path)
     traces: dict[tuple[str, int], Trace] = {}
     with closing(RecordingStore(open_store(path))) as store:
-        engine = Engine(Machine(store, HOME))
-        for round_ in range(size.pairs):
-            for work in kind:
+        engine = Engine(open_machine(store))
+        for kind in works:
+            for round_, work in product(range(size.pairs), kind):
                 batches = []
                 commands = drawn(work, round_)
                 for at in range(0, len(commands), _BATCH):
                     some = commands[at : at + _BATCH]
                     store.batch = Batch(len(some))
-                    engine.write(some)
+                    engine.do(some)
                     batches.append(store.batch)
                 traces[work.name, round_] = Trace(batches)
     return traces
