@@ -7,7 +7,7 @@ and outside of transactions. It is given the others unpacked. The rest is aiokaf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -53,13 +53,17 @@ class Piece(NamedTuple):
     next_offset: int
 
 
-def piece_of(records: list[Any], next_offset: int) -> Piece:
-    """These records of aiokafka's."""
-    return Piece(
-        [(record.offset, record.timestamp, record.key, record.value) for record in records],
-        [(record.offset, tuple(record.headers)) for record in records if record.headers],
-        next_offset,
-    )
+def piece_of(records: Iterable[Any], next_offset: int, from_offset: int = 0) -> Piece:
+    """These records of aiokafka's, those before `from_offset` left out. In one loop: an attribute is a call in C."""
+    taken: list[LogRecord] = []
+    of_some: list[tuple[int, Headers]] = []
+    for record in records:
+        offset = record.offset
+        if offset >= from_offset:
+            taken.append((offset, record.timestamp, record.key, record.value))
+            if headers := record.headers:
+                of_some.append((offset, tuple(headers)))
+    return Piece(taken, of_some, next_offset)
 
 
 def is_compiled() -> bool:
@@ -110,8 +114,7 @@ class Batches:
 
     def _piece(self, batch: Any) -> Piece:
         """By aiokafka's parser. A broker gives whole batches, so that the first may begin before what is asked for."""
-        records = [record for record in batch if record.offset >= self._fetch.next_fetch_offset]
-        return piece_of(records, batch.next_offset)
+        return piece_of(batch, batch.next_offset, self._fetch.next_fetch_offset)
 
     def _unpacked(self, whole: bytes, batch: Any) -> Piece | None:
         """By the part in C; None where it cannot, and aiokafka's parser is to say what is wrong."""
