@@ -192,10 +192,9 @@ class Executor:
         self, offset: int, name: bytes, args: list[Any], db: int, event_id: bytes | None, applied: Applied
     ) -> Reply:
         """A transaction, a name in another case, or nothing that can be applied."""
-        if not name:
-            raise EventError(args[0].decode(errors="backslashreplace"))
-        upper = name.upper()
-        if upper != b"EXEC":
+        if name != b"EXEC" and (upper := name.upper()) != b"EXEC":
+            if not name:
+                raise EventError(args[0].decode(errors="backslashreplace"))
             return self.apply(offset, find(upper).name, args, db, event_id, applied)
         steps = self.placement.check_transaction(args, db)
         tx = self._tx

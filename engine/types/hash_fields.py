@@ -20,6 +20,11 @@ def put(tx: Transaction, name: bytes, key: Key | None, pairs: Sequence[bytes]) -
     """
     if key is None:
         key = tx.create(name, HASH)
+        if not key.size:  # it is counted, and nothing is there: no look at each field, 0.5 us for five
+            fields = key.data.changed
+            fields.update(zip(pairs[::2], pairs[1::2], strict=True))
+            key.size = len(fields)
+            return key.size
     elif key.times is not None:
         return field_expiry.put(tx, key, zip(pairs[::2], pairs[1::2], strict=True))
     get, changed = key.data.before_put, key.data.changed

@@ -39,7 +39,7 @@ LARGEST = b"1.18973149535723176502e4932"
 # ------------------------------------------------------------------------------------------- what the oracle answered
 
 
-@pytest.mark.parametrize("value", [0, 1, -1, 10, 1234567890, (1 << 63) - 1, -(1 << 63)])
+@pytest.mark.parametrize("value", [0, 1, -1, 9, 10, 1234567890, 10**18 - 1, 10**18, (1 << 63) - 1, -(1 << 63)])
 def test_integers_are_read_as_they_print(value: int) -> None:
     """An integer of 64 bits has one spelling, its own."""
     assert value == parse_int(b"%d" % value)
@@ -49,6 +49,7 @@ def test_integers_are_read_as_they_print(value: int) -> None:
     "text",
     [
         *(b"", b"-", b"+1", b" 1", b"1 ", b"1\n", b"01", b"-01", b"00", b"-0", b"1_0", b"1.0", b"1e3", b"0x1", b"1\0"),
+        *(b"0" * 18, b"0" + b"9" * 17, b"9" * 19),
         *(b"9223372036854775808", b"-9223372036854775809", b"99999999999999999999", b"1" * 5000, b"\xd9\xa3"),
     ],
 )

@@ -35,6 +35,17 @@ def test_a_hash_is_one_metadata_record_and_one_record_for_each_field() -> None:
     assert {PREFIX + b"name": b"carol", PREFIX: b"\x00", PREFIX + b"z": b""} == stored(store, Kind.DATA)
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("before", [[], ["HSET h x 1", "DEL h"], ["HSET h a 0"]])
+def test_a_field_given_twice_counts_once(before: list[str]) -> None:
+    """The last of its values stays, in a new hash as in one that was there."""
+    machine = open_machine(new_store())
+    send(machine, *before)
+
+    is_there = before == ["HSET h a 0"]
+    assert [2 - is_there, 2, [b"3", b"2"]] == send(machine, "HSET h a 1 b 2 a 3", "HLEN h", "HMGET h a b")
+
+
 def test_a_change_of_values_alone_leaves_the_metadata_record_alone() -> None:
     """HSET, HMSET, HINCRBY and HINCRBYFLOAT of fields that exist write their field and nothing else."""
     store = WatchedStore()
