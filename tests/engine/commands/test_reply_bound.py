@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.apply import executor
 from engine.apply.machine import Machine
 from engine.errors import REPLY_TOO_LARGE, CommandError
 from engine.limits import REPLY_BYTES_MAX
@@ -44,7 +45,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine whose replies are bounded so; the collections are made."""
     machine = open_machine(new_store())
     send(machine, *MAKE)
-    monkeypatch.setattr(replies, "REPLY_BYTES_MAX", BOUND)
+    for module in (replies, executor):
+        monkeypatch.setattr(module, "REPLY_BYTES_MAX", BOUND)
     return machine
 
 
