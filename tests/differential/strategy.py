@@ -136,6 +136,10 @@ def _step(random: Random, names: tuple[bytes, ...], logged: tuple[bytes, ...]) -
     elif kind == 3 and names is _names("string") and random.randrange(8) == 0:
         key = random.choice(KEYS["string"])  # what is deleted only if it equals something mostly does not
         what = Transaction((Command(b"SET", (key, b"1")), Command(b"DELIFEQ", (key, b"1"))))
+    elif kind == 3 and names is _names("sorted-set") and random.randrange(8) == 0:
+        key = random.choice(KEYS["sorted-set"])  # a member that is asked for is mostly not there
+        rank = random.choice((b"ZRANK", b"ZREVRANK"))
+        what = Transaction((Command(b"ZADD", (key, b"1", b"a")), Command(rank, (key, b"a"))))
     else:
         what = _command(random, random.choice(names))
     # Databases other than 0 and ends of batches are rare, so that commands meet each other in the same batch.
