@@ -82,7 +82,8 @@ class _MarkingStore:
     def __init__(self, path: Path, mark: Mark) -> None:
         store = self._store = open_store(path)
         self._mark = mark
-        self.getter, self.scan, self.keys, self.close = store.getter, store.scan, store.keys, store.close
+        self.getter, self.scan, self.close = store.getter, store.scan, store.close
+        self.keys, self.records = store.keys, store.records
 
     def write(self, changes: Changes) -> None:
         """Write, which is a stage of its own."""

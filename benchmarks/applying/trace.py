@@ -115,6 +115,13 @@ class RecordingStore:
         self.batch.scans.setdefault(column_family, []).append(Scan(start, len(keys), False))
         return keys
 
+    def records(self, column_family: str, start: bytes, end: bytes, most: int) -> list[tuple[bytes, bytes]]:
+        """The store's records, counted and noted as a scan."""
+        records = self._store.records(column_family, start, end, most)
+        self.scanned[column_family] += len(records)
+        self.batch.scans.setdefault(column_family, []).append(Scan(start, len(records), False))
+        return records
+
     def write(self, changes: Changes) -> None:
         """Write, with every put and delete noted.
 

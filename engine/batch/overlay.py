@@ -14,6 +14,7 @@ from engine import native
 from engine.batch.families import Families
 from engine.batch.key import Key
 from engine.batch.keyspace import Keyspace
+from engine.batch.listings import Listings
 from engine.batch.memory import MemoryHeld, Weighed, rank_bytes
 from engine.batch.writing import (
     delete_databases,
@@ -43,6 +44,7 @@ class Loading(NamedTuple):
         prefix_of: what the metadata keys of a stored database begin with.
         flushed: the stored databases that the batch has emptied: Python loads their keys.
         large: the keys that go with the batch.
+        listings, make_listing: of `Listings`.
     """
 
     get_metadata: Get | None
@@ -50,6 +52,8 @@ class Loading(NamedTuple):
     prefix_of: Callable[[int], bytes]
     flushed: set[int]
     large: list[Key]
+    listings: dict[bytes, bytes]
+    make_listing: Callable[[Key], bytes]
 
 
 class Overlay:
@@ -61,11 +65,12 @@ class Overlay:
         large: keys that go with the batch.
         families: binds the subkeys of a key.
         memory: what they take, and may take.
+        listings: the small collections that were read whole.
     """
 
     __slots__ = (
         "_earlier", "_flushed", "_get_earlier", "_get_metadata", "_hot", "_layout", "_store",
-        "_writes_earlier", "databases", "families", "large", "memory", "touched",
+        "_writes_earlier", "databases", "families", "large", "listings", "memory", "touched",
     )  # fmt: skip
 
     families_of: ClassVar[type[Families]] = Families
@@ -79,6 +84,8 @@ class Overlay:
         self._store = store
         self._layout = layout
         self._hot = native.chosen() if layout.packs_as == native.PACKS_AS else None
+        pack = None if self._hot is None else self._hot.pack_listing
+        self.listings = Listings(partial(store.records, layout.families[Kind.DATA]), pack, key_cache_bytes)
         self._get_metadata = current_getter(store, layout)
         self._get_earlier = earlier_getter(store, layout)
         self._writes_earlier = layout.earlier is not None and layout.earlier.is_written
@@ -91,9 +98,9 @@ class Overlay:
         if self._hot is None:
             return None
         get = self._get_metadata if self._get_earlier is None else None
-        return Loading(
-            get, self.families.load, partial(self._layout.kind_prefix, Kind.METADATA), self._flushed, self.large
-        )
+        prefix_of = partial(self._layout.kind_prefix, Kind.METADATA)
+        listings = self.listings
+        return Loading(get, self.families.load, prefix_of, self._flushed, self.large, listings.held, listings.make)
 
     def load(self, db: int, name: bytes) -> Key:
         """The key `name` of a stored database, from the store. It is not in `databases` yet."""
@@ -118,6 +125,7 @@ class Overlay:
     def flush(self, databases: Sequence[int], changes: Changes, *, others: bool) -> None:
         """Remove every key of these stored databases, from memory and by a batch; `others`: other ones have keys."""
         new = [db for db in databases if db not in self._flushed]
+        self.listings.forget_all()
         for db in databases:
             self._flushed.add(db)
             keys = self.databases.setdefault(db, {})
@@ -150,9 +158,9 @@ class Overlay:
     def keep(self) -> None:
         """The batch is written: make its keys ready for the next one, and forget what is too much."""
         if self._hot is None:
-            mark_written(self.touched)
+            mark_written(self.touched, self.listings)
         else:
-            mark_natively(self._hot, self.touched)
+            mark_natively(self._hot, self.touched, self.listings)
         for key in self.large:
             if (known := self.databases[key.db].pop(key.name, None)) is not None:
                 self.memory.lose(known)
@@ -161,6 +169,7 @@ class Overlay:
 
     def let_go(self, key: Key) -> None:
         """Keep no subkeys of `key`: they go, or are bound anew."""
+        self.listings.forget(key.data.prefix)
         self.memory.subkeys += key.data.let_go()
 
     def weigh_read(self) -> None:
@@ -175,6 +184,7 @@ class Overlay:
     def forget(self) -> None:
         """The batch is thrown away, and every key with it."""
         self.databases.clear()
+        self.listings.forget_all()
         self.memory.clear()
         self._end()
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Final
 
 from engine.batch.key import Key
+from engine.batch.listings import Listings
 from engine.batch.memory import UNIT_SHIFT, WEIGHTS
 from engine.batch.overlaid import KEPT_SUBKEYS_MAX
 from engine.batch.rank_counts import check_total
@@ -73,7 +74,7 @@ def write_keys(  # noqa: C901 - one more call for each key would cost 0.1 us
             subkeys = key.data  # written out, as most keys of a batch have changed one subkey: a call costs 0.1 us
             if subkeys.fresh and version > last_version:  # of others it was asked when they were
                 raise broken(key, last_version)
-            if type_code in _KEPT_TYPES and key.size <= KEPT_SUBKEYS_MAX and key.times is None:
+            if type_code in _KEPT_TYPES and 0 <= key.size <= KEPT_SUBKEYS_MAX and key.times is None:
                 if subkeys.changed:
                     more += subkeys.keep(data)
             else:
@@ -137,11 +138,11 @@ def write_natively(
         at += 1
 
 
-def mark_natively(hot: ModuleType, keys: list[Key]) -> None:
+def mark_natively(hot: ModuleType, keys: list[Key], listings: Listings) -> None:
     """As `mark_written`, by `hot`."""
     at = 0
-    while (at := hot.mark_written(keys, at)) < len(keys):
-        mark_written(keys[at : at + 1])
+    while (at := hot.mark_written(keys, at, listings.held, listings.forget)) < len(keys):
+        mark_written(keys[at : at + 1], listings)
         at += 1
 
 
@@ -168,14 +169,20 @@ def write_earlier(keys: Iterable[Key], layout: Layout, changes: Changes) -> list
     return strings
 
 
-def mark_written(keys: Iterable[Key]) -> None:
-    """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`."""
+def mark_written(keys: Iterable[Key], listings: Listings) -> None:
+    """The batch that looked at these keys is written: they are ready for the next one. Hot path, as `write_keys`.
+
+    What they have changed is not as it is listed any more.
+    """
+    held = listings.held
     for key in keys:
         key.touched = False
         key.changed = False
         key.indexed_expire_ms = key.expire_ms
         if key.version:
             subkeys = key.data  # `Subkeys.written`, without the call
+            if held and subkeys.changed:
+                listings.forget(subkeys.prefix)
             subkeys.changed.clear()
             subkeys.fresh = False
             if subkeys.order:

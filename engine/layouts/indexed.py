@@ -89,6 +89,12 @@ class IndexedStore:
             return self._store.keys(column_family, start, end, most)
         return [key for key, _ in islice(self.scan(column_family, start, end), most)]
 
+    def records(self, column_family: str, start: bytes, end: bytes, most: int) -> list[tuple[bytes, bytes]]:
+        """The first `most` records of `scan`."""
+        if column_family != self._family:
+            return self._store.records(column_family, start, end, most)
+        return list(islice(self.scan(column_family, start, end), most))
+
     def _get(self, record: bytes) -> bytes | None:
         of = self._set_of(record)
         if of is None:

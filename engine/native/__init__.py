@@ -27,7 +27,7 @@ It works on the objects of Python, and takes only what is usual:
 - to keys in their plain forms, in a layout that says it packs as `neokv` (`Layout.packs_as`);
 - of clients, well-formed requests, writes with one key, replies that are OK, null, integers or bulk strings, and the
   reads in `READS` of keys that are in memory and do not die by the wall clock; of sorted sets where what is needed of
-  their rank counts is in memory, too.
+  their rank counts is in memory, too; of whole collections where they are small.
 
 All else it leaves to Python, in the middle of a batch or of an EXEC too, and goes on behind it. So no command has two
 meanings, and nothing that comes of a record depends on which of the two runs.
@@ -45,7 +45,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 8
+INTERFACE: Final = 9
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None
@@ -53,7 +53,20 @@ IS_BUILT: Final = _hot is not None
 FITS: Final = IS_BUILT and getattr(_hot, "INTERFACE", 1) == INTERFACE
 """Whether what was built speaks with this Python; what was built before a change of it is left aside."""
 
-READS: Final = {b"GET": 0, b"HGET": 1, b"ZRANK": 2, b"ZCOUNT": 3, b"ZRANGE": 4, b"ZRANGEBYSCORE": 5}
+READS: Final = {
+    b"GET": 0,
+    b"HGET": 1,
+    b"ZRANK": 2,
+    b"ZCOUNT": 3,
+    b"ZRANGE": 4,
+    b"ZRANGEBYSCORE": 5,
+    b"HGETALL": 6,
+    b"HKEYS": 7,
+    b"HVALS": 8,
+    b"LRANGE": 9,
+    b"SMEMBERS": 10,
+    b"SINTER": 11,
+}
 """The commands of `read_run`, and their kinds."""
 
 PACKS_AS: Final = "neokv"

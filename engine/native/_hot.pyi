@@ -19,6 +19,8 @@ class Path:
         prefix_of: Callable[[int], bytes],
         flushed: set[int],
         large: list[Any],
+        listings: dict[bytes, bytes],
+        make_listing: Callable[[Any], bytes],
         ok: object,
         parse_double: Callable[[bytes], float | None],
         time_max: int,
@@ -52,7 +54,7 @@ def decode_run(
     decode: Callable[[int, int, bytes | None], Record],
     /,
 ) -> list[Record]: ...
-def mark_written(keys: list[Any], at: int, /) -> int: ...
+def mark_written(keys: list[Any], at: int, listings: dict[bytes, bytes], forget: Callable[[bytes], None], /) -> int: ...
 def metadata_key(prefix: bytes, name: bytes, /) -> bytes: ...
 def write_keys(
     keys: list[Any],
@@ -79,6 +81,9 @@ def answer_writes(
     large: int,
     /,
 ) -> int: ...
+def pack_listing(
+    records: list[tuple[bytes, bytes]], skip: int, with_subkeys: bool, with_values: bool, most: int, /
+) -> bytes | None: ...
 def parse_commands(data: bytes, commands: list[list[bytes]], count_max: int, /) -> int: ...
 def read_run(
     path: Path, kind: int, commands: list[list[bytes]], at: int, wall_ms: int, is_resp3: bool, parts: list[bytes], /

@@ -26,34 +26,16 @@ int init_requests(void)
     return DONE;
 }
 
-/* A bulk string's bytes; only their number without `to`. */
-static Py_ssize_t write_bulk(char *to, PyObject *value)
-{
-    char digits[20];
-    Py_ssize_t size = PyBytes_GET_SIZE(value), left = size;
-    int count = 0;
-    do digits[count++] = (char)('0' + left % 10);
-    while (left /= 10);
-    if (to != NULL) {
-        *to++ = '$';
-        for (int i = count; i-- > 0;) *to++ = digits[i];
-        *to++ = '\r';
-        *to++ = '\n';
-        memcpy(to, PyBytes_AS_STRING(value), size);
-        to[size] = '\r';
-        to[size + 1] = '\n';
-    }
-    return 1 + count + 2 + size + 2;
-}
-
 /* A usual reply as bytes, a new reference. NULL without an error: Python has to encode it. */
 static PyObject *encode(PyObject *reply, int is_resp3)
 {
     if (reply == ok_reply) return Py_NewRef(encoded_ok);
     if (reply == Py_None) return Py_NewRef(nulls[is_resp3]);
     if (PyBytes_CheckExact(reply)) {
-        PyObject *bulk = PyBytes_FromStringAndSize(NULL, write_bulk(NULL, reply));
-        if (bulk != NULL) write_bulk(PyBytes_AS_STRING(bulk), reply);
+        const char *text = PyBytes_AS_STRING(reply);
+        Py_ssize_t size = PyBytes_GET_SIZE(reply);
+        PyObject *bulk = PyBytes_FromStringAndSize(NULL, write_bulk(NULL, text, size));
+        if (bulk != NULL) write_bulk(PyBytes_AS_STRING(bulk), text, size);
         return bulk;
     }
     int64_t number;
@@ -245,14 +227,14 @@ PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count)
         if (value == NULL) break;
         values[found] = value; /* it stays where it is: nothing of Python's runs before it is copied */
         if (value != Py_None) hits++;
-        size += value == Py_None ? PyBytes_GET_SIZE(null) : write_bulk(NULL, value);
+        size += value == Py_None ? PyBytes_GET_SIZE(null) : write_bulk(NULL, NULL, PyBytes_GET_SIZE(value));
     }
     if (PyErr_Occurred()) return NULL;
     PyObject *data = found ? PyBytes_FromStringAndSize(NULL, size) : NULL;
     if (data != NULL) {
         char *to = PyBytes_AS_STRING(data);
         for (Py_ssize_t i = 0; i < found; i++) {
-            if (values[i] != Py_None) to += write_bulk(to, values[i]);
+            if (values[i] != Py_None) to += write_bulk(to, PyBytes_AS_STRING(values[i]), PyBytes_GET_SIZE(values[i]));
             else {
                 memcpy(to, PyBytes_AS_STRING(null), PyBytes_GET_SIZE(null));
                 to += PyBytes_GET_SIZE(null);

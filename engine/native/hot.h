@@ -139,6 +139,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *tx, *executor, *dedup, *new_ids, *get_id;
     PyObject *get_metadata, *load_stored, *prefix_of, *flushed, *large; /* of the overlay; None: Python loads all keys */
+    PyObject *listings, *make_listing;
     PyObject *ok, *parse_double;
     PyObject *prefix_db, *prefix; /* of database 0, and the number for which it holds */
     int64_t time_max, overlay_bytes_max, window_ms;

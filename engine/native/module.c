@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 8
+#define INTERFACE 9
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -94,8 +94,9 @@ static PyMethodDef functions[] = {
      "decode_run(batch, heads, size_max, transaction, decode): the events of records.\n\n"
      "Those of a known head, of at most `size_max` bytes, with strings and integers alone as arguments; each other one by\n"
      "`decode(offset, time_ms, value)`. `transaction` is the name whose arguments are of another form."},
-    {"mark_written", FAST(mark_written), "mark_written(keys, at): make keys[at:] ready for the next batch.\n\n"
-     "Returns where it has stopped, as `write_keys`."},
+    {"mark_written", FAST(mark_written), "mark_written(keys, at, listings, forget): make keys[at:] ready for the next batch.\n\n"
+     "`forget` is called with each prefix in `listings` under which something has changed. Returns where it has stopped, as\n"
+     "`write_keys`."},
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
      "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max): add the changes of keys[at:].\n\n"

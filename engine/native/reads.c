@@ -1,5 +1,6 @@
 /* Answers reads of elements from memory, and of a hash's fields and a sorted set's members by one read of the store each:
- * twin of `resp.clients.running.fast_path.read` for the commands below, of sorted sets with rank counts alone.
+ * twin of `resp.clients.running.fast_path.read` for the commands below, of sorted sets with rank counts alone;
+ * and, by listings.c, of whole small collections.
  *
  *     HGET key field    ZRANK key member    ZCOUNT key min max    ZRANGE key start stop [BYSCORE LIMIT offset count]
  *     ZRANGEBYSCORE key min max LIMIT offset count
@@ -10,19 +11,10 @@
 
 #include <strings.h>
 
-enum { RUN_MAX = 64, RUN_BYTES = 1 << 16, WALKED_MAX = 16, FEW_MAX = 64 };
-
-/* Replies as they come up. */
-typedef struct {
-    Path *path;
-    PyObject *keys, *null;
-    int64_t latest_ms;
-    char *data;
-    Py_ssize_t size, room, hits;
-} Reader;
+enum { RUN_MAX = 64, RUN_BYTES = 1 << 16, WALKED_MAX = 16, FEW_MAX = 64, SETS_MAX = 16 };
 
 /* Makes room for so many bytes more. */
-static char *reserve(Reader *reader, Py_ssize_t more)
+char *reserve(Reader *reader, Py_ssize_t more)
 {
     if (reader->room - reader->size < more) {
         Py_ssize_t room = 2 * reader->room + more;
@@ -38,14 +30,11 @@ static int add_bulk(Reader *reader, const char *text, Py_ssize_t size)
 {
     char *to = reserve(reader, size + 32);
     if (to == NULL) return FAILED;
-    to += sprintf(to, "$%zd\r\n", size);
-    memcpy(to, text, size);
-    memcpy(to + size, "\r\n", 2);
-    reader->size = to + size + 2 - reader->data;
+    reader->size += write_bulk(to, text, size);
     return DONE;
 }
 
-static int add_number(Reader *reader, char kind, int64_t number)
+int add_number(Reader *reader, char kind, int64_t number)
 {
     char *to = reserve(reader, 32);
     if (to == NULL) return FAILED;
@@ -69,11 +58,11 @@ static int answer_number(Reader *reader, int64_t number)
     return add_number(reader, ':', number);
 }
 
-/* The key of a command if it is in memory and does not die by either clock, else NULL. Borrowed. */
-static PyObject *key_of(Reader *reader, PyObject *command)
+/* The key of this name if it is in memory and does not die by either clock, else NULL. Borrowed. */
+PyObject *key_of(Reader *reader, PyObject *name)
 {
     int64_t expire_ms;
-    PyObject *key = PyDict_GetItemWithError(reader->keys, PyList_GET_ITEM(command, 1));
+    PyObject *key = PyDict_GetItemWithError(reader->keys, name);
     if (key == NULL || Py_TYPE(key) != key_type || !as_int64(at(key, KEY.expire_ms), &expire_ms)) return NULL;
     return expire_ms != 0 && expire_ms <= reader->latest_ms ? NULL : key;
 }
@@ -258,7 +247,7 @@ static int answer_zrange(Reader *reader, PyObject *command, PyObject *key, int i
 /* Answers a command of one kind, by the name of the first one. */
 static int answer(Reader *reader, int kind, PyObject *command, PyObject *name)
 {
-    static const Py_ssize_t least[] = {0, 3, 3, 4, 4, 4}, most[] = {0, 3, 3, 4, 8, 7};
+    static const Py_ssize_t least[] = {0, 3, 3, 4, 4, 4, 2, 2, 2, 4, 2, 2}, most[] = {0, 3, 3, 4, 8, 7, 2, 2, 2, 4, 2, SETS_MAX + 1};
     if (!PyList_CheckExact(command)) return UNUSUAL;
     Py_ssize_t words = PyList_GET_SIZE(command);
     if (words < least[kind] || words > most[kind]) return UNUSUAL;
@@ -267,14 +256,15 @@ static int answer(Reader *reader, int kind, PyObject *command, PyObject *name)
     PyObject *word = PyList_GET_ITEM(command, 0);
     if (word != name && (PyBytes_GET_SIZE(word) != PyBytes_GET_SIZE(name) ||
             memcmp(PyBytes_AS_STRING(word), PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)))) return UNUSUAL;
-    PyObject *key = key_of(reader, command);
+    PyObject *key = key_of(reader, PyList_GET_ITEM(command, 1));
     if (key == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_INCREF(key);
     int done = UNUSUAL;
     if (kind == READS_HGET) done = answer_hget(reader, command, key);
     else if (kind == READS_ZRANK) done = answer_zrank(reader, command, key);
     else if (kind == READS_ZCOUNT) done = answer_zcount(reader, command, key);
-    else done = answer_zrange(reader, command, key, kind == READS_ZRANGEBYSCORE);
+    else if (kind < READS_HGETALL) done = answer_zrange(reader, command, key, kind == READS_ZRANGEBYSCORE);
+    else done = answer_whole(reader, kind, command, key);
     Py_DECREF(key);
     return done;
 }

@@ -22,8 +22,25 @@ PyObject *take_filled(PyObject *module, PyObject *const *given, Py_ssize_t count
 PyObject *read_run(PyObject *module, PyObject *const *given, Py_ssize_t count);
 
 /* reads.c */
-enum { READS_GET, READS_HGET, READS_ZRANK, READS_ZCOUNT, READS_ZRANGE, READS_ZRANGEBYSCORE, READS_END }; /* as READS */
+enum { READS_GET, READS_HGET, READS_ZRANK, READS_ZCOUNT, READS_ZRANGE, READS_ZRANGEBYSCORE, READS_HGETALL, READS_HKEYS,
+    READS_HVALS, READS_LRANGE, READS_SMEMBERS, READS_SINTER, READS_END }; /* as READS */
 PyObject *read_elements(int kind, Path *path, PyObject *commands, Py_ssize_t from, int64_t latest_ms, PyObject *null, PyObject *parts);
+
+/* Replies as they come up. */
+typedef struct {
+    Path *path;
+    PyObject *keys, *null;
+    int64_t latest_ms;
+    char *data;
+    Py_ssize_t size, room, hits;
+} Reader;
+char *reserve(Reader *reader, Py_ssize_t more);
+int add_number(Reader *reader, char kind, int64_t number);
+PyObject *key_of(Reader *reader, PyObject *name);
+
+/* listings.c */
+int answer_whole(Reader *reader, int kind, PyObject *command, PyObject *key);
+PyObject *pack_listing(PyObject *module, PyObject *const *given, Py_ssize_t count);
 
 /* rows.c */
 PyObject *rows_of(PyObject *module, PyObject *const *given, Py_ssize_t count);
@@ -42,6 +59,26 @@ static inline int bin_header(char *to, Py_ssize_t size)
         pack(to + 1, (uint64_t)size, bytes);
     }
     return 1 + bytes;
+}
+
+/* A bulk string, as a reply has it; returns how many bytes it takes, and only that without `to`. */
+static inline Py_ssize_t write_bulk(char *to, const char *text, Py_ssize_t size)
+{
+    char digits[20];
+    Py_ssize_t left = size;
+    int count = 0;
+    do digits[count++] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (to != NULL) {
+        *to++ = '$';
+        for (int i = count; i-- > 0;) *to++ = digits[i];
+        *to++ = '\r';
+        *to++ = '\n';
+        memcpy(to, text, size);
+        to[size] = '\r';
+        to[size + 1] = '\n';
+    }
+    return 1 + count + 2 + size + 2;
 }
 
 /* request_functions.c */

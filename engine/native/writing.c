@@ -306,10 +306,20 @@ static int end_subkeys(PyObject *subkeys)
     return DONE;
 }
 
+/* Forgets the listing of subkeys that have changed, if they have one: engine/batch/listings.py. */
+static int forget_listing(PyObject *subkeys, PyObject *listings, PyObject *forget)
+{
+    if (!PyDict_GET_SIZE(listings) || !PyDict_GET_SIZE(at(subkeys, SUBKEYS.changed))) return DONE;
+    int held = PyDict_Contains(listings, at(subkeys, SUBKEYS.prefix));
+    PyObject *nothing = held > 0 ? PyObject_CallOneArg(forget, at(subkeys, SUBKEYS.prefix)) : NULL;
+    Py_XDECREF(nothing);
+    return held < 0 || (held && nothing == NULL) ? FAILED : DONE;
+}
+
 PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    if (count != 2 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1])) {
-        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at)");
+    if (count != 4 || !PyList_CheckExact(given[0]) || !PyLong_CheckExact(given[1]) || !PyDict_CheckExact(given[2])) {
+        PyErr_SetString(PyExc_TypeError, "mark_written(keys, at, listings, forget)");
         return NULL;
     }
     Py_ssize_t i = PyLong_AsSsize_t(given[1]);
@@ -319,6 +329,7 @@ PyObject *mark_written(PyObject *module, PyObject *const *given, Py_ssize_t coun
         int type = plain_code(key), ranked = type < 0 && is_ranked(key), done = DONE;
         if (ranked) type = ZSET;
         if (type < 0 || at(key, KEY.expire_ms) == NULL) break;
+        if (type > STRING && forget_listing(at(key, KEY.data), given[2], given[3]) == FAILED) return NULL;
         if (type > STRING) done = end_subkeys(at(key, KEY.data));
         if (done == DONE && type == ZSET) done = end_subkeys(at(key, KEY.scores));
         if (done == DONE && ranked) done = end_subkeys(at(key, KEY.ranks));

@@ -38,6 +38,10 @@ class MemoryStore:
         """The first `most` keys of `scan`."""
         return [key for key, _ in islice(self.scan(column_family, start, end), most)]
 
+    def records(self, column_family: str, start: bytes, end: bytes, most: int) -> list[tuple[bytes, bytes]]:
+        """The first `most` records of `scan`."""
+        return list(islice(self.scan(column_family, start, end), most))
+
     def write(self, changes: Changes) -> None:
         """Apply the range deletes, then the puts and deletes."""
         for name, start, end in changes.ranges:

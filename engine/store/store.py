@@ -99,6 +99,10 @@ class Store(Protocol):
         """
         ...
 
+    def records(self, column_family: str, start: bytes, end: bytes, most: int) -> list[tuple[bytes, bytes]]:
+        """The first `most` records that `scan` would give, as `keys`."""
+        ...
+
     def write(self, changes: Changes) -> None:
         """Apply `changes` as one: all of it or nothing is there after a crash.
 

@@ -19,7 +19,7 @@ from tests.resp.pausing import PausingStore
 from tests.wire.client import Client
 
 STOPPING: Final = ErrorReply(b"LOADING slotlog is shutting down; nothing was written")
-READ: Final = ["SMEMBERS", "a"]
+READ: Final = ["SUNION", "a"]
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def test_who_is_refused_behind_it_waits(tmp_path: Path) -> None:
     """When a partition is set aside, the read of a client behind its refused write waits for it: nobody finishes it."""
     async with pausing(tmp_path) as (live, first, steps):
         second = await live.client()
-        members = asyncio.create_task(first.call("SMEMBERS", "a"))
+        members = asyncio.create_task(first.call("SUNION", "a"))
         pipeline = live.server.pipelines[0]
         await until(lambda: pipeline.is_held)
         second.send(["SADD", "a", "x"], ["SCARD", "a"])

@@ -145,7 +145,7 @@ class _Patient:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.getter = store.getter
-        self.scan, self.keys = store.scan, store.keys
+        self.scan, self.keys, self.records = store.scan, store.keys, store.records
         self.close = store.close
 
     def write(self, changes: Changes) -> None:

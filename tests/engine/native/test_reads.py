@@ -142,7 +142,7 @@ def test_what_it_answers_is_what_python_says(sender: Sender, seed: int) -> None:
             answered[words[0].encode()] += 1
             assert expected == said, words
 
-    del answered[b"GET"]
+    answered = {name: answered[name] for name in (b"HGET", b"ZRANK", b"ZCOUNT", b"ZRANGE", b"ZRANGEBYSCORE")}
     assert min(answered.values()) > 5, answered
 
 

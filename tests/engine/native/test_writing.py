@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine import native
 from engine.batch.key import Key
+from engine.batch.listings import Listings
 from engine.batch.overlaid import Subkeys
 from engine.batch.writing import mark_natively, mark_written, write_keys, write_natively
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout
@@ -83,6 +84,8 @@ def _seen(key: Key) -> dict[str, Any]:
 
 def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
     keys, changes, failure, more = [_made(each) for each in facts], Changes(), "", (0, 0)
+    for number, key in enumerate(keys):
+        key.data.prefix = b"prefix %d" % number
     hot = part_in_c()
     machine_of(new_store(), natively=True)  # it tells the part in C what keys are
     try:
@@ -92,13 +95,15 @@ def _written(facts: list[dict[str, Any]], *, natively: bool) -> object:
             more = write_keys(keys, LAYOUT, changes, LAST_VERSION)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be the same
         failure = f"{type(error).__name__}: {error}"
-    else:
+    listings = Listings(lambda *_: [], None, 0)
+    listings.held.update({key.data.prefix: b"" for key in keys})
+    if not failure:
         if natively:
-            mark_natively(hot, keys)
+            mark_natively(hot, keys, listings)
         else:
-            mark_written(keys)
+            mark_written(keys, listings)
     records = {name: records for name, records in changes.values.items() if records}
-    return failure, more, records, [_seen(key) for key in keys]
+    return failure, more, records, [_seen(key) for key in keys], listings.held
 
 
 @given(st.lists(_keys(), max_size=5))
@@ -133,27 +138,29 @@ def test_objects_of_other_types_are_for_python() -> None:
     del broken.expire_ms, broken.changed
     for each in (None, object(), bare, broken):
         assert (0, 0, 0) == hot.write_keys([each], 0, {}, {}, {}, {}, {}, 9, 9)
-        assert 0 == hot.mark_written([each], 0)
+        assert 0 == hot.mark_written([each], 0, {}, None)
     wrongs: list[Any] = [((), 0), ([], "0"), ([],)]
     for wrong in wrongs:
         with pytest.raises(TypeError):
             hot.mark_written(*wrong)
         with pytest.raises(TypeError):
             hot.write_keys(*wrong)
-    assert 5 == hot.mark_written([], 5)
-    assert 0 == hot.mark_written([], -1)
+    assert 5 == hot.mark_written([], 5, {}, None)
+    assert 0 == hot.mark_written([], -1, {}, None)
     assert (0, 0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
 
 
 def test_nothing_leaks() -> None:
     """Written again and again, keys leave as many objects and references behind as before."""
     hot = part_in_c()
+    listings = Listings(lambda *_: [], None, 0)
     types = ((STRING, 0), (HASH, 5), (LIST, 5), (SET, 5), (ZSET, 5), (NONE, 0))
     keys = []
     for type_code, version in types:
         key = Key(0, b"k", b"m%d" % type_code)
         key.type, key.version, key.size, key.tail = type_code, version, 3, key.head + 3
         key.data, key.scores = _subkeys({}, False, False), _subkeys({}, False, False)
+        key.data.prefix = b"prefix %d" % type_code
         keys.append(key)
 
     def left() -> tuple[int, int, int]:
@@ -162,9 +169,10 @@ def test_nothing_leaks() -> None:
                 key.changed = key.touched = True
                 key.data.changed[b"f"] = key.scores.changed[b"s"] = b"v"
                 key.data.order.append(b"f")
+                listings.held[key.data.prefix] = b"listing"
             changes = Changes()
             write_natively(hot, keys, LAYOUT, changes, LAST_VERSION)
-            mark_natively(hot, keys)
+            mark_natively(hot, keys, listings)
         gc.collect()
         return sys.getallocatedblocks(), sys.getrefcount(None), sys.getrefcount(False)
 

@@ -118,6 +118,15 @@ def test_the_first_keys_are_those_of_a_scan_however_many(store: Store) -> None:
                 assert keys(store, start, end)[:most] == store.keys("data", start, end, most)
 
 
+def test_the_first_records_are_those_of_a_scan(store: Store) -> None:
+    """However many are asked for, and whatever was written between two questions, `records` begins as `scan` does."""
+    for turn in range(3):
+        put(store, {b"%03d" % number: b"v%d" % turn if number % 7 else None for number in range(turn, 600, turn + 1)})
+        for most in (0, 1, 100, 300, 1000):
+            for start, end in ((b"", b"\xff"), (b"050", b"061"), (b"599", b"7"), (b"5", b"4"), (b"", b"")):
+                assert list(store.scan("data", start, end))[:most] == store.records("data", start, end, most)
+
+
 def test_keys_sort_by_unsigned_bytes(store: Store) -> None:
     """Order is that of unsigned bytes, a prefix before what it begins."""
     disordered = [b"\x80", b"", b"\x00", b"\x7f", b"a", b"\x00\x00", b"\xff", b"ab"]

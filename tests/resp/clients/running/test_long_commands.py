@@ -220,8 +220,8 @@ async def test_a_pipeline_of_long_reads(tmp_path: Path) -> None:
     async with serving(tmp_path, slices=slices, stores={0: store}) as live:
         greedy, other = await live.client(), await live.client()
         await greedy.call("SADD", "a", *range(50))
-        calls = live.server.plans.by_name[b"SMEMBERS"]
-        greedy.send(*[["SMEMBERS", "a"]] * 40)
+        calls = live.server.plans.by_name[b"SUNION"]
+        greedy.send(*[["SUNION", "a"]] * 40)
         await until(lambda: live.server.pipelines[0].is_held)
         assert await other.call("SCARD", "a") == 50
         assert calls.calls < 40
@@ -237,7 +237,7 @@ async def test_order_of_replies(tmp_path: Path) -> None:
         client = await live.client()
         await client.call("SADD", "a", *range(10))
         steps.on = True
-        client.send(["SMEMBERS", "a"], ["ECHO", "1"], ["SADD", "a", "x"])
+        client.send(["SUNION", "a"], ["ECHO", "1"], ["SADD", "a", "x"])
         await until(lambda: live.server.pipelines[0].is_held)
         client.send(["ECHO", "2"], ["SCARD", "a"])
         assert await (await live.client()).call("PING") == PONG
@@ -254,7 +254,7 @@ async def test_blocked_clients_wait_for_it(tmp_path: Path) -> None:
         first, popper, pusher = [await live.client() for _ in range(3)]
         await first.call("SADD", "a", *range(10))
         steps.on = True
-        members = asyncio.create_task(first.call("SMEMBERS", "a"))
+        members = asyncio.create_task(first.call("SUNION", "a"))
         await until(lambda: live.server.pipelines[0].is_held)
         popped = asyncio.create_task(popper.call("BLPOP", "l", 0))
         assert await (await live.client()).call("PING") == PONG
@@ -274,7 +274,7 @@ async def test_a_stopped_partition(tmp_path: Path) -> None:
         reader, writer, waiting = [await live.client() for _ in range(3)]
         await writer.call("SADD", "a", *range(10))
         for client, command, told in (
-            (reader, ("SMEMBERS", "a"), "ERR partition 0 is stopped: a test"),
+            (reader, ("SUNION", "a"), "ERR partition 0 is stopped: a test"),
             (writer, ("SUNIONSTORE", "d", "a"), "UNKNOWNOUTCOME the write is in the log and not applied yet: a test"),
         ):
             steps.on = True
