@@ -4,14 +4,14 @@
 
 `floor_per_second` is the rate of what stands beside: the floor, in `quix_…` Quix Streams, in `del_…_fields` DEL of a
 hash of 10 fields, in `zpopmin` and `zpopmax` the first tenth of the pops. `ratio` is ours by theirs, the median of
-`ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. `resp` has fields of its own: its rate,
-latencies and CPU time, `always_ratio` and `everysec_ratio`, and the same figures of these two rivals. `single_…` have
-those of a floor and of valkey-server, and `p99_ratio` and `floor_p99_ratio` by the latter's. `data` has `us` a
-command, its CPU time, and of sorted sets the growth of both, by the times with the smallest one. `client_…`,
-`caching_…` and `script_…` have the same figures of valkey-server beside theirs, called `valkey_…`, and so have
-`held_…` and `streams_…`; the latter have `hset_ratio` by HSET of the same server, too, and in the engine alone the
-growth by the shortest stream. `processes_…` have the rate of one process, and of two as `two_per_second`, and the mean
-time of an append.
+`ratios`, one for each pair of passes; `cpu_ratio` is the same by CPU time. With `SLOTLOG_NATIVE=false` a name from
+Kafka ends with `_python`. `resp` has fields of its own: its rate, latencies and CPU time, `always_ratio` and
+`everysec_ratio`, and the same figures of these two rivals. `single_…` have those of a floor and of valkey-server, and
+`p99_ratio` and `floor_p99_ratio` by the latter's. `data` has `us` a command, its CPU time, and of sorted sets the
+growth of both, by the times with the smallest one. `client_…`, `caching_…` and `script_…` have the same figures of
+valkey-server beside theirs, called `valkey_…`, and so have `held_…` and `streams_…`; the latter have `hset_ratio` by
+HSET of the same server, too, and in the engine alone the growth by the shortest stream. `processes_…` have the rate of
+one process, and of two as `two_per_second`, and the mean time of an append.
 `layouts_…` have rates of writes, reads and counts, their ratios to those of the default layout by CPU time, and bytes
 on disk a key.
 `stages_…` have `…_us`, the CPU time of each stage of an event, and with `--instructions` `…_instructions`.
@@ -78,6 +78,7 @@ from benchmarks.snapshots.restoring import LARGE_KEYS, RESTORE_LARGE, RESTORE_SM
 from benchmarks.snapshots.taking import SNAPSHOT_LARGE, SNAPSHOT_SMOKE, run_snapshot
 from benchmarks.streams.growth import run_growth
 from benchmarks.streams.rates import STREAMS_LARGE, STREAMS_SMOKE, run_rates
+from engine import native
 from ops.config import load_settings
 from ops.logging import configure_logging
 from ops.serving.process import tune_collector
@@ -137,6 +138,9 @@ NAMES: Final = (
 
 # The engine proper is what HSET is judged by; the cold state is large, so it is built for two sources only.
 _SOURCES_OF: Final = {"hset": SOURCES, "hset_cold": (ENGINE, KAFKA)}
+_PYTHON_ALONE: Final = "_python"
+"""Ends the names of lines that tell of Python without what is compiled."""
+
 _USUAL_SOURCES: Final = (EMBEDDED, KAFKA)
 _SIZES: Final = {"smoke": (SMOKE, RESP_SMOKE, DATA_SMOKE), "large": (LARGE, RESP_LARGE, DATA_LARGE)}
 
@@ -187,7 +191,8 @@ async def _kafka(size: Size, name: str, names: list[str], bootstrap: str) -> Asy
     with TemporaryDirectory(prefix="slotlog-bench-") as directory:
         scratch = Path(directory)
         async with open_kafka(bootstrap, before(workload, size), measured(workload, size)) as source:
-            comparison = Comparison(f"{workload}_{KAFKA}", source, scratch)
+            build = "" if native.chosen() else _PYTHON_ALONE
+            comparison = Comparison(f"{workload}_{KAFKA}{build}", source, scratch)
             yield await comparison.run(size.pairs)
             if workload == "hset" and QUIX in names:
                 yield await quix.compare(QUIX, source, scratch, comparison.model.new_fields, size.pairs)

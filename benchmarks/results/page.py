@@ -18,6 +18,7 @@ _LEGEND: Final = (
     "In brackets is slotlog's rate by theirs, the median of the pairs. The floor is the cost of the work without an\n"
     "engine, see below. valkey-server has `appendfsync always`. The load generator takes its part of the same cores.\n"
 )
+_EVENTS: Final = ("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load")
 _REQUESTS: Final = (
     *("command, depth", "log", "requests/s", "of `always`", "of `everysec`"),
     *("p50 ms", "p99 ms", "CPU µs", "load"),
@@ -51,7 +52,10 @@ def part(results: Results, chart: str) -> str:
         return NO_RUN
     texts = [f"![Rates of slotlog and of what stands beside it]({chart})\n", _origin(results)]
     if rows := _events(results):
-        texts.append(table(("benchmark", "events/s", "beside/s", "ratio", "ratio by CPU time", "load"), rows))
+        texts.append(table(_EVENTS, rows))
+    if rows := _python_alone(results):
+        texts.append("The same in Python alone (`SLOTLOG_NATIVE=false`):\n")
+        texts.append(table(_EVENTS, rows))
     if rows := _stages(results):
         texts.append("CPU time of an event on RocksDB, in µs, in Python alone and with what is compiled:\n")
         texts.append(table(("events", "build", *STAGES, "sum"), rows))
@@ -94,19 +98,31 @@ def _origin(results: Results) -> str:
 
 def _events(results: Results) -> list[Sequence[str]]:
     return [
-        (
-            f"`{name}`" + _BESIDE.get(name, ""),
-            f"{result['per_second']:,}",
-            f"{result['floor_per_second']:,}",
-            f"{result['ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
-            f"{result['cpu_ratio']:.2f}" if "cpu_ratio" in result else "",
-            f"{result.get('load', '')}",
-        )
+        _event_row(name, result)
         for name, result in results.items()
         if "floor_per_second" in result
         and not name.startswith("replay_")
         and (name.startswith("quix") or name.rpartition("_")[2] in _SOURCES)
     ]
+
+
+def _python_alone(results: Results) -> list[Sequence[str]]:
+    return [
+        _event_row(name.removesuffix("_python"), result)
+        for name, result in results.items()
+        if "floor_per_second" in result and name.endswith("_python")
+    ]
+
+
+def _event_row(name: str, result: dict[str, Any]) -> Sequence[str]:
+    return (
+        f"`{name}`" + _BESIDE.get(name, ""),
+        f"{result['per_second']:,}",
+        f"{result['floor_per_second']:,}",
+        f"{result['ratio']:.2f} ({min(result['ratios']):.2f} to {max(result['ratios']):.2f})",
+        f"{result['cpu_ratio']:.2f}" if "cpu_ratio" in result else "",
+        f"{result.get('load', '')}",
+    )
 
 
 def _stages(results: Results) -> list[Sequence[str]]:
