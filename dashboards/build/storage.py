@@ -247,6 +247,12 @@ def _cache() -> Row:
             (each("slotlog_keys_held_budget_bytes", "instance"), "budget {{instance}}"),
         ),
         graph(
+            "Keys held",
+            "How many keys are in memory between batches.",
+            "short",
+            (each("slotlog_keys_held", "instance"), "{{instance}}"),
+        ),
+        graph(
             "Size",
             "Bytes in the cache, those of them in use, and the size that it may have.",
             "bytes",

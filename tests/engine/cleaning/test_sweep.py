@@ -205,7 +205,7 @@ def test_keys_in_use_stay_in_memory(store: CountingStore) -> None:
 
 def test_a_swept_key_leaves_memory(machine: Machine, sweeper: Sweeper) -> None:
     """Nobody asks for it again, and another one has its place."""
-    send(machine, "SET old 1 PX 5", "HSET h f v", "PEXPIRE h 5", "SET other 1")
+    send(machine, "SET old 1 PX 5", "HSET h f v", "PEXPIRE h 5", "RPUSH other v")
     tick(machine, 5)
     sweeper.expire(9)
 
