@@ -34,8 +34,8 @@ from ops.snapshot_settings import SnapshotSettings
 from slotlog.log import KafkaSettings
 from slotlog.log.embedded import writer
 
-KEY_CACHE_BYTES: Final = 56 * 1024 * 1024
-"""Of keys, elements and rank counts in the memory of a process: some 130,000 short strings."""
+KEY_CACHE_BYTES: Final = 96 * 1024 * 1024
+"""Of keys, elements and rank counts in the memory of a process: some 220,000 short strings."""
 
 MEMORY_SETTINGS: Final = ("cache_bytes", "key_cache_bytes", "memtable_bytes")
 """Those that several processes share."""
