@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 import redis
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from ingest.dead_letters.stores import open_dead_letters
 from slotlog.log import Entry
@@ -64,7 +66,10 @@ def _is_written(rig: Rig, key: str, value: str) -> bool:
 
 
 async def _append_broken(rig: Rig) -> int:
-    """Append a record that is no event to partition 0, and wait until it is a dead letter; its offset."""
+    """Append a record that is no event to partition 0, and wait until it is a dead letter; its offset.
+
+    And until its owner has told the group so: who takes the partition before that sends the letter again.
+    """
     async with opened_log(f"kafka://{rig.cluster.bootstrap}", rig.topic, PARTITIONS) as log:
         (position,) = await log.append([Entry(0, None, b"broken")])
         dead_letters = open_dead_letters(log)
@@ -72,6 +77,12 @@ async def _append_broken(rig: Rig) -> int:
         while not await dead_letters.read():  # noqa: ASYNC110 - another process sends it
             await asyncio.sleep(0.05)
         await dead_letters.close()
+    admin = AIOKafkaAdminClient(bootstrap_servers=rig.cluster.bootstrap)
+    await admin.start()
+    told = TopicPartition(rig.topic, 0)
+    while (await admin.list_consumer_group_offsets(rig.group))[told].offset <= position.offset:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    await admin.close()
     return position.offset
 
 
