@@ -184,24 +184,14 @@ def decode(offset: int, time_ms: int, value: bytes | None) -> Event:
 
     The name comes out in upper case; `args` is list[bytes], for EXEC list[list[bytes]].
 
-    What is right costs least and what is wrong finds its reason later. The commonest event has a known head: then its
-    arguments alone are unpacked. Whatever is not right with them is read again as a whole.
+    What is wrong finds its reason later, so that what is right costs least.
     """
     try:
         if value is None:
             raise EventError("the record has no value")  # noqa: TRY301 - the one way that reasons take
         if len(value) > WALKED_ABOVE_BYTES:
             _check_headers(value)
-        end = value[_NAME_AT] - _HEAD_LESS if len(value) > _NAME_AT else 0
-        name, args = NAMES_BY_HEAD.get(value[:end], b""), None
-        if name:
-            try:
-                args = unpackb(value[end:], raw=True)
-            except (ValueError, UnpackException):
-                args = None
-        event_id = db = session = None
-        if args.__class__ is not list:
-            name, args, event_id, db, session = _fields(value)
+        name, args, event_id, db, session = _fields(value)
         if name == b"EXEC":
             args = [_command(command) for command in args]
         else:
