@@ -43,7 +43,8 @@ class MemoryHeld(NamedTuple):
     Attributes:
         keys, elements: how many keys, and how many of their elements.
         key_bytes, element_bytes, rank_bytes: what they take, and the rank counts and scores of large sorted sets.
-        bytes_max: what all of them may take.
+        listing_bytes: what small collections that were read whole take, beside `bytes_max`.
+        bytes_max: what all but these may take.
     """
 
     keys: int
@@ -51,6 +52,7 @@ class MemoryHeld(NamedTuple):
     key_bytes: int
     element_bytes: int
     rank_bytes: int
+    listing_bytes: int
     bytes_max: int
 
 
@@ -96,11 +98,10 @@ class Weighed:
         """What keys and subkeys take."""
         return self.weight * UNIT_BYTES + self.subkeys * SUBKEY_BYTES
 
-    def held(self, keys: int, of_ranks: int) -> MemoryHeld:
+    def held(self, keys: int, of_ranks: int, of_listings: int) -> MemoryHeld:
         """What is held in memory with so many keys."""
-        return MemoryHeld(
-            keys, self.subkeys, self.weight * UNIT_BYTES, self.subkeys * SUBKEY_BYTES, of_ranks, self.bytes_max
-        )
+        of_keys, of_subkeys = self.weight * UNIT_BYTES, self.subkeys * SUBKEY_BYTES
+        return MemoryHeld(keys, self.subkeys, of_keys, of_subkeys, of_ranks, of_listings, self.bytes_max)
 
     def clear(self) -> None:
         """All keys have left memory."""

@@ -179,7 +179,7 @@ class Overlay:
     def held(self) -> MemoryHeld:
         """What is in memory now."""
         keys = sum(map(len, self.databases.values()))
-        return self.memory.held(keys, rank_bytes(self.families.rank_holders))
+        return self.memory.held(keys, rank_bytes(self.families.rank_holders), self.listings.bytes)
 
     def forget(self) -> None:
         """The batch is thrown away, and every key with it."""

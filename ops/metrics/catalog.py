@@ -244,7 +244,7 @@ _STORAGE: Final = (
     _gauge("block_cache_pinned_bytes", "Those of them that are in use.", "bytes", (), _SCRAPE),
     _gauge("block_cache_capacity_bytes", "Size of the block cache.", "bytes", (), _SCRAPE),
     _gauge("keys_held", "Keys that stay in memory between batches.", "keys", _PARTITION, _SCRAPE),
-    _gauge("keys_held_bytes", "What they take, with their elements and rank counts.", "bytes", _HELD, _SCRAPE),
+    _gauge("keys_held_bytes", "What they, their elements, rank counts and listings take.", "bytes", _HELD, _SCRAPE),
     _gauge("keys_held_budget_bytes", "What they may take together.", "bytes", _PARTITION, _SCRAPE),
     _counter("block_cache_hits", "Blocks found in the cache.", "blocks", (), _SCRAPE),
     _counter("block_cache_misses", "Blocks read from a file.", "blocks", (), _SCRAPE),

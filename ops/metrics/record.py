@@ -85,7 +85,7 @@ LABELS: Final[dict[str, Label]] = {
     "health": Label("how a peer is: `online`, `suspected`, `failed`", len(NodeHealth)),
     "reason": Label("why a message was lost: `unreachable`, `full`, `unconfirmed`, `refused`", len(Loss)),
     "buffer": Label("`query`, `output` and `all` of all clients together", 3),
-    "what": Label("what of the keys in memory: `keys`, `elements`, `ranks`", 3),
+    "what": Label("what of the keys in memory: `keys`, `elements`, `ranks`, `listings`", 4),
     "version": Label("one, of this process", 1),
     "layout": Label("one, of this process", 1),
     "rules": Label("one, of this process", 1),

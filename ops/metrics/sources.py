@@ -138,7 +138,12 @@ def read_partition(readings: Readings, partition: int, worker: Worker) -> None:
         readings.add("keys", count, label, str(db), TYPE_NAMES[type_code])
     held = machine.held
     readings.add_all({"keys_held": held.keys, "keys_held_budget_bytes": held.bytes_max}, label)
-    by_what = {"keys": held.key_bytes, "elements": held.element_bytes, "ranks": held.rank_bytes}
+    by_what = {
+        "keys": held.key_bytes,
+        "elements": held.element_bytes,
+        "ranks": held.rank_bytes,
+        "listings": held.listing_bytes,
+    }
     readings.add_by("keys_held_bytes", by_what, label)
     read_store(readings, label, store)
 

@@ -320,7 +320,7 @@ def test_all_of_a_partition_is_bounded(machine: Machine) -> None:
     held_of(machine).bytes_max = 20 * ENTRY_BYTES
     for n in range(40):
         assert whole(machine, "HGETALL", f"h{n}") is not None
-        assert held_of(machine).bytes <= 20 * ENTRY_BYTES
+        assert 0 < machine.held.listing_bytes == held_of(machine).bytes <= 20 * ENTRY_BYTES
     held = len(held_of(machine).held)
     assert 10 < held < 20
     assert machine._tx._overlay.databases[0][b"h39"].data.prefix in held_of(machine).held
