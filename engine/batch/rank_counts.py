@@ -141,9 +141,7 @@ def update(ranks: RankCounts, changes: dict[bytes, int], size: int, walk: Walk) 
 
 
 def check_total(ranks: RankCounts, size: int) -> None:
-    """Hold the groups that are held against the size of the set, once for each batch that has changed them.
-
-    A set of 10^6 members has some 150 groups, which Python adds up in a microsecond.
+    """Hold the groups that are held, some 150 of 10^6 members, against the set's size, once a batch that changes them.
 
     Raises:
         InvariantError: they have other members in all.
@@ -347,7 +345,9 @@ def _split_block(ranks: RankCounts, blocks: Stretches, at: int, score_keys: list
     end, count = blocks.ends[at], blocks.counts[at]
     if len(score_keys) != count:
         raise CorruptionError("a sorted set has other score records than its rank counts say")
-    _replace(ranks, BLOCK, blocks, at, _parts(((after(each), 1) for each in score_keys), count, BLOCK_MAX, end))
+    parts = _parts(((after(each), 1) for each in score_keys), count, BLOCK_MAX, end)
+    _replace(ranks, BLOCK, blocks, at, parts)
+    rank_scores.hold(ranks, parts, score_keys)
 
 
 def _split_group(ranks: RankCounts, groups: Stretches, at: int, group_max: int) -> None:

@@ -74,12 +74,13 @@ def read(ranks: RankCounts, start: bytes, ends: Sequence[bytes], counts: Sequenc
     scores = _parsed(walk(start, ends[-1], count=total))
     if len(scores) != total:
         raise CorruptionError("a sorted set has other score records than its rank counts say")
-    at = 0
-    for end, count in zip(ends, counts, strict=True):
-        if end not in ranks.scores:
-            ranks.scores[end] = BlockScores(scores[at : at + count])
-            ranks.holders.scored += 1
-        at += count
+    _hold(ranks, zip(ends, counts, strict=True), scores)
+
+
+def hold(ranks: RankCounts, blocks: Sequence[tuple[bytes, int]], score_keys: Sequence[bytes]) -> None:
+    """Hold the scores of new blocks, of these score keys: where there is room, as nobody has asked for them yet."""
+    if ranks.holders.scored + len(blocks) <= ranks.holders.scored_max:
+        _hold(ranks, blocks, _parsed(score_keys))
 
 
 def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
@@ -112,6 +113,16 @@ def forget(ranks: RankCounts, end: bytes) -> None:
     """The block that ends there has other members now, or is none any more."""
     if ranks.scores.pop(end, None) is not None:
         ranks.holders.scored -= 1
+
+
+def _hold(ranks: RankCounts, blocks: Iterable[tuple[bytes, int]], scores: array[int]) -> None:
+    """Hold the scores of blocks that follow each other, given by their ends and counts; those held stay as they are."""
+    at = 0
+    for end, count in blocks:
+        if end not in ranks.scores:
+            ranks.scores[end] = BlockScores(scores[at : at + count])
+            ranks.holders.scored += 1
+        at += count
 
 
 def _parsed(score_keys: Iterable[bytes]) -> array[int]:

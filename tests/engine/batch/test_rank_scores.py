@@ -207,7 +207,12 @@ def _moving_nobody(scores: Any, score: int, change: int) -> None:
         scores.pop()
 
 
+def _holding_the_lower_half_twice(ranks: RankCounts, blocks: Any, score_keys: Any) -> None:
+    HOLD(ranks, blocks, (score_keys[: blocks[0][1]] * 2)[: len(score_keys)])
+
+
 WORK_IN = rank_scores._work_in
+HOLD = rank_scores.hold
 
 
 @pytest.mark.form(Form.RANK_COUNTS)
@@ -218,6 +223,7 @@ WORK_IN = rank_scores._work_in
         ("_work_in", _forgetting_leavers),
         ("_work_in", _moving_nobody),
         ("forget", lambda *_: None),
+        ("hold", _holding_the_lower_half_twice),
     ],
 )
 def test_stale_scores_are_found(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> None:
@@ -329,6 +335,22 @@ def test_a_block_that_is_read_in_part_is_read_again() -> None:
 
     assert [300] == send(machine, "ZRANK z m300")
     assert 1 == store.scans
+
+
+@pytest.mark.form(Form.RANK_COUNTS)
+@pytest.mark.parametrize("scored_max", [rank_counts.SCORED_MAX, 24])
+def test_halves_of_a_split_block_are_held(monkeypatch: pytest.MonkeyPatch, scored_max: int) -> None:
+    """A set that has grown here need not be read: splits have read its blocks. Only where there is room."""
+    monkeypatch.setattr(rank_counts, "SCORED_MAX", scored_max)
+    store = _NotedStore()
+    machine = Machine(store, HOME)
+    for first in range(0, 6000, 500):
+        send(machine, "ZADD z " + " ".join(f"{n} m{n:04}" for n in range(first, first + 500)))
+        assert machine._tx._families.rank_holders.scored <= scored_max
+    store.starts.clear()
+
+    assert [number * 59 for number in range(100)] == send(machine, *(f"ZRANK z m{59 * n:04}" for n in range(100)))
+    assert (len(store.starts) < 12) is (scored_max > 24)  # the first blocks, made at once, and the last one
 
 
 @pytest.mark.form(Form.RANK_COUNTS)
