@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from ingest.dead_letters.dead_letter import DeadLetter
 from ingest.dead_letters.found import PAGE_BYTES_MAX, Again, Found, Summary, Wanted, Went
 from ingest.dead_letters.kafka_store import KafkaDeadLetters
-from slotlog.log.kafka.appender import Outgoing
 from slotlog.log.kafka.kafka_log import KafkaLog
+from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.log import check_entries
 
 HEADER: Final = "slotlog.redrive"

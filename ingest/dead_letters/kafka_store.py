@@ -19,8 +19,8 @@ from structlog import get_logger
 
 from ingest.dead_letters.dead_letter import TRUNCATED, DeadLetter
 from slotlog.errors import LogUnavailableError, RecordTooLargeError
-from slotlog.log.kafka.appender import Outgoing
 from slotlog.log.kafka.kafka_log import KafkaLog
+from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.kafka.topic import MESSAGE_BYTES_MAX
 from slotlog.log.log import Headers, LogRecord
 

@@ -10,7 +10,7 @@ from ops.past.documents import value_as_json
 from ops.past.history import Value
 from ops.reply_json import bytes_as_json
 from slotlog.log import Headers
-from slotlog.log.kafka.appender import Outgoing
+from slotlog.log.kafka.outgoing import Outgoing
 
 OFFSET_HEADER: Final = "slotlog.offset"
 """The event to go on with after a restart."""

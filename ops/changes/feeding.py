@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ops.changes.change import OFFSET_HEADER, Change, begun_record, change_record
 from ops.changes.watching import Watching
@@ -22,8 +22,11 @@ from ops.snapshots.child import tell
 from ops.state.rebuilding.replay_plan import Until, opened
 from slotlog.clock import now_ms
 from slotlog.errors import AppendUncertainError, LogUnavailableError
-from slotlog.log.kafka.appender import Outgoing
-from slotlog.log.kafka.kafka_log import KafkaLog
+from slotlog.log import open_kafka
+from slotlog.log.kafka.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from slotlog.log.kafka.kafka_log import KafkaLog
 
 _POLL_SECONDS: Final = 0.01
 _RETRY_SECONDS: Final = 1.0
@@ -76,7 +79,7 @@ async def _feed_one(settings: Settings, topic: KafkaLog, partition: int, applied
 
 def changes_topic(settings: Settings) -> KafkaLog:
     """The topic of the changes, not started, where the log is: it has as many partitions."""
-    return KafkaLog(
+    return open_kafka(
         settings.log_url.removeprefix("kafka://"),
         topic=settings.changes.topic,
         partitions=settings.partitions,

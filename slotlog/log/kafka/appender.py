@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
@@ -26,8 +26,9 @@ from aiokafka.errors import (
 from slotlog.clock import WALL, now_ms
 from slotlog.errors import AppendUncertainError, LogUnavailableError, RecordTooLargeError
 from slotlog.log.kafka.clients import client_arguments, ended, unavailable
+from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.kafka.settings import KafkaSettings
-from slotlog.log.log import Headers, RecordPosition
+from slotlog.log.log import RecordPosition
 
 _BATCH_BYTES: Final = 1024 * 1024  # a larger record has a batch of its own
 _PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # sent and not acknowledged; with the broker away nothing more is taken
@@ -35,16 +36,6 @@ _FLUSH_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 5.0
 _LOG_APPEND_TIME: Final = 1  # else the record keeps the time that it was sent with
 _REFUSALS: Final = (TopicAuthorizationFailedError, ClusterAuthorizationFailedError)
-
-
-class Outgoing(NamedTuple):
-    """A record for a topic; `time_ms` counts with CreateTime only, and None is now."""
-
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    time_ms: int | None = None
-    headers: Headers = ()
 
 
 @dataclass(slots=True)

@@ -16,9 +16,10 @@ from slotlog.clock import stamp_ms
 from slotlog.errors import LogMismatchError, LogUnavailableError
 from slotlog.log.appends import Appends
 from slotlog.log.identity import RecordMark, check_range, check_record, mark_of
-from slotlog.log.kafka.appender import KafkaAppender, Outgoing
+from slotlog.log.kafka.appender import KafkaAppender
 from slotlog.log.kafka.claims import KafkaClaims
 from slotlog.log.kafka.clients import GONE, is_dead, open_consumer, stop_consumer, unavailable
+from slotlog.log.kafka.outgoing import Outgoing
 from slotlog.log.kafka.reader import KafkaReader
 from slotlog.log.kafka.requests import Incarnation, fetch_once, incarnations
 from slotlog.log.kafka.settings import KafkaSettings
