@@ -43,18 +43,24 @@ class RandomSlices(Slices):
 
 
 class Reader:
-    """A client: it reads the same twice without a pause, which must give the same, and goes on."""
+    """A client: it reads the same twice without a pause, which must give the same, and goes on while its process lives.
+
+    A process that is dead has left its machine in the middle of a commit, and nobody reads there.
+    """
 
     def __init__(self, world: World, partitions: Mapping[int, OwnedPartition]) -> None:
         self._world = world
         self._partitions = partitions
+        self._life = world.life
 
     async def run(self) -> None:
-        """Read until cancelled."""
+        """Read until cancelled, or dead."""
         random = self._world.random
         while True:
             await asyncio.sleep(random.choice((0.0, 0.05, 1.0)))
             owned = self._partitions[random.choice(sorted(self._partitions))]
+            if self._world.life != self._life:
+                return
             if owned.worker.is_open:
                 with suppress(AbandonedError, CommandError):
                     await owned.worker.gate.call(partial(self._read_twice, owned))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
+from random import Random
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +17,8 @@ from engine.layouts.layout import Form
 from tests.layouts import holds
 from tests.simulation.plants import PLANTS
 from tests.simulation.run import run_seed
+from tests.simulation.slices import Reader
+from tests.simulation.world import World, random_rates
 from tests.tidy.source import ROOT
 
 SEEDS = int(os.environ.get("SLOTLOG_SIMULATION_SEEDS", "100"))
@@ -80,6 +85,17 @@ def test_a_seed_is_the_same_each_time() -> None:
 
     assert 1 == len(outputs)
     assert 5 == outputs.pop().count("seed ")
+
+
+def test_a_dead_process_answers_no_client() -> None:
+    """A client whose process was killed reads nothing more of what the process had in memory."""
+    world = World(Random(1), random_rates(Random(1)))
+    reader = Reader(world, {0: Mock()})
+    world.life += 1
+
+    asyncio.run(asyncio.wait_for(reader.run(), 60))
+
+    assert 0 == world.met["read"]
 
 
 def test_a_failure_names_its_seed() -> None:
