@@ -8,7 +8,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.commands.registry import SPECS
-from engine.errors import DueError
+from engine.errors import CommandError, DueError
 from engine.layouts.layout import Form
 from tests.engine.harness import NOW_MS, new_store, open_machine, send
 
@@ -71,6 +71,22 @@ def test_a_due_key_asks_for_a_tick(command: str) -> None:
     """Whether a key is there at all is for the log's clock to say, of its remaining time too."""
     with pytest.raises(DueError):
         evaluated(filled(), command, NOW_MS + IDLE_MS)
+
+
+@pytest.mark.parametrize("command", ["LRANGE dying 0 -1", "SINTER kept dying", "HGET h2 f"])
+def test_an_error_that_a_due_key_may_cause_asks_for_a_tick(command: str) -> None:
+    """A key of another type that is due is none: WRONGTYPE is no answer before the log's clock has said so."""
+    machine = filled()
+    send(machine, "SET h2 1 PX 1")
+
+    with pytest.raises(DueError):
+        evaluated(machine, command, NOW_MS + IDLE_MS)
+
+
+def test_an_error_of_a_key_that_lives_stays() -> None:
+    """WRONGTYPE of a key that is not due is the reply, however far the wall clock is ahead."""
+    with pytest.raises(CommandError, match="WRONGTYPE"):
+        evaluated(filled(), "LRANGE kept 0 -1", NOW_MS + IDLE_MS)
 
 
 @pytest.mark.parametrize("command", ["HTTL h FIELDS 1 g", "HGETALL h", "HLEN h", "HRANDFIELD h", "HMGET h g"])
