@@ -18,7 +18,7 @@ from tests.wire.conversation import Address, Conversation
 from tests.wire.duel import DifferenceError, Sides, Tally
 from tests.wire.frames import RawConnection
 from tests.wire.sequences import run
-from tests.wire.sessions import TURNS_MAX, Turn, sessions
+from tests.wire.sessions import TURNS_MAX, Turn, comparable, sessions
 
 _PROTOCOLS: Final = (b"2", b"3")
 
@@ -63,6 +63,8 @@ def first_difference_of_sessions(
     """The first difference in sessions of about so many turns; as above. Not `emptied`: what one leaves stays."""
 
     def differs(some: list[Turn]) -> str:
+        if some != comparable(some):  # made small, a session may come to where both sides are known to differ
+            return ""
         try:
             Conversation(servers.slotlog, servers.oracle, tally).run(some, emptied=emptied)
         except (DifferenceError, TimeoutError) as error:
