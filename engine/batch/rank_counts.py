@@ -141,7 +141,7 @@ def update(ranks: RankCounts, changes: dict[bytes, int], size: int, walk: Walk) 
 
 
 def check_total(ranks: RankCounts, size: int) -> None:
-    """Hold the groups that are held, some 150 of 10^6 members, against the set's size, once a batch that changes them.
+    """Hold the groups in memory, some 150 of 10^6 members, against the size of the set, once in a batch.
 
     Raises:
         InvariantError: they have other members in all.
