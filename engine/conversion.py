@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from engine.batch import fragments, rank_counts
-from engine.batch.indexed import make_families, make_transaction
-from engine.batch.key import Key
-from engine.batch.uncounted import is_empty
+from engine.batch.keys import fragments
+from engine.batch.keys.key import Key
+from engine.batch.ranks import rank_counts
+from engine.batch.variants.indexed import make_families, make_transaction
+from engine.batch.variants.uncounted import is_empty
 from engine.errors import CommandError, CorruptionError
 from engine.layouts import make_layout
 from engine.layouts.layout import Form, Layout
@@ -24,7 +25,7 @@ from engine.layouts.records import metadata_records
 from engine.model import STREAM, STRING, ZSET
 from engine.store.store import DEDUP_CF, SYSTEM_CF, Changes, Store
 from engine.tables.system import UNSWAPPED, Home, Position, write_home, write_position
-from engine.types import stream_index, streams
+from engine.types.stream import stream_index, streams
 from engine.values.stream_records import BLOCKS_END
 
 _BATCH_KEYS: Final = 1000

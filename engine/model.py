@@ -68,7 +68,8 @@ class StreamMetadata(NamedTuple):
         max_deleted_id: the highest one that XDEL has deleted.
         entries_added: how many entries were ever added, or as many as XSETID has said.
         groups: how many consumer groups there are.
-        tail_count: entries behind the last counted block (engine/types/stream_index.py), where the layout keeps counts.
+        tail_count: entries behind the last counted block (engine/types/stream/stream_index.py), where the layout
+            keeps counts.
     """
 
     last_id: bytes = NO_ID

@@ -24,6 +24,7 @@ SETTING: Final = {"SLOTLOG_NATIVE": "false"}
 SOME: Final = (
     "tests/engine/apply",
     "tests/engine/batch",
+    "tests/engine/types",
     "tests/golden",
     "tests/differential/test_replies.py",
     "tests/ingest/applying",

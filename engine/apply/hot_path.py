@@ -9,12 +9,12 @@ from typing import Protocol
 from engine import native
 from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
-from engine.batch import rank_counts, rank_scores
-from engine.batch.key import Key
-from engine.batch.memory import rank_limits
+from engine.batch.in_memory.memory import rank_limits
+from engine.batch.in_memory.overlay import CACHED_BYTES_MAX
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
-from engine.batch.overlay import CACHED_BYTES_MAX
-from engine.batch.rank_records import BlockScores, RankCounts, RankHolders, Stretches
+from engine.batch.ranks import rank_counts, rank_scores
+from engine.batch.ranks.rank_records import BlockScores, RankCounts, RankHolders, Stretches
 from engine.batch.transaction import Transaction
 from engine.limits import DEDUP_WINDOW_MS
 from engine.tables.dedup import Deduplicator

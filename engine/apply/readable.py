@@ -8,8 +8,8 @@ from typing import Final
 from engine import errors
 from engine.apply.executor import Executor
 from engine.apply.scripts import ScriptRunner
-from engine.batch.indexed import make_transaction
-from engine.batch.memory import MemoryHeld
+from engine.batch.in_memory.memory import MemoryHeld
+from engine.batch.variants.indexed import make_transaction
 from engine.commands.registry import Spec, find
 from engine.errors import CommandError, DueError
 from engine.store.store import Store

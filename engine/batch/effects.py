@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.model import NONE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import all_records, metadata_getter, scan_metadata

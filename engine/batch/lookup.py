@@ -11,11 +11,11 @@ from typing import ClassVar, Final
 
 from engine.batch.cursors import Cursors
 from engine.batch.effects import Effect, EffectObserver
-from engine.batch.key import Key
+from engine.batch.in_memory.memory import MemoryHeld
+from engine.batch.in_memory.overlay import Loading, Overlay
+from engine.batch.keys.key import Key
+from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.batch.keyspace import Keyspace
-from engine.batch.memory import MemoryHeld
-from engine.batch.object_encoding import DEFAULT_KNOBS
-from engine.batch.overlay import Loading, Overlay
 from engine.errors import WRONG_TYPE, CommandError
 from engine.layouts.layout import Layout
 from engine.model import NONE
@@ -117,7 +117,7 @@ class Lookup:
             return None
         raise CommandError(WRONG_TYPE)
 
-    find_to_write = find_typed  # for blind writes; engine/batch/uncounted.py has another one
+    find_to_write = find_typed  # for blind writes; engine/batch/variants/uncounted.py has another one
 
     def holds(self, name: bytes) -> bool:
         """Whether the overlay knows this key already; a key that it knows belongs to this partition."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import records_of

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from engine.batch import fragments
-from engine.batch.key import Key
+from engine.batch.in_memory.overlay import CACHED_BYTES_MAX
+from engine.batch.in_memory.writing import bury_subkeys
+from engine.batch.keys import fragments
+from engine.batch.keys.key import Key
 from engine.batch.lookup import Lookup
 from engine.batch.overlaid import Subkeys
-from engine.batch.overlay import CACHED_BYTES_MAX
-from engine.batch.rank_records import RankCounts
+from engine.batch.ranks.rank_records import RankCounts
 from engine.batch.runner import NO_RUNNER
 from engine.batch.staging import Staging
-from engine.batch.writing import bury_subkeys
 from engine.errors import CommandError, CorruptionError
 from engine.layouts.layout import Form, Layout
 from engine.model import LIST_START, NONE, STRING, Times

@@ -20,8 +20,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from engine.apply.machine import Machine
-from engine.batch import field_expiry
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
 from engine.model import NONE
@@ -29,6 +28,7 @@ from engine.store.store import DEDUP_CF, EXPIRY_CF, LOCAL_CF, Store
 from engine.tables import dedup
 from engine.tables.compaction_notes import DeletedRange, delete_range
 from engine.tables.expiry_index import EXPIRY_CURSOR, parse_entry
+from engine.types.hash import field_expiry
 from engine.values.encoding import U32, pack_u64, parse_u64, prefix_end
 
 _VALUE_BYTES_MAX: Final = 1024 * 1024

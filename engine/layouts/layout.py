@@ -13,7 +13,7 @@ with bytes of their own. A key has one metadata record. What else it has belongs
     COUNTS     how many members it has then, in one record with an empty subkey
     NAMES      hash -> long member of a sorted set, where the index is outside of the store and has the hash
     STREAM     what a stream has: entries, groups, consumers, pending entries (engine/values/streams.py)
-    STREAM_INDEX  what finds them: pending entries by consumer, counts of entries (engine/types/stream_index.py)
+    STREAM_INDEX  what finds them: pending entries by consumer, counts of entries (engine/types/stream/stream_index.py)
 
 What every layout keeps to, whatever its bytes are:
 
@@ -131,7 +131,7 @@ class Layout(Protocol):
         earlier: the form of the records of the kind EARLIER; None where the layout does not have the kind.
         is_absent: tells metadata records that stand for no key; None where there are none. Ours never writes one.
         stamps_fields: in a hash with field times each value says when its field dies, and the metadata when the last
-            one does (engine/batch/field_stamps.py).
+            one does (engine/batch/keys/field_stamps.py).
         packs_as: the name of the layout as which it packs metadata keys and values, where engine/native knows that one.
     """
 

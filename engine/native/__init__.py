@@ -5,8 +5,8 @@ Its twin is the code in Python that it stands for:
     decode_run     records of a log become events          twin: `slotlog.events.decode_all`
     Path.others    the usual records of a batch are run    twin: the loop of `Machine.apply`, `Executor.apply`,
                                                                  `Deduplicator` and the commands
-    write_keys     the keys of a batch become records      twin: `engine.batch.writing.write_keys`
-    mark_written   they are ready for the next batch       twin: `engine.batch.writing.mark_written`
+    write_keys     the keys of a batch become records      twin: `engine.batch.in_memory.writing.write_keys`
+    mark_written   they are ready for the next batch       twin: `engine.batch.in_memory.writing.mark_written`
 
 and, for the clients of the RESP server and the embedded log, which are given it:
 

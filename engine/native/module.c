@@ -100,7 +100,7 @@ static PyMethodDef functions[] = {
     {"metadata_key", FAST(metadata_key), "metadata_key(prefix, name): the metadata key of the layout `neokv`, for tests."},
     {"write_keys", FAST(write_keys),
      "write_keys(keys, at, metadata, data, scores, expiry, ranks, last_version, kept_max): add the changes of keys[at:].\n\n"
-     "As `engine.batch.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
+     "As `engine.batch.in_memory.writing.write_keys` in a layout that packs as `neokv`. Returns where it has stopped: a key that is\n"
      "Python's, or the end; how many more subkeys are kept in memory, of collections of up to `kept_max`; and by how much\n"
      "the keys are heavier."},
     {NULL},

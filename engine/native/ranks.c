@@ -1,4 +1,4 @@
-/* The rank counts of large sorted sets, where no block or group is split or joined: twin of engine/batch/rank_counts.py. */
+/* The rank counts of large sorted sets, where no block or group is split or joined: twin of engine/batch/ranks/rank_counts.py. */
 
 #include "hot.h"
 
@@ -187,7 +187,7 @@ static PyObject *held_notes(PyObject *ranks, PyObject *blocks, Py_ssize_t block)
     return NULL;
 }
 
-/* As `note` in engine/batch/rank_scores.py. */
+/* As `note` in engine/batch/ranks/rank_scores.py. */
 static int note(Path *path, PyObject *ranks, const Count *count)
 {
     PyObject *notes = held_notes(ranks, count->blocks, count->block);

@@ -11,7 +11,7 @@ PyMethodDef request_functions[] = {
     {"configure_items", configure_items, METH_VARARGS,
      "configure_items(item, entry, slot_keys, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
     {"pack_listing", FAST(pack_listing),
-     "pack_listing(records, skip, with_subkeys, with_values, most): a listing, as engine/batch/listings.py says it.\n\n"
+     "pack_listing(records, skip, with_subkeys, with_values, most): a listing, as engine/batch/in_memory/listings.py says it.\n\n"
      "Of pairs of key and value; `skip` bytes of each key are not shown. None: it would have more than `most` bytes."},
     {"parse_commands", FAST(parse_commands),
      "parse_commands(data, commands, count_max): add the commands at the beginning of `data`, and return where they end."},

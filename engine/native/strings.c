@@ -1,4 +1,4 @@
-/* Commands on strings: twins of functions in engine/commands/strings/, engine/types/strings.py and `Transaction`. */
+/* Commands on strings: twins of functions in engine/commands/strings/, engine/types/string/strings.py and `Transaction`. */
 
 #include "hot.h"
 

@@ -1,4 +1,4 @@
-/* Turns the keys of a batch into records, packed as the layout `neokv` does: twin of engine/batch/writing.py. */
+/* Turns the keys of a batch into records, packed as the layout `neokv` does: twin of engine/batch/in_memory/writing.py. */
 
 #include "hot.h"
 
@@ -216,7 +216,7 @@ static int keep_small(PyObject *key, int type, Py_ssize_t most, Py_ssize_t *more
     return DONE;
 }
 
-/* By type code, and the size of a unit: as in engine/batch/memory.py. */
+/* By type code, and the size of a unit: as in engine/batch/in_memory/memory.py. */
 static const int WEIGHTS[] = {25, 25, 48, 52, 48, 68};
 enum { UNIT_SHIFT = 4 };
 
@@ -306,7 +306,7 @@ static int end_subkeys(PyObject *subkeys)
     return DONE;
 }
 
-/* Forgets the listing of subkeys that have changed, if they have one: engine/batch/listings.py. */
+/* Forgets the listing of subkeys that have changed, if they have one: engine/batch/in_memory/listings.py. */
 static int forget_listing(PyObject *subkeys, PyObject *listings, PyObject *forget)
 {
     if (!PyDict_GET_SIZE(listings) || !PyDict_GET_SIZE(at(subkeys, SUBKEYS.changed))) return DONE;

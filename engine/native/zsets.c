@@ -1,4 +1,4 @@
-/* Commands on sorted sets: twins of functions in engine/commands/zsets/ and engine/types/zsets.py. */
+/* Commands on sorted sets: twins of functions in engine/commands/zsets/ and engine/types/zset/zsets.py. */
 
 #include "hot.h"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
-from engine.batch import fragments
-from engine.batch.field_stamps import bare
-from engine.batch.key import BY_FIELD, BY_TIME
+from engine.batch.keys import fragments
+from engine.batch.keys.field_stamps import bare
+from engine.batch.keys.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind, Layout
 from engine.layouts.records import RecordRange, column_families, element_kind, metadata_records, version_records
 from engine.model import HASH, LIST, SET, STREAM, STRING, UNCOUNTED_FROM, ZSET, Metadata

@@ -1,1 +1,1 @@
-"""Storage operations on keys, one file for each type, without grammar or replies."""
+"""Storage operations on keys, a file or a folder for each type, without grammar or replies."""

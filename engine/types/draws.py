@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
 from engine.model import ZSET
-from engine.types import zsets
+from engine.types.zset import zsets
 
 # Up to this size all subkeys are walked to reach the one that was drawn: as fast as a descent, and uniform.
 WALKED_SIZE_MAX: Final = 256

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from engine.batch import subkeys
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.errors import CorruptionError
 from engine.model import SET
-from engine.types import draws
+from engine.types import draws, subkeys
 
 
 def add(tx: Transaction, name: bytes, key: Key | None, members: Iterable[bytes]) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from engine.types.streams import show_id
+from engine.types.stream.streams import show_id
 from engine.values.rdb.stream_encoding import encode_stream
 from engine.values.streams import StreamGroup, StreamPart, StreamState, joined
 from ops.importing.source import Command

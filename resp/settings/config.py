@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.errors import SYNTAX, CommandError
 from engine.limits import STRING_BYTES_MAX
 from engine.values.glob import matcher

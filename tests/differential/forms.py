@@ -14,8 +14,15 @@ from typing import Final
 from unittest.mock import patch
 
 from engine import limits
-from engine.batch import fragments, overlay, rank_counts, staging
-from engine.types import draws, scans, set_algebra, stream_index, streams, zset_ranges
+from engine.batch import staging
+from engine.batch.in_memory import overlay
+from engine.batch.keys import fragments
+from engine.batch.ranks import rank_counts
+from engine.types import draws
+from engine.types.algebra import set_algebra
+from engine.types.stream import stream_index, streams
+from engine.types.whole import scans
+from engine.types.zset import zset_ranges
 from tests import left_behind
 
 LIMITS: Final[tuple[tuple[ModuleType, str, int], ...]] = (

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from engine.apply.machine import Machine, Record
-from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.commands.options import read_option
 from engine.commands.registry import SPECS
 from engine.errors import CommandError

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from engine.model import NO_ID
-from engine.types.streams import show_id
+from engine.types.stream.streams import show_id
 from engine.values.encoding import parse_u64
 from engine.values.stream_records import (
     ENTRIES_END,

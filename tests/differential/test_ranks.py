@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.batch import rank_counts
+from engine.batch.ranks import rank_counts
 from engine.layouts.layout import Form
-from engine.types import zset_ranges
+from engine.types.zset import zset_ranges
 from tests.differential.campaign import first_difference
 from tests.differential.pair import Oracles, new_tally
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Spec

@@ -13,7 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from engine import limits
-from engine.batch import fragments, rank_counts
+from engine.batch.keys import fragments
+from engine.batch.ranks import rank_counts
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS
 from engine.layouts.neokv import codec, layout
 from engine.tables.system import FIRST_RULES, RULES

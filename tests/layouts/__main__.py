@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[2]
 BYTES: Final = (
     "tests/engine/layouts",
     "tests/engine/test_conversion.py",
-    "tests/engine/batch/test_object_encoding.py",
+    "tests/engine/batch/keys/test_object_encoding.py",
     "tests/golden",
 )
 """On each layout: its contract and its bytes, the way into it and out of it, OBJECT ENCODING, the recorded logs."""

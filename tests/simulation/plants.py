@@ -8,7 +8,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from engine.apply.machine import Machine
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.staging import Staging
 from engine.batch.transaction import Transaction
 from engine.cleaning.reclaim import Reclaimer
@@ -20,7 +20,7 @@ from engine.tables.dedup import Deduplicator
 from engine.tables.graveyard import Grave
 from engine.tables.libraries import Libraries
 from engine.tables.scripts import Scripts
-from engine.types import stream_index
+from engine.types.stream import stream_index
 from ingest.applying.batches.commit_path import CommitPath
 from ingest.applying.batches.worker import Worker
 from ingest.applying.slicing.gate import Gate

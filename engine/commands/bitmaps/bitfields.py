@@ -19,7 +19,7 @@ from engine.errors import (
 )
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
-from engine.types.bitfields import Draft, Encoding
+from engine.types.string.bitfields import Draft, Encoding
 from engine.values.numbers import INT_MAX, parse_int
 from engine.values.replies import Reply
 

@@ -20,7 +20,7 @@ from engine.errors import (
 )
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
-from engine.types import bitmaps, strings
+from engine.types.string import bitmaps, strings
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 

@@ -9,7 +9,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import BITOP_NOT_ONE_SOURCE, SYNTAX, CommandError
 from engine.model import STRING
-from engine.types import bitmaps, strings
+from engine.types.string import bitmaps, strings
 from engine.values.replies import Reply
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.object_encoding import object_encoding
+from engine.batch.keys.object_encoding import object_encoding
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.types.stored_bytes import stored_bytes
+from engine.types.whole.stored_bytes import stored_bytes
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 
@@ -33,7 +33,7 @@ _NO_FREQUENCY: Final = (
     access="RO",
 )
 def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
-    """Return the encoding that Redis would use; nil when the key is absent. See `engine/batch/object_encoding.py`.
+    """Return the encoding that Redis would use; nil when the key is absent. See `engine/batch/keys/object_encoding.py`.
 
     > SET a "12"
     OK

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, OUT_OF_LONG_RANGE, SYNTAX, VALUE_OUT_OF_RANGE, CommandError
 from engine.limits import DRAWS_MAX
 from engine.model import SET, ZSET
-from engine.types import draws, hash_fields, zsets
+from engine.types import draws
+from engine.types.hash import hash_fields
+from engine.types.zset import zsets
 from engine.values.numbers import INT_MAX, INT_MIN, parse_int
 from engine.values.replies import Pairs, Reply
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
@@ -20,7 +20,10 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, WRONG_TYPE, CommandError
 from engine.model import HASH, LIST, SET, STRING, ZSET
-from engine.types import hash_fields, lists, sets, strings, zset_ranges, zsets
+from engine.types import lists, sets
+from engine.types.hash import hash_fields
+from engine.types.string import strings
+from engine.types.zset import zset_ranges, zsets
 from engine.values.numbers import parse_double, parse_int
 from engine.values.ordering import in_order
 from engine.values.replies import Reply, bounded

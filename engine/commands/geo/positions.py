@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_A_FLOAT, SYNTAX, UNKNOWN_UNIT, CommandError, invalid_position
 from engine.model import ZSET
-from engine.types import zsets
-from engine.types.zsets import NX, XX
+from engine.types.zset import zsets
+from engine.types.zset.zsets import NX, XX
 from engine.values.encoding import pack_score
 from engine.values.geo.distance import METRES, between, format_distance
 from engine.values.geo.geohash import LATITUDE_MAX, LONGITUDE_MAX, Point, position_of, score_at, text_of
 from engine.values.numbers import parse_double
 from engine.values.replies import NIL_ARRAY, Digits, Reply
 
-_CH: Final = 16  # beside the conditions of `engine.types.zsets`
+_CH: Final = 16  # beside the conditions of `engine.types.zset.zsets`
 _OPTIONS: Final = {b"NX": NX, b"XX": XX, b"CH": _CH}
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.geo.positions import coordinates, parse_position
@@ -33,7 +33,7 @@ from engine.commands.keyspace_events import stored
 from engine.commands.registry import command
 from engine.errors import ANY_WITHOUT_COUNT, CommandError, not_storable, one_of
 from engine.model import ZSET
-from engine.types import zsets
+from engine.types.zset import zsets
 from engine.values.encoding import pack_score
 from engine.values.geo.areas import score_ranges
 from engine.values.geo.distance import format_distance

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.commands.geo.positions import parse_position, parse_unit
 from engine.commands.options import read_option
 from engine.errors import (
@@ -27,7 +27,7 @@ from engine.errors import (
     WIDTH_NOT_NUMERIC,
     CommandError,
 )
-from engine.types import zsets
+from engine.types.zset import zsets
 from engine.values.geo.geohash import Point, position_of
 from engine.values.geo.shapes import Box, Circle, Polygon, Shape
 from engine.values.numbers import parse_double, parse_int

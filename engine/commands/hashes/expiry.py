@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch import field_expiry
 from engine.batch.transaction import Transaction
 from engine.commands.expire_options import conditions_hold
 from engine.commands.hashes.field_options import (
@@ -21,6 +20,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import FIELDS_MISSING, NUMFIELDS_NOT_POSITIVE, NUMFIELDS_TOO_SMALL, CommandError
 from engine.model import HASH
+from engine.types.hash import field_expiry
 from engine.values.replies import Reply
 
 _COMPLEXITY: Final = "O(fields)"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch import field_expiry
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.hashes.field_options import (
     HGETEX_OPTIONS,
@@ -19,7 +18,7 @@ from engine.commands.hashes.notifications import of_hgetex, of_hsetex
 from engine.commands.registry import command
 from engine.layouts.layout import Form
 from engine.model import HASH
-from engine.types import hash_fields
+from engine.types.hash import field_expiry, hash_fields
 from engine.values.replies import Reply
 
 _COMPLEXITY: Final = "O(fields)"

@@ -5,7 +5,6 @@ Replies list fields in byte order.
 
 from __future__ import annotations
 
-from engine.batch import field_expiry
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.errors import (
@@ -19,7 +18,7 @@ from engine.errors import (
     CommandError,
 )
 from engine.model import HASH
-from engine.types import hash_fields
+from engine.types.hash import field_expiry, hash_fields
 from engine.values.numbers import (
     INT_MAX,
     INT_MIN,

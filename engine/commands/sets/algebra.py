@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import keyspace_events
 from engine.commands.keyspace_events import Change, KeyspaceEvent, stored
@@ -16,7 +16,8 @@ from engine.commands.options import parse_limit
 from engine.commands.registry import command
 from engine.errors import NUMKEYS_NOT_POSITIVE, TOO_MANY_KEYS, CommandError
 from engine.model import SET
-from engine.types import set_algebra, sets
+from engine.types import sets
+from engine.types.algebra import set_algebra
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply, Set, bounded
 

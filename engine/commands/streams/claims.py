@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -12,9 +12,9 @@ from engine.commands.streams.ids import parse_bound, parse_id, shown
 from engine.commands.streams.pending import find_group
 from engine.errors import SYNTAX, CommandError, quoted
 from engine.model import NO_ID
-from engine.types import streams
-from engine.types.stream_groups import Consumer, Group
-from engine.types.streams import id_after, show_id
+from engine.types.stream import streams
+from engine.types.stream.stream_groups import Consumer, Group
+from engine.types.stream.streams import id_after, show_id
 from engine.values.numbers import INT_MAX, parse_int
 from engine.values.replies import Reply
 from engine.values.stream_records import PendingRecord

@@ -10,8 +10,8 @@ from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id
 from engine.errors import SYNTAX, CommandError
 from engine.model import STREAM
-from engine.types import stream_groups
-from engine.types.stream_references import ABSENT, Deletion, References, references_of
+from engine.types.stream import stream_groups
+from engine.types.stream.stream_references import ABSENT, Deletion, References, references_of
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 

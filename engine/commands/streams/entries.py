@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
 from engine.commands.options import read_option
@@ -13,8 +13,8 @@ from engine.commands.streams.ids import PartialId, parse_id
 from engine.commands.streams.trimming import read_of_xadd, read_of_xtrim
 from engine.errors import NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import NO_ID, STREAM
-from engine.types import streams
-from engine.types.streams import MAX_ID, make_id, show_id
+from engine.types.stream import streams
+from engine.types.stream.streams import MAX_ID, make_id, show_id
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from slotlog.shared.errors import wrong_arity

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id
 from engine.commands.streams.read_options import ReadOptions, read_options_of
 from engine.errors import CommandError, quoted
 from engine.model import STREAM
-from engine.types import stream_groups, streams
-from engine.types.stream_counters import read_up_to
-from engine.types.stream_groups import Consumer, Group
-from engine.types.streams import MAX_ID, id_after, show_id
+from engine.types.stream import stream_groups, streams
+from engine.types.stream.stream_counters import read_up_to
+from engine.types.stream.stream_groups import Consumer, Group
+from engine.types.stream.streams import MAX_ID, id_after, show_id
 from engine.values.replies import NIL_ARRAY, Named, Reply, bounded
 from engine.values.stream_records import parse_entry
 

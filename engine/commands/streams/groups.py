@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_bound, parse_id
 from engine.errors import NOT_AN_INTEGER, CommandError, quoted
 from engine.model import NO_ID, STREAM
-from engine.types import stream_groups, streams
-from engine.types.stream_counters import UNKNOWN
-from engine.types.stream_groups import Group
+from engine.types.stream import stream_groups, streams
+from engine.types.stream.stream_counters import UNKNOWN
+from engine.types.stream.stream_groups import Group
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 

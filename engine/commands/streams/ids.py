@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import CommandError
 from engine.model import NO_ID
-from engine.types.streams import MAX_ID, id_after, id_before, make_id, show_id
+from engine.types.stream.streams import MAX_ID, id_after, id_before, make_id, show_id
 from engine.values.replies import Reply, bounded
 from engine.values.stream_records import parse_entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Final
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
@@ -13,10 +13,10 @@ from engine.commands.streams.groups import no_group
 from engine.commands.streams.ids import shown
 from engine.errors import NO_SUCH_KEY, NOT_AN_INTEGER, CommandError
 from engine.model import NO_ID, STREAM
-from engine.types import stream_groups, streams
-from engine.types.stream_counters import UNKNOWN, lag
-from engine.types.stream_groups import NEVER, Group
-from engine.types.streams import MAX_ID, show_id
+from engine.types.stream import stream_groups, streams
+from engine.types.stream.stream_counters import UNKNOWN, lag
+from engine.types.stream.stream_groups import NEVER, Group
+from engine.types.stream.streams import MAX_ID, show_id
 from engine.values.numbers import parse_int
 from engine.values.replies import Map, Reply, bounded
 

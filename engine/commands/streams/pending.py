@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id, parse_interval
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError, quoted
 from engine.model import STREAM
-from engine.types import stream_groups
-from engine.types.stream_groups import Group
-from engine.types.streams import show_id
+from engine.types.stream import stream_groups
+from engine.types.stream.stream_groups import Group
+from engine.types.stream.streams import show_id
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply, bounded
 

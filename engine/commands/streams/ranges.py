@@ -10,7 +10,7 @@ from engine.commands.registry import command
 from engine.commands.streams.ids import parse_interval, shown
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import STREAM
-from engine.types import streams
+from engine.types.stream import streams
 from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from itertools import islice
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id, shown
 from engine.commands.streams.read_options import ReadOptions, read_options_of
 from engine.errors import CommandError
 from engine.model import NO_ID, STREAM
-from engine.types import streams
-from engine.types.streams import id_after, id_before, show_id
+from engine.types.stream import streams
+from engine.types.stream.streams import id_after, id_before, show_id
 from engine.values.replies import NIL_ARRAY, Named, Reply
 
 

@@ -4,22 +4,22 @@
 default settings. Here it deletes hundreds of entries with MAXLEN, so that a stream of steady length is trimmed once in
 100 XADDs, and with MINID all that are too old. As in Redis it deletes at most as many as LIMIT says, 10,000 without it.
 
-KEEPREF, DELREF and ACKED are those of Redis 8.2: see `engine.types.stream_references`. With the latter two LIMIT says
-how many entries are looked at.
+KEEPREF, DELREF and ACKED are those of Redis 8.2: see `engine.types.stream.stream_references`. With the latter two LIMIT
+says how many entries are looked at.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.streams.ids import PartialId, parse_id, parse_partial_id
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.types import stream_references
-from engine.types.stream_references import References, references_of
-from engine.types.streams import Trim
+from engine.types.stream import stream_references
+from engine.types.stream.stream_references import References, references_of
+from engine.types.stream.streams import Trim
 from engine.values.numbers import parse_int
 
 _NODE_ENTRIES: Final = 100

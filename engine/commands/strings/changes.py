@@ -15,7 +15,7 @@ from engine.errors import (
 )
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
-from engine.types import strings
+from engine.types.string import strings
 from engine.values.numbers import INT_MIN, ZERO, add_long_doubles, format_long_double, parse_int, parse_long_double
 from engine.values.replies import Reply
 

@@ -9,7 +9,7 @@ from engine.commands.expire_options import SET_OPTIONS, parse_string_options
 from engine.commands.registry import command
 from engine.commands.strings.notifications import of_msetex
 from engine.errors import NUMKEYS_INVALID, SYNTAX, CommandError
-from engine.types import strings
+from engine.types.string import strings
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.expire_options import (
     GETEX_OPTIONS,
@@ -21,7 +21,7 @@ from engine.commands.strings.notifications import of_getex, of_mset, of_set, of_
 from engine.errors import REPLY_TOO_LARGE, WRONG_TYPE, CommandError
 from engine.limits import REPLY_BYTES_MAX
 from engine.model import STRING
-from engine.types import strings
+from engine.types.string import strings
 from engine.values.replies import OK, Reply
 from slotlog.shared.errors import wrong_arity
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.model import STRING
-from engine.types import strings
+from engine.types.string import strings
 from engine.values.hyperloglog import values
 from engine.values.replies import OK, Reply
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import LCS_BOTH, LCS_NOT_STRINGS, LCS_TOO_LARGE, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
-from engine.types import strings
+from engine.types.string import strings
 from engine.values import subsequence
 from engine.values.numbers import parse_int
 from engine.values.replies import Map, Reply

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
@@ -24,8 +24,8 @@ from engine.errors import (
     no_input_key,
 )
 from engine.model import SET, ZSET
-from engine.types import set_algebra, zset_algebra
-from engine.types.zset_algebra import Aggregate, Scores, WeightedSource
+from engine.types.algebra import set_algebra, zset_algebra
+from engine.types.algebra.zset_algebra import Aggregate, Scores, WeightedSource
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import Pairs, Reply, bounded, scored_bytes
 

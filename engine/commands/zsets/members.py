@@ -19,8 +19,8 @@ from engine.commands.registry import command
 from engine.errors import NOT_A_FLOAT, OUT_OF_RANGE_POSITIVE, SYNTAX, CommandError
 from engine.model import ZSET
 from engine.tables.system import RULES_OF_HEXADECIMAL_SCORES
-from engine.types import zsets
-from engine.types.zsets import GT, LT, NX, XX
+from engine.types.zset import zsets
+from engine.types.zset.zsets import GT, LT, NX, XX
 from engine.values.encoding import pack_score
 from engine.values.numbers import parse_double, parse_hexadecimal, parse_int
 from engine.values.replies import NIL_ARRAY, Pairs, Reply
@@ -28,7 +28,7 @@ from slotlog.shared.errors import wrong_arity
 
 ZSET_ENDS: Final = {b"MIN": False, b"MAX": True}
 
-# Words of ZADD that are no conditions of `engine.types.zsets`, as further bits.
+# Words of ZADD that are no conditions of `engine.types.zset.zsets`, as further bits.
 _CH: Final = 16
 _INCR: Final = 32
 _CONDITIONS: Final = NX | XX | GT | LT

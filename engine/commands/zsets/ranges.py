@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
@@ -21,7 +21,7 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import ZSET
-from engine.types import zset_members, zset_ranges, zsets
+from engine.types.zset import zset_members, zset_ranges, zsets
 from engine.values.encoding import pack_score, prefix_end
 from engine.values.numbers import parse_int, parse_score_bound
 from engine.values.replies import Pairs, Reply, bounded

@@ -9,7 +9,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.commands.zsets.ranges import member_range, parse_ranks, rank_range, score_range
 from engine.model import ZSET
-from engine.types import zset_members, zset_ranges, zsets
+from engine.types.zset import zset_members, zset_ranges, zsets
 from engine.values.replies import Reply
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch.fragments import is_fragmented
+from engine.batch.keys.fragments import is_fragmented
 from engine.layouts.layout import Indexing, Kind
 from engine.layouts.records import has_index, version_records
 from engine.limits import FRAGMENT_BYTES, STRING_BYTES_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from engine.batch.key import BY_FIELD, BY_TIME
+from engine.batch.keys.key import BY_FIELD, BY_TIME
 from engine.layouts.layout import Kind
 from engine.model import Times
 from engine.proof.audit.violation import Live, State, Tally, Violation, Violations, shown

@@ -7,7 +7,7 @@ from heapq import merge
 from struct import Struct
 from typing import Final, NamedTuple
 
-from engine.batch.fragments import is_fragmented
+from engine.batch.keys.fragments import is_fragmented
 from engine.batch.staging import MARK
 from engine.errors import CorruptionError
 from engine.layouts.layout import Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.batch import rank_counts
+from engine.batch.ranks import rank_counts
 from engine.layouts.layout import Kind
 from engine.proof.audit.violation import Live, State, Violation, Violations, several
 from engine.proof.audit.walk import RecordCursor

@@ -114,7 +114,7 @@ def _content(type_code: int, pieces: list[bytes]) -> Any:
 
 def _stream(pieces: list[bytes]) -> dict[str, Any]:
     """A stream with its groups, its ids as Redis shows them."""
-    from engine.types.streams import show_id
+    from engine.types.stream.streams import show_id
     from engine.values.stream_walk import parts_of
     from engine.values.streams import joined
     from ops.reply_json import bytes_as_json

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch import rank_counts
-from engine.batch.key import Key
+from engine.batch.keys.key import Key
+from engine.batch.ranks import rank_counts
 from engine.errors import PartitionStoppedError
 from engine.layouts.layout import Form
 from engine.model import LIST, SET

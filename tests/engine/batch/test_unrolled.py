@@ -13,7 +13,7 @@ from engine.layouts.layout import Kind
 from engine.layouts.records import records_of
 from engine.model import HASH, NONE, SET, ZSET
 from engine.store.store import EXPIRY_CF, Changes, Store
-from engine.types import hash_fields
+from engine.types.hash import hash_fields
 from engine.values.encoding import pack_u64
 from tests.engine.harness import FINGERPRINT, NOW_MS, apply, event, new_store, open_machine, send
 from tests.engine.stored import written

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.keys.fragments import INLINE_BYTES_MAX
 from engine.batch.keyspace import Keyspace
 from engine.cleaning.sweep import Sweeper
 from engine.errors import CorruptionError, StoreBusyError

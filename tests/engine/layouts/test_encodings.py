@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.layouts import LAYOUTS
 from engine.layouts.records import column_families
 from engine.store.memory import MemoryStore

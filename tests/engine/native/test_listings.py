@@ -11,9 +11,10 @@ from typing import Final
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.batch import overlay, staging, writing
-from engine.batch.key import Key
-from engine.batch.listings import ELEMENTS_MAX, ENTRY_BYTES, LISTING_BYTES_MAX, TOO_LARGE, Listings
+from engine.batch import staging
+from engine.batch.in_memory import overlay, writing
+from engine.batch.in_memory.listings import ELEMENTS_MAX, ENTRY_BYTES, LISTING_BYTES_MAX, TOO_LARGE, Listings
+from engine.batch.keys.key import Key
 from engine.cleaning.all import clean_all
 from engine.cleaning.sweep import Sweeper
 from engine.commands.registry import SPECS

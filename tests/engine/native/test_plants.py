@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from engine.batch import rank_counts
-from engine.batch.rank_records import RankCounts
+from engine.batch.ranks import rank_counts
+from engine.batch.ranks.rank_records import RankCounts
 from engine.batch.transaction import Transaction
 from engine.layouts import DEFAULT_LAYOUT
 from engine.model import NONE
 from engine.tables.dedup import Deduplicator
-from engine.types import hash_fields, lists, sets, strings, zsets
+from engine.types import lists, sets
+from engine.types.hash import hash_fields
+from engine.types.string import strings
+from engine.types.zset import zsets
 from engine.values.replies import Reply
 from tests.engine.harness import NOW_MS
 from tests.engine.native.twins import compare

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import native
 from engine.apply.machine import Applied, Machine, Record
-from engine.batch import rank_counts, rank_scores
+from engine.batch.ranks import rank_counts, rank_scores
 from engine.layouts import DEFAULT_LAYOUT
 from engine.limits import DEDUP_WINDOW_MS, OVERLAY_BYTES_MAX
 from engine.tables.system import Home

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import native
-from engine.batch.key import Key
-from engine.batch.listings import Listings
+from engine.batch.in_memory.listings import Listings
+from engine.batch.in_memory.writing import mark_natively, mark_written, write_keys, write_natively
+from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
-from engine.batch.writing import mark_natively, mark_written, write_keys, write_natively
 from engine.layouts import DEFAULT_LAYOUT, LAYOUTS, make_layout
 from engine.layouts.layout import Kind
 from engine.model import HASH, LIST, NONE, SET, STRING, ZSET

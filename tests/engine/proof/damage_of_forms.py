@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.batch import rank_counts
+from engine.batch.ranks import rank_counts
 from engine.layouts.layout import Form, Kind
 from engine.store.memory import MemoryStore
 from engine.store.store import EXPIRY_CF, Store

@@ -8,7 +8,7 @@ from typing import Final
 from engine.layouts.layout import Form, Kind
 from engine.model import StreamMetadata
 from engine.store.memory import MemoryStore
-from engine.types.streams import make_id
+from engine.types.stream.streams import make_id
 from engine.values.stream_records import (
     BLOCKS,
     ENTRIES_END,

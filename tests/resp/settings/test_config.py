@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.batch.object_encoding import DEFAULT_KNOBS
+from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.errors import CommandError
 from resp.settings.config import Config, config_set
 from resp.settings.parameters import BufferLimit

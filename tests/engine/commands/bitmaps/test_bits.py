@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.keys.fragments import INLINE_BYTES_MAX
 from engine.layouts.layout import Form
 from engine.limits import FRAGMENT_BYTES
 from engine.store.store import GRAVEYARD_CF

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from engine.apply.machine import Machine
-from engine.batch.field_expiry import remove_due
 from engine.layouts.layout import Form, Kind
 from engine.model import HASH, Metadata, Times
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
+from engine.types.hash.field_expiry import remove_due
 from engine.values.encoding import pack_u64
 from engine.values.replies import OK
 from tests.consistency import problems

@@ -8,7 +8,7 @@ import pytest
 
 from engine.apply.machine import Machine
 from engine.layouts.layout import Form
-from engine.types.streams import POINTS_MAX
+from engine.types.stream.streams import POINTS_MAX
 from engine.values.replies import NIL_ARRAY
 from tests.consistency import problems
 from tests.engine.harness import FINGERPRINT, WatchedStore, apply, event, open_machine, send

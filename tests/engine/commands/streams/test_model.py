@@ -17,16 +17,16 @@ from unittest.mock import patch
 import pytest
 
 from engine.apply.machine import Machine
+from engine.batch.keys.stream_parts import StreamRecords
 from engine.batch.overlaid import Subkeys
-from engine.batch.stream_parts import StreamRecords
 from engine.commands.streams import group_reading
 from engine.errors import PartitionStoppedError
 from engine.layouts.layout import Form
 from engine.model import STREAM
 from engine.proof.digest import digest
 from engine.store.memory import MemoryStore
-from engine.types import stream_index
-from engine.types.stream_references import Deletion
+from engine.types.stream import stream_index
+from engine.types.stream.stream_references import Deletion
 from slotlog.shared.errors import InvariantError
 from tests.consistency import problems
 from tests.differential.forms import lowered

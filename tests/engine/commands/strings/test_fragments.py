@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from engine.apply.machine import Machine, Record
-from engine.batch.fragments import INLINE_BYTES_MAX
+from engine.batch.keys.fragments import INLINE_BYTES_MAX
 from engine.errors import REPLY_TOO_LARGE, CommandError
 from engine.layouts.layout import Form, Kind
 from engine.limits import FRAGMENT_BYTES, REPLY_BYTES_MAX

@@ -11,7 +11,8 @@ import pytest
 
 import engine
 from engine.apply.machine import Record
-from engine.batch import rank_counts, staging
+from engine.batch import staging
+from engine.batch.ranks import rank_counts
 from engine.cleaning import reclaim
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
@@ -24,7 +25,7 @@ from engine.store.memory import MemoryStore
 from engine.store.store import LOCAL_CF, SHARED_CFS, SYSTEM_CF, Changes
 from engine.tables.adoption import settle
 from engine.tables.system import PAIR, SET_BACK, replaying_changes, retime_changes, skip_changes
-from engine.types import stream_index
+from engine.types.stream import stream_index
 from engine.values.replies import NIL_ARRAY, OK, Map, Named, Pairs, Reply, Set, pack, unpack
 from slotlog.shared.slots import slot
 from tests.engine.harness import FAMILIES, NOW_MS, apply, event, family, new_store, open_machine, records_of, shape

@@ -1,0 +1,1 @@
+"""Rank counts of large sorted sets."""

@@ -1,0 +1,100 @@
+"""Stored rank counts of a sorted set, and what of them is held in memory: for engine/batch/ranks/rank_counts.py."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Protocol
+
+from engine.batch.overlaid import Scan, Subkeys
+from engine.store.store import Get
+
+
+class Keys(Protocol):
+    """Gives the first keys of a range of a column family: `Store.keys`."""
+
+    def __call__(self, start: bytes, end: bytes, most: int) -> list[bytes]:
+        """In order; damage may end it early."""
+        ...
+
+
+class Stretches:
+    """Stretches of a sorted set's score keys, in order: where each ends, and how many members it has.
+
+    Attributes:
+        totals: how many members each has together with those before it; None since a count has changed.
+    """
+
+    __slots__ = ("counts", "ends", "totals")
+
+    def __init__(self, ends: list[bytes], counts: list[int]) -> None:
+        self.ends = ends
+        self.counts = counts
+        self.totals: list[int] | None = None
+
+
+class BlockScores:
+    """The scores of a block's members, for engine/batch/ranks/rank_scores.py.
+
+    Attributes:
+        scores: packed, as numbers, in order.
+        changes: score keys that have come (1) or gone (-1) since, the first change first.
+    """
+
+    __slots__ = ("changes", "scores")
+
+    def __init__(self, scores: array[int]) -> None:
+        self.scores = scores
+        self.changes: list[tuple[bytes, int]] = []
+
+
+class RankCounts(Subkeys):
+    """The rank counts of a sorted set, and those that batch/rank_counts.py holds in memory, always in step.
+
+    Attributes:
+        groups: all of level 2, None when they are not held.
+        blocks: end of a group -> its blocks, when they are held.
+        scores: end of a block -> its scores, when they are held.
+        holders: all sorted sets of the partition that hold some, and how much.
+    """
+
+    __slots__ = ("blocks", "groups", "holders", "scores")
+
+    def __init__(
+        self, column_family: str, get: Get, scan: Scan, prefix: bytes, holders: RankHolders, *, fresh: bool
+    ) -> None:
+        super().__init__(column_family, get, scan, prefix, fresh=fresh)
+        self.groups: Stretches | None = None
+        self.blocks: dict[bytes, Stretches] = {}
+        self.scores: dict[bytes, BlockScores] = {}
+        self.holders = holders
+
+
+class RankHolders:
+    """The sorted sets of a partition that hold rank counts in memory.
+
+    Args:
+        keys: reads stored score keys.
+        records_max, scored_max: when there are more, all of them forget what they hold.
+
+    Attributes:
+        keys, records_max, scored_max: as above.
+        records: how many counts they hold (roughly).
+        scored: of how many blocks they hold the scores.
+    """
+
+    __slots__ = ("keys", "records", "records_max", "scored", "scored_max", "sets")
+
+    def __init__(self, keys: Keys, records_max: int, scored_max: int) -> None:
+        self.keys = keys
+        self.records_max, self.scored_max = records_max, scored_max
+        self.sets: list[RankCounts] = []
+        self.records = self.scored = 0
+
+    def forget(self) -> None:
+        """Let all of them hold nothing."""
+        for each in self.sets:
+            each.groups = None
+            each.blocks = {}
+            each.scores = {}
+        self.sets = []
+        self.records = self.scored = 0

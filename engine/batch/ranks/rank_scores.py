@@ -1,0 +1,137 @@
+"""The scores of rank blocks in memory: where a score stands inside its block, without a walk.
+
+A block has at most 128 members. Their packed scores, as numbers of 8 bytes in one array, say where a score stands and
+which score stands at a place. Members are read only where scores are equal. Measured with 1,000 different scores: ZRANK
+takes 18 % of the instructions of a walk through half a block (61,000 of 349,000), ZCOUNT 7 % (72,000 of 1,028,000). The
+score keys themselves would need some 70 bytes a member, these need 8.
+
+A block's scores are read when they are first asked for, by one call of the store: 353,000 instructions for that ZRANK,
+525,000 with a scan. From then on each score key that comes or goes is noted, as it
+is counted, and the notes are worked in at the next question: a ZADD pays 0.1 us for a note, and would pay 1 us for an
+array that is always right. Scores go when their block is split or joined, when more is noted than a question should
+have to work in, and with the counts (`RankHolders.forget`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from struct import unpack
+from typing import Final, Protocol
+
+from engine.batch.ranks.rank_records import BlockScores, RankCounts
+from engine.errors import CorruptionError
+from engine.values.encoding import U64, pack_u64
+from slotlog.shared.errors import InvariantError
+
+SCORE_BYTES: Final = U64.size
+"""What a score key begins with."""
+
+NOTES_MAX: Final = 8
+"""Of one block: reading it anew costs as much as to work in some forty."""
+
+_parse = U64.unpack_from
+_packed_score = itemgetter(slice(SCORE_BYTES))
+
+
+class Walk(Protocol):
+    """Gives the score keys from a given one on, up to but without another one."""
+
+    def __call__(self, start: bytes, end: bytes, *, count: int = 0) -> Iterable[bytes]:
+        """In order; `count`: all are wanted, and there should be so many, which is quicker."""
+        ...
+
+
+def scores_of(ranks: RankCounts, start: bytes, end: bytes, count: int, walk: Walk) -> array[int]:
+    """The scores of the block from `start` to `end`, which has `count` members.
+
+    Raises:
+        CorruptionError: it has others in the store. InvariantError: others are held.
+    """
+    held = ranks.scores.get(end)
+    if held is None:
+        read(ranks, start, [end], [count], walk)
+        return ranks.scores[end].scores
+    scores = held.scores
+    if held.changes:
+        for score_key, change in held.changes:
+            _work_in(scores, _parse(score_key)[0], change)
+        held.changes.clear()
+    if len(scores) != count:
+        raise InvariantError(f"a block of {count} members has {len(scores)} scores in memory")
+    return scores
+
+
+def read(ranks: RankCounts, start: bytes, ends: Sequence[bytes], counts: Sequence[int], walk: Walk) -> None:
+    """Hold the scores of blocks that follow each other, the first of them from `start` on; those held stay as they are.
+
+    Raises:
+        CorruptionError: they have others in the store.
+    """
+    total = sum(counts)
+    scores = _parsed(walk(start, ends[-1], count=total))
+    if len(scores) != total:
+        raise CorruptionError("a sorted set has other score records than its rank counts say")
+    _hold(ranks, zip(ends, counts, strict=True), scores)
+
+
+def hold(ranks: RankCounts, blocks: Sequence[tuple[bytes, int]], score_keys: Sequence[bytes]) -> None:
+    """Hold the scores of new blocks, of these score keys: where there is room, as nobody has asked for them yet."""
+    if ranks.holders.scored + len(blocks) <= ranks.holders.scored_max:
+        _hold(ranks, blocks, _parsed(score_keys))
+
+
+def place(scores: array[int], start: bytes, score_key: bytes, walk: Walk, *, is_there: bool) -> int:
+    """How many score keys of the block from `start` on are below `score_key`; `is_there`: it is one of them."""
+    score = _parse(score_key[:SCORE_BYTES].ljust(SCORE_BYTES, b"\0"))[0]
+    lower = bisect_left(scores, score)
+    if len(score_key) <= SCORE_BYTES:  # a bound of scores stands below all members
+        return lower
+    equal = bisect_right(scores, score, lower) - lower
+    if equal <= is_there:  # nobody, or this one alone
+        return lower
+    return lower + len(list(walk(max(start, score_key[:SCORE_BYTES]), score_key)))
+
+
+def start_of(scores: array[int], start: bytes, number: int) -> tuple[bytes, int]:
+    """Where a walk to the member with this number in its block begins, and how many members it passes."""
+    score = scores[number]
+    return max(start, pack_u64(score)), number - bisect_left(scores, score)
+
+
+def note(ranks: RankCounts, end: bytes, score_key: bytes, change: int) -> None:
+    """Note a score key that has come to a held block (1), has left it (-1), or both (0)."""
+    changes = ranks.scores[end].changes
+    changes.append((score_key, change))
+    if len(changes) > NOTES_MAX:
+        forget(ranks, end)
+
+
+def forget(ranks: RankCounts, end: bytes) -> None:
+    """The block that ends there has other members now, or is none any more."""
+    if ranks.scores.pop(end, None) is not None:
+        ranks.holders.scored -= 1
+
+
+def _hold(ranks: RankCounts, blocks: Iterable[tuple[bytes, int]], scores: array[int]) -> None:
+    """Hold the scores of blocks that follow each other, given by their ends and counts; those held stay as they are."""
+    at = 0
+    for end, count in blocks:
+        if end not in ranks.scores:
+            ranks.scores[end] = BlockScores(scores[at : at + count])
+            ranks.holders.scored += 1
+        at += count
+
+
+def _parsed(score_keys: Iterable[bytes]) -> array[int]:
+    packed = b"".join(map(_packed_score, score_keys))
+    return array("Q", unpack(f">{len(packed) // SCORE_BYTES}Q", packed))
+
+
+def _work_in(scores: array[int], score: int, change: int) -> None:
+    if change > 0:
+        insort(scores, score)
+    elif change < 0:
+        del scores[bisect_left(scores, score)]

@@ -1,0 +1,1 @@
+"""Batches over layouts that write without counts, or have sorted sets in an index."""

@@ -1,0 +1,1 @@
+"""Unions, intersections and differences of sets and sorted sets."""

@@ -1,0 +1,1 @@
+"""Hashes, and fields with a time to live."""

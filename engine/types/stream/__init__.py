@@ -1,0 +1,1 @@
+"""Streams: entries, their groups, and what finds them."""

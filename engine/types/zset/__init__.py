@@ -1,0 +1,1 @@
+"""Sorted sets: members, and their ranges."""

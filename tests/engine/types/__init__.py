@@ -1,0 +1,1 @@
+"""Tests of `engine/types/`; its commands have theirs in `tests/engine/commands/`."""
