@@ -6,6 +6,8 @@
     zcount       ZCOUNT of any range of scores
     zlimit       ZRANGEBYSCORE of 10 members behind a LIMIT offset in the middle
     zpopmin      ZPOPMIN of one member; what was popped is put back, untimed
+    hget         HGET of any field, hashes of as many fields
+    hset         HSET of a field that is there
     hgetall      HGETALL of 100,000 fields
     lrange       LRANGE of 100,000 elements
     sinter       SINTER of two sets of 100,000 members, half of them in both
@@ -184,7 +186,7 @@ def _beside_rival(size: DataSize, works: list[list[Work]]) -> Iterator[DataResul
         for who, server in (("slotlog", slotlog(homes[0])), ("valkey", valkey(homes[1]))):
             stack.enter_context(server)
             clients[who] = stack.enter_context(closing(Client(server.address)))
-            commands = filling(size)
+            commands = filling(size, works)
             while part := list(islice(commands, PIPELINED)):
                 clients[who].ask(b"".join(map(request, part)), len(part))
         for kind in works:
@@ -274,7 +276,7 @@ def _engine(size: DataSize, works: list[list[Work]]) -> Iterator[DataResult]:
         closing(open_store(Path(directory) / "state")) as store,
     ):
         engine = Engine(open_machine(store))
-        for command in filling(size):
+        for command in filling(size, works):
             engine.write([command])
         for kind in works:
             yield from _results(kind, ENGINE, size.pairs, partial(_engine_turn, engine, size.seconds))

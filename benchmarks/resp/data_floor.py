@@ -26,7 +26,7 @@ from benchmarks.measure import Stopwatch
 from benchmarks.resp.data import Cost, DataResult, Engine, wanted
 from benchmarks.resp.data_works import DataSize, Work, drawn, filling
 
-FLOORED: Final = frozenset({"zrank", "zrange", "zcount", "zlimit", "zadd"})
+FLOORED: Final = frozenset({"zrank", "zrange", "zcount", "zlimit", "zadd", "hget", "hset"})
 """The kinds that have a floor."""
 
 _BATCH: Final = 100
@@ -59,7 +59,7 @@ async def run_floor(size: DataSize, sources: Sequence[str], rows: str = "") -> A
 def _floors(size: DataSize, works: list[list[Work]]) -> Iterator[FloorResult]:
     with TemporaryDirectory(prefix="slotlog-bench-") as directory:
         traces = _traced(size, works, Path(directory) / "traced")
-        _fill(size, Path(directory) / "state")
+        _fill(size, works, Path(directory) / "state")
         floor = Floor(Path(directory) / "state", COLUMN_FAMILIES, Trace([]))
         for kind in works:
             yield from _floor(size, kind, traces, floor)
@@ -99,16 +99,16 @@ def _floor(
         )
 
 
-def _fill(size: DataSize, path: Path) -> None:
+def _fill(size: DataSize, works: list[list[Work]], path: Path) -> None:
     with closing(open_store(path)) as store:
         engine = Engine(open_machine(store))
-        for command in filling(size):
+        for command in filling(size, works):
             engine.write([command])
 
 
 def _traced(size: DataSize, works: list[list[Work]], path: Path) -> dict[tuple[str, int], Trace]:
     """What each run asks of the store, by row and round."""
-    _fill(size, path)
+    _fill(size, works, path)
     traces: dict[tuple[str, int], Trace] = {}
     with closing(RecordingStore(open_store(path))) as store:
         engine = Engine(open_machine(store))

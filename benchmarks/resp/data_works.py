@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -16,6 +16,10 @@ Command = list[bytes]
 PIPELINED: Final = 16
 POPS: Final = "zpopmin"
 """The kind whose commands are undone after each run."""
+
+SORTED_SETS: Final = frozenset({"zrank", "zrange", "zcount", "zlimit", "zadd", POPS})
+HASHES: Final = frozenset({"hget", "hset"})
+"""Kinds that have a row for each number of members or fields."""
 
 _FILLED_AT_ONCE: Final = 1000
 _APPENDED_AT_ONCE: Final = 1 << 20
@@ -84,6 +88,11 @@ def _works(size: DataSize) -> Iterator[Work]:
     for members in size.members:
         key = b"z:%d" % members
         yield Work(f"{POPS}_{members}", POPS, _always([b"ZPOPMIN", key]), 5, min(many, members // 4))
+    of_hashes: tuple[tuple[str, int, Callable[[int], Callable[[Random], Command]]], ...]
+    of_hashes = ("hget", 2, _hget), ("hset", 1, _hset)
+    for kind, lines, make_of in of_hashes:
+        for fields in size.members:
+            yield Work(f"{kind}_{fields}", kind, make_of(fields), lines, many)
     count = size.elements
     yield Work(f"hgetall_{count}", "hgetall", _always([b"HGETALL", b"h"]), 1 + 4 * count, many, (1,))
     yield Work(f"lrange_{count}", "lrange", _always([b"LRANGE", b"l", b"0", b"-1"]), 1 + 2 * count, many, (1,))
@@ -157,6 +166,17 @@ def _zadd(members: int) -> Callable[[Random], Command]:
     return make
 
 
+def _hget(fields: int) -> Callable[[Random], Command]:
+    return lambda random: [b"HGET", b"h:%d" % fields, _field(random.randrange(fields))]
+
+
+def _hset(fields: int) -> Callable[[Random], Command]:
+    def make(random: Random) -> Command:
+        return [b"HSET", b"h:%d" % fields, _field(random.randrange(fields)), b"value:%08d" % random.randrange(fields)]
+
+    return make
+
+
 def _always(command: Command) -> Callable[[Random], Command]:
     return lambda _: command
 
@@ -165,13 +185,28 @@ def _member(number: int) -> bytes:
     return b"member:%08d" % number
 
 
-def filling(size: DataSize) -> Iterator[Command]:
-    """The commands that make what the rows need."""
-    for members in size.members:
-        for part in _parts(members):
-            yield [b"ZADD", b"z:%d" % members, *(word for n in part for word in (b"%d" % n, _member(n)))]
+def _field(number: int) -> bytes:
+    return b"field:%08d" % number
+
+
+def filling(size: DataSize, works: Iterable[Sequence[Work]]) -> Iterator[Command]:
+    """The commands that make what the rows in `works`, by kind, need."""
+    asked = {kind[0].kind for kind in works}
+    if asked & SORTED_SETS:
+        for members in size.members:
+            for part in _parts(members):
+                yield [b"ZADD", b"z:%d" % members, *(word for n in part for word in (b"%d" % n, _member(n)))]
+    if asked & HASHES:
+        for fields in size.members:
+            for part in _parts(fields):
+                yield [b"HSET", b"h:%d" % fields, *(word for n in part for word in (_field(n), b"value:%08d" % n))]
+    if asked - SORTED_SETS - HASHES:
+        yield from _filling_others(size)
+
+
+def _filling_others(size: DataSize) -> Iterator[Command]:
     for part in _parts(size.elements):
-        yield [b"HSET", b"h", *(word for n in part for word in (b"field:%08d" % n, b"value:%08d" % n))]
+        yield [b"HSET", b"h", *(word for n in part for word in (_field(n), b"value:%08d" % n))]
         yield [b"RPUSH", b"l", *(b"element:%08d" % n for n in part)]
         yield [b"SADD", b"a", *map(_member, part)]
         yield [b"SADD", b"b", *(_member(n + size.elements // 2) for n in part)]

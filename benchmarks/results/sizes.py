@@ -13,6 +13,8 @@ _NAMES: Final = {
     "zcount": "ZCOUNT",
     "zlimit": "ZRANGEBYSCORE … LIMIT",
     "zadd": "ZADD",
+    "hget": "HGET",
+    "hset": "HSET",
     "zpopmin": "ZPOPMIN",
     "hgetall": "HGETALL of all",
     "lrange": "LRANGE of all",
@@ -39,6 +41,13 @@ def sizes(results: Results) -> str:
             "asked for the same records.\n"
         )
         texts.append(table(("engine alone", *members, "growth"), rows))
+    if rows := list(_growth_over_resp(results)):
+        members = [f"{size:,}" for size in sorted({size for _, size in _sized(results)})]
+        texts.append(
+            "Over RESP by 16, one client: CPU time of a command in µs by members or fields, and the growth of CPU\n"
+            "time and of time. *valkey*: valkey-server with `appendfsync always`, in turn with it.\n"
+        )
+        texts.append(table(("by 16", *members, "growth", "of time"), rows))
     if rows := list(_beside(results)):
         texts.append(
             "Over RESP beside valkey-server with `appendfsync always`, by one client, in µs; in brackets CPU time:\n"
@@ -69,6 +78,19 @@ def _growth(results: Results) -> Iterator[Sequence[str]]:
             if sizes and all("growth" in lines.get((kind, size), {}) for size in sizes):
                 last = lines[kind, sizes[-1]]["growth"]
                 yield name, *(f"{lines[kind, size]['us']:.1f}" for size in sizes), f"{last:.2f}"
+
+
+def _sized(results: Results) -> dict[tuple[str, int], dict[str, Any]]:
+    return {kind: line for kind, line in _of(results, "16_embedded").items() if "growth" in line}
+
+
+def _growth_over_resp(results: Results) -> Iterator[Sequence[str]]:
+    found = _sized(results)
+    for kind, shown in _NAMES.items():
+        lines = [found[kind, size] for _, size in sorted(each for each in found if each[0] == kind)]
+        for name, prefix in ((shown, ""), (f"{shown}, valkey", "valkey_")) if lines else ():
+            growths = [f"{lines[-1][f'{prefix}{growth}']:.2f}" for growth in ("cpu_growth", "growth")]
+            yield name, *(f"{line[f'{prefix}cpu_us']:.1f}" for line in lines), *growths
 
 
 def _beside(results: Results) -> Iterator[Sequence[str]]:

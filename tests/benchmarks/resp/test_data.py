@@ -18,37 +18,38 @@ from benchmarks.resp.data_works import DATA_SMOKE, Command, drawn, filling, kind
 from tests.real.oracle import request
 from tests.wire.servers import valkey
 
-SORTED_SETS = [
+GROWING = [
     f"{kind}_{members}"
-    for kind in ("zrank", "zrange", "zcount", "zlimit", "zadd", "zpopmin")
+    for kind in ("zrank", "zrange", "zcount", "zlimit", "zadd", "zpopmin", "hget", "hset")
     for members in DATA_SMOKE.members
 ]
 LARGE_REPLIES = ["hgetall_500", "lrange_500", "sinter_500"]
 WHOLE = ["copy_500", "sunionstore_500", "sort_500", "pfcount_500", "bitop_500"]
 ONE_AT_A_TIME = [*LARGE_REPLIES, *WHOLE]
-ROWS = [*SORTED_SETS, *LARGE_REPLIES, "setbit_65536", *WHOLE]
+ROWS = [*GROWING, *LARGE_REPLIES, "setbit_65536", *WHOLE]
 
 
 async def test_every_row_runs_beside_the_rival() -> None:
-    """A line for each command, size and depth with both sides' times and their ratio; sorted sets have their growth."""
+    """A line for each command, size and depth with both sides' times and their ratio, and growth by size."""
     found = {line["name"]: line async for line in lines(["embedded"])}
 
     depths = {row: (1,) if row in ONE_AT_A_TIME else (1, 16) for row in ROWS}
     assert {f"data_{row}_{depth}_embedded" for row in ROWS for depth in depths[row]} == found.keys()
     common = {"name", "us", "cpu_us", "valkey_us", "valkey_cpu_us", "ratio", "cpu_ratio", "commands", "pairs", "load"}
     for name, line in found.items():
-        growth = {"growth", "cpu_growth", "valkey_growth", "valkey_cpu_growth"} if name.startswith("data_z") else set()
+        is_growing = "_".join(name.split("_")[1:3]) in GROWING
+        growth = {"growth", "cpu_growth", "valkey_growth", "valkey_cpu_growth"} if is_growing else set()
         assert common | growth == line.keys()
     smallest = [line for name, line in found.items() if f"_{DATA_SMOKE.members[0]}_" in name]
-    assert [(1.0, 1.0)] * 12 == [(line["growth"], line["valkey_growth"]) for line in smallest]
+    assert [(1.0, 1.0)] * 16 == [(line["growth"], line["valkey_growth"]) for line in smallest]
 
 
 async def test_the_engine_has_figures_of_its_own() -> None:
-    """The same rows without a socket: no rival, and the growth of sorted sets."""
+    """The same rows without a socket: no rival, and the growth of what has several sizes."""
     found = [line async for line in lines(["engine"])]
 
     assert [f"data_{row}_engine" for row in ROWS] == [line["name"] for line in found]
-    assert [row in SORTED_SETS for row in ROWS] == ["growth" in line for line in found]
+    assert [row in GROWING for row in ROWS] == ["growth" in line for line in found]
 
 
 async def test_some_rows_run_alone() -> None:
@@ -60,7 +61,7 @@ async def test_some_rows_run_alone() -> None:
 
 async def test_rows_have_a_floor() -> None:
     """What RocksDB takes for the same: with its growth, and how much is read and written by a command."""
-    found = [json.loads(result.line()) async for result in run_floor(DATA_SMOKE, ["engine"], "zr,zadd,hget")]
+    found = [json.loads(result.line()) async for result in run_floor(DATA_SMOKE, ["engine"], "zr,zadd,hgetall")]
 
     names = [f"data_{kind}_{members}_floor" for kind in ("zrank", "zrange", "zadd") for members in DATA_SMOKE.members]
     assert names == [line["name"] for line in found]
@@ -123,8 +124,9 @@ async def test_other_replies_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     """The canary: a server that holds something else than its rival is found, however fast it was."""
     size = replace(DATA_SMOKE, members=(100,))
     monkeypatch.setattr("benchmarks.resp.data.slotlog", valkey)
-    fillings = iter([list(filling(size)), [_mirrored(command) for command in filling(size)]])
-    monkeypatch.setattr("benchmarks.resp.data.filling", lambda _: iter(next(fillings)))
+    works = kinds(size)
+    fillings = iter([list(filling(size, works)), [_mirrored(command) for command in filling(size, works)]])
+    monkeypatch.setattr("benchmarks.resp.data.filling", lambda *_: iter(next(fillings)))
 
     with pytest.raises(LoadError, match="other replies"):
         [result async for result in run_data(size, ["embedded"])]

@@ -14,6 +14,10 @@ RUN: dict[str, dict[str, Any]] = {
     "data_setbit_67108864_engine": {"us": 5.0},
     "data_zrank_1000_1_embedded": {"us": 130.2, "cpu_us": 97, "valkey_us": 50, "valkey_cpu_us": 20, "ratio": 0.38},
     "data_zrank_1000_16_embedded": {"us": 6.04, "cpu_us": 5, "valkey_us": 2.2, "valkey_cpu_us": 1.3, "ratio": 0.36},
+    "data_hget_1000_16_embedded": {"us": 3.0, "ratio": 0.5, "valkey_us": 1.5, "valkey_cpu_us": 1.0}
+    | {"cpu_us": 2.04, "growth": 1.0, "cpu_growth": 1.0, "valkey_growth": 1.0, "valkey_cpu_growth": 1.0},
+    "data_hget_100000_16_embedded": {"us": 3.3, "ratio": 0.5, "valkey_us": 1.8, "valkey_cpu_us": 1.3}
+    | {"cpu_us": 2.5, "growth": 1.1, "cpu_growth": 1.22, "valkey_growth": 1.2, "valkey_cpu_growth": 1.3},
     "data_copy_100000_1_embedded": {
         "us": 115_000,
         "cpu_us": 164_000,
@@ -34,6 +38,16 @@ def test_growth_stands_beside_that_of_the_floor() -> None:
         "| ZRANK | 4.0 | 5.0 | 1.24 |",
         "| ZRANK, floor | 2.0 | 3.0 | 1.50 |",
     ] == growth
+
+
+def test_growth_over_resp_stands_beside_that_of_valkey_server() -> None:
+    """A command of several sizes by 16: CPU time by size, its growth and that of the time, and below it the rival's."""
+    lines = sizes(RUN).splitlines()
+    at = lines.index("| by 16 | 1,000 | 100,000 | growth | of time |")
+
+    assert ["| HGET | 2.0 | 2.5 | 1.22 | 1.10 |", "| HGET, valkey | 1.0 | 1.3 | 1.30 | 1.20 |"] == lines[
+        at + 2 : at + 4
+    ]
 
 
 def test_commands_stand_beside_those_of_valkey_server() -> None:
