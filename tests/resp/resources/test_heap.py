@@ -33,6 +33,19 @@ in_use = bytearray(2 * GROWN_BYTES)
 subject.look()
 print(len(calls), len(in_use) == 2 * GROWN_BYTES)
 """
+THREADS: Final = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+addresses = []
+for _ in range(4):
+    thread = threading.Thread(target=lambda: addresses.append(libc.malloc(100_000)))
+    thread.start()
+    thread.join()
+begin, end = next(line.split()[0].split("-") for line in open("/proc/self/maps") if line.rstrip().endswith("[heap]"))
+print([int(begin, 16) <= address < int(end, 16) for address in addresses])
+"""
 
 
 def printed(code: str) -> str:
@@ -48,3 +61,8 @@ def test_what_is_free_between_blocks_in_use_is_given_back() -> None:
 def test_a_process_that_has_not_grown_is_let_be() -> None:
     """Nothing is given back while less than the bound has come, nor while all of it is in use."""
     assert printed(IN_USE) == "0 True\n"
+
+
+def test_threads_take_from_one_heap() -> None:
+    """What a thread asks for lies in the heap of the process, not in one of its own."""
+    assert printed(THREADS) == "[True, True, True, True]\n"
