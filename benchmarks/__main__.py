@@ -18,6 +18,7 @@ on disk a key.
 `replay_…` have the rate of two processes as `two_per_second`, and those of the whole command; `snapshot` and
 `restore_…` have figures of their own (benchmarks/snapshots).
 `past_…` have times of reads in the past, and their growth with the log (benchmarks/past).
+`memory_…` have resident memory, beside `aim_mb` (benchmarks/resp/memory.py).
 `failover_…` have the seconds from a SIGKILL to the first write and read that another worker takes, as `write_s` and
 `read_s`, beside `session_s`, before which no group gives a dead worker up.
 `import_redis` stands beside SCAN and DUMP alone, and has the rate of a pass that finds no difference as
@@ -66,6 +67,7 @@ from benchmarks.resp.data_floor import run_floor
 from benchmarks.resp.data_works import DATA_LARGE, DATA_SMOKE, DataSize
 from benchmarks.resp.held import HeldResult, run_held
 from benchmarks.resp.held_works import HELD_LARGE, HELD_SMOKE
+from benchmarks.resp.memory import MEMORY_LARGE, MEMORY_SMOKE, run_memory
 from benchmarks.resp.one_client import CLIENT_LARGE, CLIENT_SMOKE, run_clients
 from benchmarks.resp.processes import PROCESSES_LARGE, PROCESSES_SMOKE, ProcessesResult, run_processes
 from benchmarks.resp.scripts import SCRIPTS_LARGE, SCRIPTS_SMOKE, run_scripts
@@ -100,6 +102,7 @@ CACHING: Final = "caching"
 SCRIPTS: Final = "scripts"
 PROCESSES: Final = "processes"
 HELD: Final = "held"
+MEMORY: Final = "memory"
 LAYOUTS: Final = "layouts"
 IMPORT: Final = "import"
 STREAMS: Final = "streams"
@@ -125,6 +128,7 @@ NAMES: Final = (
     SCRIPTS,
     PROCESSES,
     HELD,
+    MEMORY,
     LAYOUTS,
     IMPORT,
     STREAMS,
@@ -307,6 +311,8 @@ def _of_clients(size: Size, names: list[str]) -> list[AsyncIterator[_AnyResult]]
         results.append(run_clients(CLIENT_SMOKE if is_smoke else CLIENT_LARGE))
     if SCRIPTS in names:
         results.append(run_scripts(SCRIPTS_SMOKE if is_smoke else SCRIPTS_LARGE))
+    if MEMORY in names:
+        results.append(run_memory(MEMORY_SMOKE if is_smoke else MEMORY_LARGE))
     if CACHING in names:
         results.append(run_caching(CACHING_SMOKE if is_smoke else CACHING_LARGE))
     return results

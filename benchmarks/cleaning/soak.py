@@ -8,7 +8,8 @@ off when its highest value then is at most a fifth above the one before.
 
     state_bytes   of the partition's directory: RocksDB's files and write-ahead logs
     log_bytes     of the embedded log: it grows, as it keeps every event
-    rss_bytes     of the service
+    rss_bytes     of the service, which is started as a user starts it
+    cpu_seconds   that it has taken
     stored_keys   keys with a record: those that live, and those that are due and not cleaned up yet
     behind_keys   of these, the ones that are due: written longer ago than the time to live
     stored_seconds  for how long keys are stored, at the rate of the last ten seconds
@@ -21,12 +22,14 @@ import asyncio
 import json
 import sys
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, Final
 
+from benchmarks.processes import cpu_seconds, rss_bytes, started_by_itself
 from tests.real.oracle import request
 from tests.wire.servers import RespServer, slotlog
 
@@ -80,16 +83,34 @@ class Client(asyncio.Protocol):
         self.in_flight -= replies
 
 
-async def soak(seconds: float, rate: int, ttl_ms: int, directory: Path) -> bool:
+async def soak(
+    seconds: float, rate: int, ttl_ms: int, directory: Path, environment: Mapping[str, str] | None = None
+) -> bool:
     """Write, and print how it stands. Returns whether everything levels off."""
-    written = Written(ttl_ms / 1000)
-    with slotlog(directory) as server:
-        watching = asyncio.create_task(_watch(server, directory / "data", written, seconds))
-        await _write(server, written, seconds, rate, ttl_ms)
-        lines = await watching
+    lines = await measured_soak(seconds, rate, ttl_ms, directory, environment or {}, _show)
     found = verdict(lines)
-    print(json.dumps({"soak": "verdict", "rate": round(written.answered / seconds), **found}), flush=True)
+    _show({"soak": "verdict", "rate": round(lines[-1]["written"] / seconds), **found})
     return bool(found["levels_off"])
+
+
+async def measured_soak(
+    seconds: float,
+    rate: int,
+    ttl_ms: int,
+    directory: Path,
+    environment: Mapping[str, str],
+    show: Callable[[dict[str, Any]], object] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """Write, and return how it stood every ten seconds, what each `show` is told, too."""
+    written = Written(ttl_ms / 1000)
+    with slotlog(directory, environment=environment) as server:
+        watching = asyncio.create_task(_watch(server, directory / "data", written, seconds, show))
+        await _write(server, written, seconds, rate, ttl_ms)
+        return await watching
+
+
+def _show(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
 
 
 async def _write(server: RespServer, written: Written, seconds: float, rate: int, ttl_ms: int) -> None:
@@ -113,7 +134,9 @@ async def _write(server: RespServer, written: Written, seconds: float, rate: int
         client.transport.close()
 
 
-async def _watch(server: RespServer, data: Path, written: Written, seconds: float) -> list[dict[str, Any]]:
+async def _watch(
+    server: RespServer, data: Path, written: Written, seconds: float, show: Callable[[dict[str, Any]], object]
+) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     began = monotonic()
     while (passed := monotonic() - began) < seconds - 0.5:
@@ -128,14 +151,15 @@ async def _watch(server: RespServer, data: Path, written: Written, seconds: floa
             "refused": written.refused,
             "state_bytes": _bytes_of(data / "0"),
             "log_bytes": _bytes_of(data),
-            "rss_bytes": _rss_bytes(int(info["process_id"])),
+            "rss_bytes": rss_bytes(int(info["process_id"])),
+            "cpu_seconds": cpu_seconds(int(info["process_id"])),
             "stored_keys": written.answered - expired,
             "behind_keys": max(0, due - expired),
         }
         last = lines[-1] if lines else {"soak_seconds": 0.0, "written": 0}
         per_second = (line["written"] - last["written"]) / (line["soak_seconds"] - last["soak_seconds"])
         line |= {"per_second": round(per_second), "stored_seconds": round(line["stored_keys"] / max(1, per_second), 2)}
-        print(json.dumps(line), flush=True)
+        show(line)
         lines.append(line)
     return lines
 
@@ -157,11 +181,6 @@ def _bytes_of(directory: Path) -> int:
         except FileNotFoundError:  # RocksDB has removed it meanwhile
             continue
     return total
-
-
-def _rss_bytes(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
 
 
 def verdict(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -187,7 +206,9 @@ def main() -> None:
     parser.add_argument("--ttl-ms", type=int, default=2000, help="how long each lives")
     options = parser.parse_args()
     with TemporaryDirectory(prefix="slotlog-soak-") as directory:
-        levels_off = asyncio.run(soak(options.seconds, options.rate, options.ttl_ms, Path(directory)))
+        levels_off = asyncio.run(
+            soak(options.seconds, options.rate, options.ttl_ms, Path(directory), started_by_itself(Path(directory)))
+        )
     sys.exit(0 if levels_off else 1)
 
 

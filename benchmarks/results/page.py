@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from benchmarks.applying.stages import STAGES
 from benchmarks.results.figures import panels_of
+from benchmarks.results.memory import memory
 from benchmarks.results.sizes import sizes
 from benchmarks.results.tables import Results, table
 
@@ -79,8 +80,7 @@ def part(results: Results, chart: str) -> str:
         texts.append(table(_SNAPSHOTS, rows))
     if rows := _processes(results):
         texts.append(table(("two processes beside one", "one/s", "two/s", "ratio", "ms an append", "load"), rows))
-    if text := sizes(results):
-        texts.append(text)
+    texts += [text for text in (sizes(results), memory(results)) if text]
     return "\n".join(texts)
 
 
