@@ -84,23 +84,32 @@ def add(
 def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int:
     """As `add` with one packed score and member, to the sorted set `name`. Hot path: without a loop.
 
+    A set with rank counts goes this way too: through `add` its ZADD takes 4.4 us instead of 3.4.
+
     Raises:
         CommandError: WRONGTYPE.
     """
     key = tx.find_typed(name, ZSET) or tx.create(name, ZSET)
-    if key.ranks is not None:
-        return add(tx, name, key, ((score, member),))[0]
     old = key.data.get(member)
     if old == score:
         return 0
-    _write(tx, key, member, old, score)
-    if old is not None:
-        return 0
-    key.size += 1
-    key.changed = True
-    if key.size > rank_counts.PLAIN_SIZE_MAX:
+    if tx.floors or tx.ceilings:
+        _write(tx, key, member, old, score)
+    else:  # the same without the hints, which pops alone leave
+        scores = key.scores.changed
+        if old is not None:
+            scores[old + member] = None
+        key.data.changed[member] = score
+        scores[score + member] = b""
+    if old is None:
+        key.size += 1
+        key.changed = True
+    if key.ranks is not None:
+        counted = {score + member: 1} if old is None else {old + member: -1, score + member: 1}
+        rank_counts.update(key.ranks, counted, key.size, partial(walk, tx, key))
+    elif key.size > rank_counts.PLAIN_SIZE_MAX and old is None:
         _start_counting(tx, key)
-    return 1
+    return 1 if old is None else 0
 
 
 def store(tx: Transaction, name: bytes, pairs: Iterable[tuple[bytes, bytes]]) -> int:
