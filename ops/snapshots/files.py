@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from ops.snapshots.errors import SnapshotRefusedError, SnapshotStoreError
 from ops.snapshots.manifest import Manifest, SnapshotFile
-from ops.snapshots.objects import Objects, sync
+from ops.snapshots.objects import Objects
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import SnapshotStore
+from slotlog.disk import sync
 
 _NOT_OF_THE_STATE: Final = ("LOCK", "LOG", "IDENTITY", "rocksdict-config.json")
 """Files that whoever opens the database makes anew, or does without; `LOG.old.…` too."""

@@ -6,7 +6,6 @@ AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_END
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
@@ -16,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from ops.config import ConfigError
 from ops.snapshots.errors import SnapshotStoreError
+from slotlog.disk import sync
 
 if TYPE_CHECKING:
     from obstore.store import LocalStore, S3Store
@@ -188,15 +188,6 @@ def _read(file: FileIO) -> Iterator[bytes]:
     with file:
         while piece := file.read(_CHUNK_BYTES):
             yield piece
-
-
-def sync(path: Path) -> None:
-    """Bring a file or a directory to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

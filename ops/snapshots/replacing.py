@@ -13,10 +13,10 @@ from engine.errors import CorruptionError, StateMismatchError
 from engine.store.store import Changes
 from engine.tables.system import retime_changes, skip_changes
 from ops.config import ConfigError, Settings
-from ops.snapshots.objects import sync
 from ops.snapshots.steps import Step, reached
 from ops.state.opening.directories import partition_path, reading, store_opener
 from slotlog.clock import now_ms
+from slotlog.disk import sync
 
 _DIRECTORY: Final = "aside"
 

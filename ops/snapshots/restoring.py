@@ -8,12 +8,12 @@ from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.snapshots.errors import SnapshotRefusedError
 from ops.snapshots.files import Advance, fetch
-from ops.snapshots.objects import sync
 from ops.snapshots.scratch import Scratch
 from ops.snapshots.steps import Step, reached
 from ops.snapshots.store import Listed, SnapshotStore
 from ops.snapshots.verifying import refuse_full
 from ops.state.opening.directories import partition_path
+from slotlog.disk import sync
 
 
 def restore_partition(store: SnapshotStore, snapshot: Listed, to: Path, settings: Settings) -> None:

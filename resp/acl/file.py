@@ -13,6 +13,7 @@ from typing import Final
 
 from resp.acl.rules import UNKNOWN, RuleError, UnmatchedError, has_blank, merged
 from resp.acl.users import User
+from slotlog.disk import sync
 
 _MODE: Final = 0o600
 _NO_CHANGE: Final = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
@@ -74,15 +75,7 @@ def write_users(path: Path, users: Iterable[User]) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path.parent)
 
 
 def _parse_line(words: list[bytes], number: int, place: str, users: dict[bytes, User]) -> str:

@@ -8,7 +8,6 @@ would open. A HyperLogLog, which is a string here, becomes one of Kvrocks' own; 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from ops.exporting.kvrocks.key_records import put_key
 from ops.importing.kvrocks.directory import COLUMN_FAMILIES
 from ops.importing.kvrocks.namespaces import OWN
 from ops.importing.kvrocks.slots import CLUSTER
+from slotlog.disk import sync
 from slotlog.shared.slots import slot
 
 _FINISHED: Final = "db"
@@ -84,9 +84,9 @@ def _unfinished(to: Path) -> Iterator[PlainWriter]:
             writer.finish()
         finally:
             writer.close()
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(to / _FINISHED)
-        _sync(to)
+        sync(to)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         if made:
@@ -142,12 +142,3 @@ def refuse_used(to: Path) -> None:
         raise ConfigError(f"{to} holds an export that was broken off; remove it, and run `slotlog export` again")
     if to.exists() and any(to.iterdir()):
         raise ConfigError(f"{to} is not empty; an export for Kvrocks needs a directory of its own")
-
-
-def _sync(directory: Path) -> None:
-    """Make the names in a directory last."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -21,6 +21,7 @@ from ops.exporting.rdb.values import REDIS_TIMES_VERSION, TIMED_KINDS, VALKEY_TI
 from ops.importing.key_events import contents_of
 from ops.importing.rdb.records import AUX, EOF, EXPIRETIME_MS, SELECTDB
 from ops.version import VERSION
+from slotlog.disk import sync
 
 VERSIONS: Final = {
     9: "Redis 5 and later",
@@ -52,11 +53,7 @@ def export(
         except BaseException:
             partial.unlink()
             raise
-    directory = os.open(to.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync(to.parent)
 
 
 def _claimed(partial: Path) -> BinaryIO:

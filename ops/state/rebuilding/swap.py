@@ -26,6 +26,7 @@ import structlog
 
 from ops.config import ConfigError
 from ops.state.opening.directories import SWAPPING, partition_path
+from slotlog.disk import sync
 
 _LOCK: Final = "LOCK"  # of RocksDB, in each directory of a partition
 
@@ -82,9 +83,9 @@ def swap(data: Path, partitions: Sequence[int], *, keep: bool) -> None:
         json.dump({"partitions": list(partitions), "keep": keep}, file)
         file.flush()
         os.fsync(file.fileno())
-    _sync(rebuilt_in(data))
+    sync(rebuilt_in(data))
     new.rename(mark)
-    _sync(data)
+    sync(data)
     finish_swap(data)
 
 
@@ -113,7 +114,7 @@ def finish_swap(data: Path) -> None:
         with suppress(OSError):  # somebody else has put something there
             rebuilt_in(data).rmdir()
         mark.unlink(missing_ok=True)
-        _sync(data)
+        sync(data)
     logger.warning("state_swapped", directory=str(data), partitions=said["partitions"])
 
 
@@ -125,17 +126,8 @@ def _exchange(data: Path, partition: int) -> None:
     if live.exists():
         replaced_in(data).mkdir(mode=0o700, exist_ok=True)
         live.rename(partition_path(replaced_in(data), partition))
-        _sync(replaced_in(data))
-        _sync(data)
+        sync(replaced_in(data))
+        sync(data)
     built.rename(live)
-    _sync(data)
-    _sync(rebuilt_in(data))
-
-
-def _sync(directory: Path) -> None:
-    """Make the names in a directory last."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(data)
+    sync(rebuilt_in(data))

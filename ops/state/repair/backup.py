@@ -15,6 +15,7 @@ from typing import Final
 from ops.config import ConfigError, Settings
 from ops.progress import progress
 from ops.state.repair.check_log import CheckedLog, look_through, sealed_identity
+from slotlog.disk import sync
 from slotlog.errors import LogDamagedError, LogUnavailableError
 from slotlog.log import embedded_path
 from slotlog.log.embedded.backup import copy_log, open_copy, size_of
@@ -91,7 +92,7 @@ def _named_at_end(to: Path) -> Iterator[Path]:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync(to.parent)
+        sync(to.parent)
     finally:
         os.close(descriptor)
 
@@ -139,11 +140,3 @@ def _verified(copy: Path, path: Path) -> Sequence[CheckedLog]:
             f"{path} is; if it is not, the disk of the copy is bad"
         )
     return results
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from slotlog.disk import sync
 from slotlog.errors import LogDamagedError, LogMismatchError, LogRecordError, Mismatch
 from slotlog.log.embedded.chain import sum_of
 from slotlog.log.embedded.file import WORKS_MAX, Identity, code_of, read_identity, steadily_here, translated, works_of
@@ -172,11 +173,7 @@ class HeadMark:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._path)
-            directory = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            sync(self._path.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 new.unlink(missing_ok=True)

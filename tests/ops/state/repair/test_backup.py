@@ -22,7 +22,7 @@ import os, signal, sys
 from ops.cli import main
 from ops.state.repair import backup
 
-step, real = sys.argv.pop(1), {name: getattr(backup, name) for name in ("copy_log", "_write_out", "_verified", "_sync")}
+step, real = sys.argv.pop(1), {name: getattr(backup, name) for name in ("copy_log", "_write_out", "_verified", "sync")}
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -39,8 +39,8 @@ setattr(backup, *{
     "copied": ("copy_log", behind("copy_log")),
     "on disk": ("_write_out", behind("_write_out")),
     "verified": ("_verified", behind("_verified")),
-    "named": ("_sync", die),
-    "done": ("_sync", behind("_sync")),
+    "named": ("sync", die),
+    "done": ("sync", behind("sync")),
 }[step])
 main()
 """
