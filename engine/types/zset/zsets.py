@@ -84,7 +84,7 @@ def add(
 def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int:
     """As `add` with one packed score and member, to the sorted set `name`. Hot path: without a loop.
 
-    A set with rank counts goes this way too: through `add` its ZADD takes 4.4 us instead of 3.4.
+    A set with rank counts goes this way too: through `add` its ZADD takes 4.4 us instead of 3.8.
 
     Raises:
         CommandError: WRONGTYPE.
