@@ -23,7 +23,7 @@ from engine.model import NONE
 from engine.store.store import Store
 from engine.tables.dedup import Deduplicator
 from engine.tables.system import Home
-from engine.types.whole.sessions import end_watches
+from engine.types.generic.sessions import end_watches
 from engine.values.replies import NIL_ARRAY, OK, Reply, TransactionReplies
 from slotlog.shared.errors import EventError
 from slotlog.shared.limits import SESSION_BYTES

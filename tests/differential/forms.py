@@ -20,8 +20,8 @@ from engine.batch.keys import fragments
 from engine.batch.ranks import rank_counts
 from engine.types import draws
 from engine.types.algebra import set_algebra
+from engine.types.generic import scans
 from engine.types.stream import stream_index, streams
-from engine.types.whole import scans
 from engine.types.zset import zset_ranges
 from tests import left_behind
 

@@ -14,7 +14,7 @@ from engine.commands.keyspace_events import replaced
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX, CommandError
-from engine.types.whole import copies
+from engine.types.generic import copies
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from slotlog.shared.limits import DATABASES

@@ -28,7 +28,7 @@ from engine.errors import (
     SYNTAX,
     CommandError,
 )
-from engine.types.whole import contents
+from engine.types.generic import contents
 from engine.values.numbers import INT_MAX, parse_int
 from engine.values.rdb.content import Content
 from engine.values.rdb.decode import decode

@@ -12,7 +12,7 @@ from engine.batch.transaction import Transaction
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.types.whole.stored_bytes import stored_bytes
+from engine.types.generic.stored_bytes import stored_bytes
 from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 

@@ -16,8 +16,8 @@ from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.model import HASH, LIST, NONE, SET, STREAM, STRING, ZSET
+from engine.types.generic import scans
 from engine.types.hash import hash_fields
-from engine.types.whole import scans
 from engine.values.encoding import parse_score
 from engine.values.glob import matcher
 from engine.values.numbers import parse_int

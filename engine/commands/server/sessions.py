@@ -11,7 +11,7 @@ from typing import Final
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
 from engine.errors import DB_OUT_OF_RANGE, NOT_AN_INTEGER, CommandError
-from engine.types.whole import sessions
+from engine.types.generic import sessions
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from slotlog.shared.limits import DATABASES

@@ -10,7 +10,7 @@ from engine.errors import CorruptionError
 from engine.layouts.layout import Difference, Form, Kind
 from engine.layouts.records import all_records, has_index
 from engine.model import HASH, LIST, SET, STRING, UNCOUNTED, ZSET, Metadata
-from engine.types.whole.scans import cursor_at
+from engine.types.generic.scans import cursor_at
 from slotlog.shared.limits import SLOTS
 from slotlog.shared.slots import slot, slot_range
 from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine

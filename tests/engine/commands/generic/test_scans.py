@@ -12,7 +12,7 @@ from engine.apply.machine import Machine
 from engine.batch.cursors import DIGEST_BITS, Cursors, digest
 from engine.layouts.layout import Kind
 from engine.store.memory import MemoryStore
-from engine.types.whole.scans import cursor_at, slot_of
+from engine.types.generic.scans import cursor_at, slot_of
 from slotlog.shared.errors import EventError
 from tests.engine.harness import FAMILIES, FINGERPRINT, HOME, apply, event, new_store, open_machine, send
 from tests.engine.stored import is_of, key_of

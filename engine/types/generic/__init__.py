@@ -1,0 +1,1 @@
+"""Verbs for keys of any type and for the keyspace: copies, dumps, scans, watches."""
