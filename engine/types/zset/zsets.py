@@ -93,20 +93,12 @@ def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int
     old = key.data.get(member)
     if old == score:
         return 0
-    if tx.floors or tx.ceilings:
-        _write(tx, key, member, old, score)
-    else:  # the same without the hints, which pops alone leave
-        scores = key.scores.changed
-        if old is not None:
-            scores[old + member] = None
-        key.data.changed[member] = score
-        scores[score + member] = b""
+    _write(tx, key, member, old, score)
     if old is None:
         key.size += 1
         key.changed = True
     if key.ranks is not None:
-        counted = {score + member: 1} if old is None else {old + member: -1, score + member: 1}
-        rank_counts.update(key.ranks, counted, key.size, partial(walk, tx, key))
+        _count(tx, key, {score + member: 1} if old is None else {old + member: -1, score + member: 1})
     elif key.size > rank_counts.PLAIN_SIZE_MAX and old is None:
         _start_counting(tx, key)
     return 1 if old is None else 0
