@@ -1,5 +1,5 @@
-/* Answers reads of whole small collections from their listings (engine/batch/in_memory/listings.py says what these are, and makes
- * those that are missing): twin of `resp.clients.running.fast_path.read` for the commands below.
+/* Answers reads of whole small collections from their listings (engine/batch/in_memory/listings.py says what these are,
+ * and makes those that are missing): twin of `resp.clients.running.fast_path.read` for the commands below.
  *
  *     HGETALL key    HKEYS key    HVALS key    LRANGE key start stop    SMEMBERS key    SINTER key [key ...]
  *

@@ -42,7 +42,7 @@ def open_log(
     Raises:
         ValueError: a URL that is neither.
     """
-    # Each is imported when it is wanted: aiokafka alone takes 0.1 s and 8 MB, which every `slotlog query` would pay.
+    # Each is imported when it is wanted: aiokafka alone takes 0.1 s and 5 MB, which every `slotlog query` would pay.
     if (path := embedded_path(url)) is not None:
         from slotlog.log.embedded.embedded_log import EmbeddedLog  # noqa: PLC0415
 
