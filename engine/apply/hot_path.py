@@ -9,7 +9,6 @@ from typing import Protocol
 from engine import native
 from engine.apply.executor import Executor
 from engine.apply.records import Applied, Record
-from engine.batch.in_memory.memory import rank_limits
 from engine.batch.in_memory.overlay import CACHED_BYTES_MAX
 from engine.batch.keys.key import Key
 from engine.batch.overlaid import Subkeys
@@ -71,7 +70,6 @@ def hot_path(
     if module is None or loading is None:
         return None
     module.configure(Key(0, b"", b""), Subkeys, Transaction, RankCounts, Stretches, RankHolders, BlockScores)
-    held_max, scored_max = rank_limits(tx.held.bytes_max, rank_counts.HELD_MAX, rank_counts.SCORED_MAX)
     path: HotPath = module.Path(
         tx=tx,
         executor=executor,
@@ -90,8 +88,6 @@ def hot_path(
         partitions=home.partitions,
         block_max=rank_counts.BLOCK_MAX,
         group_max=rank_counts.GROUP_MAX,
-        held_max=held_max,
-        scored_max=scored_max,
         notes_max=rank_scores.NOTES_MAX,
     )
     return path

@@ -45,6 +45,7 @@ class Loading(NamedTuple):
         flushed: the stored databases that the batch has emptied: Python loads their keys.
         large: the keys that go with the batch.
         listings, make_listing: of `Listings`.
+        held_max, scored_max: `records_max` and `scored_max` of `RankHolders`.
     """
 
     get_metadata: Get | None
@@ -54,6 +55,8 @@ class Loading(NamedTuple):
     large: list[Key]
     listings: dict[bytes, bytes]
     make_listing: Callable[[Key], bytes]
+    held_max: int
+    scored_max: int
 
 
 class Overlay:
@@ -100,7 +103,11 @@ class Overlay:
         get = self._get_metadata if self._get_earlier is None else None
         prefix_of = partial(self._layout.kind_prefix, Kind.METADATA)
         listings = self.listings
-        return Loading(get, self.families.load, prefix_of, self._flushed, self.large, listings.held, listings.make)
+        ranks = self.families.rank_holders
+        return Loading(
+            get, self.families.load, prefix_of, self._flushed, self.large, listings.held, listings.make,
+            ranks.records_max, ranks.scored_max,
+        )  # fmt: skip
 
     def load(self, db: int, name: bytes) -> Key:
         """The key `name` of a stored database, from the store. It is not in `databases` yet."""
