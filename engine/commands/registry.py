@@ -137,7 +137,12 @@ class Spec(Signature):
     @property
     def summary(self) -> str:
         """The first paragraph of the handler's docstring."""
-        return (self.handler.__doc__ or "").strip().split("\n\n", maxsplit=1)[0].strip()
+        return first_paragraph(self.handler)
+
+
+def first_paragraph(handler: Callable[..., object]) -> str:
+    """The first paragraph of a handler's docstring: what the command does, in short."""
+    return (handler.__doc__ or "").strip().split("\n\n", maxsplit=1)[0].strip()
 
 
 SPECS: Final[dict[bytes, Spec]] = {}

@@ -59,6 +59,11 @@ class PartitionHealth:
     lag_events: int | None
     reason: str
 
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is being opened or is behind: with time it will be ready, and nothing else helps."""
+        return not self.ready and self.condition in {Condition.OPENING, Condition.RUNNING}
+
 
 class Health:
     """The health of one service, found out when somebody asks.
@@ -111,11 +116,6 @@ class Health:
     def partitions(self) -> list[PartitionHealth]:
         """Every owned partition: whether it is applied, and near enough to the log's end."""
         return [self._partition(partition, owned) for partition, owned in self._consumer.owned.items()]
-
-    def catching_up(self) -> list[PartitionHealth]:
-        """The partitions that are being opened or are behind: with time they will be ready, and nothing else helps."""
-        coming = {str(Condition.OPENING), str(Condition.RUNNING)}
-        return [each for each in self.partitions() if each.condition in coming and not each.ready]
 
     async def readiness(self) -> dict[str, Any]:
         """`ready`, and of what that is made: `log`, `disk`, `clock`, in a group `group`, and `partitions`."""

@@ -33,10 +33,6 @@ class Watched(Protocol):
         """Every owned partition."""
         ...
 
-    def catching_up(self) -> list[PartitionHealth]:
-        """Those that will be ready with time."""
-        ...
-
 
 async def supervise(health: Watched) -> None:
     """Tell systemd how the service is until cancelled; returns at once where systemd does not ask."""
@@ -55,7 +51,7 @@ async def _tell(health: Watched, notify: Callable[[str], None], pause: float) ->
     started = False
     while True:
         lines = [f"STATUS={status(health)}"]
-        if not started and not health.catching_up():
+        if not started and not any(each.is_coming for each in health.partitions()):
             started = True
             lines.append("READY=1")
         if not started:
@@ -77,8 +73,9 @@ def pause_seconds(environment: Mapping[str, str], pid: int) -> float:
 
 def status(health: Watched) -> str:
     """One line for `systemctl status`."""
-    partitions, coming = health.partitions(), health.catching_up()
-    amiss = [each for each in partitions if not each.ready and each not in coming]
+    partitions = health.partitions()
+    coming = [each for each in partitions if each.is_coming]
+    amiss = [each for each in partitions if not each.ready and not each.is_coming]
     if amiss:
         reason = " ".join(amiss[0].reason.split())  # on one line: the next one would be another assignment
         return f"partition {amiss[0].partition} is {amiss[0].condition}: {reason}"[:_STATUS_CHARS_MAX]

@@ -75,7 +75,7 @@ class Serving(Places):
         self._popping[pop.place] -= pop.wanted
         if not self._popping[pop.place]:
             del self._popping[pop.place]
-        shaped = self._seen(waiter, reply) if pop.is_look else self._shaped(pop, reply)
+        shaped = waiter.seen(reply) if pop.is_look else self._shaped(pop, reply)
         waiter.answer(shaped)
         if waiter.pipeline.closing:
             waiter.end()
@@ -172,10 +172,6 @@ class Serving(Places):
         self._popping[place] = self._popping.get(place, 0) + pop.wanted
         waiter.popping = pop
         waiter.pipeline.submit(pop)
-
-    def _seen(self, waiter: Waiter, length: Reply) -> Reply:
-        """What a client that may not pop is answered where there are so many elements; None when it goes on waiting."""
-        return waiter.refusal() if isinstance(length, int) and length else None
 
     def _shaped(self, pop: Pop, reply: Reply) -> Reply:
         """The reply to the client; None if it goes on waiting."""

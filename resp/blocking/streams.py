@@ -89,7 +89,7 @@ class StreamServing(Places):
         waiter = pop.waiter
         waiter.popping = None
         self._count_taking(waiter, -1)
-        shaped = self._seen(waiter, reply) if pop.is_look else self._shaped(pop, reply)
+        shaped = waiter.seen(reply) if pop.is_look else self._shaped(pop, reply)
         waiter.answer(shaped)
         if waiter.pipeline.closing:
             waiter.end()
@@ -177,9 +177,6 @@ class StreamServing(Places):
         return bool(self._elements.read(waiter.pipeline, _IS_READY, args, waiter.db))
 
     # ------------------------------------------------------------------ with what outcome
-
-    def _seen(self, waiter: Waiter, length: Reply) -> Reply:
-        return waiter.refusal() if isinstance(length, int) and length else None
 
     def _shaped(self, pop: Pop, reply: Reply) -> Reply:
         """The reply to the client; None if it goes on waiting."""

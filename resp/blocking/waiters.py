@@ -140,6 +140,10 @@ class Waiter:
         denial = self.denial()
         return None if denial is None else NoLongerAllowedError(denial.message)
 
+    def seen(self, length: Reply) -> Reply:
+        """What it is answered, as it may not pop, where there are so many elements; None when it goes on waiting."""
+        return self.refusal() if isinstance(length, int) and length else None
+
     def answer(self, reply: Reply) -> None:
         """A pop is done: the reply to the client, None where it found nothing."""
         if reply is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.commands.key_access import Access
-from engine.commands.registry import FindDatabases, Of, release_of
+from engine.commands.registry import FindDatabases, Of, first_paragraph, release_of
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
@@ -89,7 +89,7 @@ class ServerSpec:
     @property
     def summary(self) -> str:
         """The first paragraph of the handler's docstring."""
-        return (self.handler.__doc__ or "").strip().split("\n\n", maxsplit=1)[0].strip()
+        return first_paragraph(self.handler)
 
     @property
     def release(self) -> str:

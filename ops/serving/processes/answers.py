@@ -72,11 +72,6 @@ class Answers:
         """Every owned partition, as of the last look."""
         return [PartitionHealth(**each) for each in self._healths()]
 
-    def catching_up(self) -> list[PartitionHealth]:
-        """Those that are being opened or are behind."""
-        coming = {str(Condition.OPENING), str(Condition.RUNNING)}
-        return [each for each in self.partitions() if each.condition in coming and not each.ready]
-
     async def readiness(self) -> dict[str, Any]:
         """What `/readyz` answers: ready are all or none."""
         await self._look()
