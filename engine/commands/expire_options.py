@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.errors import (
     EXPIRE_CONDITIONS_GT_LT,
     EXPIRE_CONDITIONS_NX,
-    NOT_AN_INTEGER,
     SYNTAX,
     CommandError,
     invalid_expire,
     unsupported_option,
 )
-from engine.values.numbers import INT_MAX, INT_MIN, parse_int
+from engine.values.numbers import INT_MAX, INT_MIN
 
 _CONDITIONS: Final = frozenset((b"NX", b"XX", b"IFEQ"))
 _UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
@@ -101,9 +100,7 @@ def parse_expire_ms(text: bytes, unit_ms: int, start_ms: int, command: str) -> i
     Raises:
         CommandError: not an integer or too far away.
     """
-    value = parse_int(text)
-    if value is None:
-        raise CommandError(NOT_AN_INTEGER)
+    value = read_integer(text)
     value *= unit_ms
     if not INT_MIN <= value <= INT_MAX - start_ms:
         raise CommandError(invalid_expire(command))

@@ -1,14 +1,26 @@
-"""Parses options, for all commands."""
+"""Parses options and numbers, for all commands."""
 
 from __future__ import annotations
 
-from engine.errors import LIMIT_NEGATIVE, SYNTAX, CommandError
+from engine.errors import LIMIT_NEGATIVE, NOT_AN_INTEGER, SYNTAX, CommandError
 from engine.values.numbers import parse_int
 
 
 def read_option(word: bytes) -> bytes:
     """The option as Redis compares it: in any case, and a C string, so its first NUL ends it."""
     return word.partition(b"\0")[0].upper()
+
+
+def read_integer(text: bytes) -> int:
+    """The signed 64-bit integer that an argument spells.
+
+    Raises:
+        CommandError: it is none; the text is that of most of Redis' commands.
+    """
+    value = parse_int(text)
+    if value is None:
+        raise CommandError(NOT_AN_INTEGER)
+    return value
 
 
 def parse_limit(words: list[bytes]) -> int:

@@ -6,14 +6,13 @@ from typing import Final, NamedTuple
 
 from engine.batch.transaction import Transaction
 from engine.commands.key_access import Access
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.errors import (
     BIT_OFFSET,
     BITFIELD_ONLY_GET,
     BITFIELD_OVERFLOW,
     BITFIELD_TYPE,
-    NOT_AN_INTEGER,
     SYNTAX,
     CommandError,
 )
@@ -132,7 +131,7 @@ def _parse(words: list[bytes]) -> list[_Step]:
             raise CommandError(SYNTAX)
         encoding = _parse_encoding(words[at + 1])
         offset = _parse_offset(words[at + 2], encoding.bits)
-        value = _parse_integer(words[at + 3]) if _VALUES[name] else 0
+        value = read_integer(words[at + 3]) if _VALUES[name] else 0
         if name == b"SET" and not encoding.signed:
             value &= _ALL_BITS  # so -1 is the largest one and not below zero
         steps.append(_Step(name, encoding, offset, value, overflow))
@@ -159,10 +158,3 @@ def _parse_offset(text: bytes, bits: int) -> int:
     if not 0 <= offset < _OFFSETS:
         raise CommandError(BIT_OFFSET)
     return offset
-
-
-def _parse_integer(text: bytes) -> int:
-    value = parse_int(text)
-    if value is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return value

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.errors import (
     BIT_NOT_A_BIT,
     BIT_NOT_ZERO_OR_ONE,
     BIT_OFFSET,
-    NOT_AN_INTEGER,
     SYNTAX,
     CommandError,
 )
@@ -122,7 +121,7 @@ def bitpos(tx: Transaction, args: list[bytes]) -> Reply:
     > BITPOS k 0 0 -1
     (integer) -1
     """
-    bit = _parse_index(args[1])
+    bit = read_integer(args[1])
     if bit not in {0, 1}:
         raise CommandError(BIT_NOT_ZERO_OR_ONE)
     start, end, unit = _parse_range(args[2:])
@@ -159,16 +158,9 @@ def _parse_range(words: list[bytes]) -> tuple[int, int, int]:
     """Start, end, and how many units a byte has."""
     if len(words) > 3:
         raise CommandError(SYNTAX)
-    start = _parse_index(words[0]) if words else 0
+    start = read_integer(words[0]) if words else 0
     unit = read_option(words[2]) if len(words) == 3 else b"BYTE"
     if unit not in {b"BYTE", b"BIT"}:
         raise CommandError(SYNTAX)
-    end = _parse_index(words[1]) if len(words) > 1 else -1
+    end = read_integer(words[1]) if len(words) > 1 else -1
     return start, end, _BITS if unit == b"BIT" else 1
-
-
-def _parse_index(text: bytes) -> int:
-    index = parse_int(text)
-    if index is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return index

@@ -11,11 +11,10 @@ from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
 from engine.commands.keyspace_events import replaced
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX, CommandError
+from engine.errors import DB_OUT_OF_RANGE, NO_SUCH_KEY, SAME_OBJECT, SYNTAX, CommandError
 from engine.types.generic import copies
-from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from slotlog.shared.limits import DATABASES
 
@@ -203,9 +202,7 @@ def _parse_options(words: list[bytes], db: int) -> _Options:
 
 
 def _parse_db(text: bytes) -> int:
-    db = parse_int(text)
-    if db is None:
-        raise CommandError(NOT_AN_INTEGER)
+    db = read_integer(text)
     if not _C_INT_MIN <= db <= _C_INT_MAX:
         message = f"ERR value is out of range, value must between {_C_INT_MIN} and {_C_INT_MAX}"
         raise CommandError(message)

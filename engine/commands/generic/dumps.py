@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import Change, KeyspaceEvent
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.errors import (
     BUSY_KEY,
     DUMP_FORMAT,
     DUMP_UNSUPPORTED,
     DUMP_VERSION,
-    NOT_AN_INTEGER,
     RESTORE_FREQ,
     RESTORE_IDLETIME,
     RESTORE_TOO_LARGE,
@@ -29,7 +28,7 @@ from engine.errors import (
     CommandError,
 )
 from engine.types.generic import contents
-from engine.values.numbers import INT_MAX, parse_int
+from engine.values.numbers import INT_MAX
 from engine.values.rdb.content import Content
 from engine.values.rdb.decode import decode
 from engine.values.rdb.encode import encode
@@ -140,9 +139,7 @@ def _parse_options(words: list[bytes]) -> _Options:
 
 def _check_access(option: bytes, text: bytes) -> None:
     """Refuse what Redis refuses for the time or the frequency of the last access."""
-    number = parse_int(text)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(text)
     if option == b"IDLETIME" and number < 0:
         raise CommandError(RESTORE_IDLETIME)
     if option == b"FREQ" and not 0 <= number <= _FREQ_MAX:
@@ -151,9 +148,7 @@ def _check_access(option: bytes, text: bytes) -> None:
 
 def _parse_expire_ms(text: bytes, start_ms: int) -> int:
     """When the key dies, 0 for never. A time beyond 64 bits is one long past: in Redis the sum overflows."""
-    ttl_ms = parse_int(text)
-    if ttl_ms is None:
-        raise CommandError(NOT_AN_INTEGER)
+    ttl_ms = read_integer(text)
     if ttl_ms < 0:
         raise CommandError(RESTORE_TTL)
     if ttl_ms == 0:

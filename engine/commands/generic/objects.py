@@ -9,11 +9,10 @@ from typing import Final
 
 from engine.batch.keys.object_encoding import object_encoding
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import SYNTAX, CommandError
 from engine.types.generic.stored_bytes import stored_bytes
-from engine.values.numbers import parse_int
 from engine.values.replies import Reply
 
 _SAMPLES: Final = 5
@@ -122,9 +121,7 @@ def _parse_samples(words: list[bytes]) -> int:
     for at in range(0, len(words), 2):
         if read_option(words[at]) != b"SAMPLES" or at + 1 == len(words):
             raise CommandError(SYNTAX)
-        count = parse_int(words[at + 1])
-        if count is None:
-            raise CommandError(NOT_AN_INTEGER)
+        count = read_integer(words[at + 1])
         if count < 0:
             raise CommandError(SYNTAX)
         samples = count

@@ -9,15 +9,15 @@ from typing import Final
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import NOT_AN_INTEGER, OUT_OF_LONG_RANGE, SYNTAX, VALUE_OUT_OF_RANGE, CommandError
+from engine.errors import OUT_OF_LONG_RANGE, SYNTAX, VALUE_OUT_OF_RANGE, CommandError
 from engine.limits import DRAWS_MAX
 from engine.model import SET, ZSET
 from engine.types import draws
 from engine.types.hash import hash_fields
 from engine.types.zset import zsets
-from engine.values.numbers import INT_MAX, INT_MIN, parse_int
+from engine.values.numbers import INT_MAX, INT_MIN
 from engine.values.replies import Pairs, Reply
 
 _PAIRS_MAX: Final = INT_MAX // 2
@@ -133,9 +133,7 @@ def _parse_pairs(args: list[bytes], option: bytes) -> tuple[int | None, bool]:
 
 
 def _parse_count(text: bytes) -> int:
-    count = parse_int(text)
-    if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+    count = read_integer(text)
     if count == INT_MIN:
         raise CommandError(OUT_OF_LONG_RANGE)
     return count

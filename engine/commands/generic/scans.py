@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from engine.batch.keyspace import StoredKey
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import INVALID_CURSOR, SYNTAX, CommandError
 from engine.model import HASH, LIST, NONE, SET, STREAM, STRING, ZSET
 from engine.types.generic import scans
 from engine.types.hash import hash_fields
@@ -206,9 +206,7 @@ def _parse_options(words: list[bytes], type_code: int | None) -> _Options:
 
 
 def _parse_count(text: bytes) -> int:
-    count = parse_int(text)
-    if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+    count = read_integer(text)
     if count < 1:
         raise CommandError(SYNTAX)
     return count

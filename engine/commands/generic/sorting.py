@@ -16,15 +16,15 @@ from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import NOT_AN_INTEGER, SYNTAX, WRONG_TYPE, CommandError
+from engine.errors import SYNTAX, WRONG_TYPE, CommandError
 from engine.model import HASH, LIST, SET, STRING, ZSET
 from engine.types import lists, sets
 from engine.types.hash import hash_fields
 from engine.types.string import strings
 from engine.types.zset import zset_ranges, zsets
-from engine.values.numbers import parse_double, parse_int
+from engine.values.numbers import parse_double
 from engine.values.ordering import in_order
 from engine.values.replies import Reply, bounded
 
@@ -176,9 +176,7 @@ def _parse(words: list[bytes], *, storing: bool) -> _Options:
 
 
 def _parse_limit(values: list[bytes]) -> tuple[int, int]:
-    offset, most = map(parse_int, values)
-    if offset is None or most is None:
-        raise CommandError(NOT_AN_INTEGER)
+    offset, most = map(read_integer, values)
     return offset, most
 
 

@@ -12,13 +12,12 @@ from typing import Final
 
 from engine.batch.keys.key import Key
 from engine.commands.geo.positions import parse_position, parse_unit
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.errors import (
     BOX_NEGATIVE,
     COUNT_TOO_SMALL,
     HEIGHT_NOT_NUMERIC,
     NO_SUCH_MEMBER,
-    NOT_AN_INTEGER,
     RADIUS_NEGATIVE,
     RADIUS_NOT_NUMERIC,
     SYNTAX,
@@ -106,9 +105,7 @@ def _read_any(search: Search, _words: list[bytes], _at: int) -> int:
 
 def _read_count(search: Search, words: list[bytes], at: int) -> int:
     _need(words, at, 1)
-    count = parse_int(words[at + 1])
-    if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+    count = read_integer(words[at + 1])
     if count < 1:
         raise CommandError(COUNT_TOO_SMALL)
     search.count = count

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.commands.expire_options import parse_conditions, parse_expire_ms
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.errors import (
     FIELD_TIME_NEGATIVE,
     FIELDS_MISSING,
     FIELDS_NOT_MATCHING,
-    NOT_AN_INTEGER,
     NUMFIELDS_INVALID,
     SYNTAX,
     CommandError,
@@ -116,9 +115,7 @@ def counted(words: list[bytes], *, width: int = 1) -> list[bytes]:
     Raises:
         CommandError: it is no number; or it is another one.
     """
-    number = parse_int(words[0])
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(words[0])
     if number < 1 or number * width != len(words) - 1:
         raise CommandError(NUMFIELDS_INVALID)
     return words[1:]

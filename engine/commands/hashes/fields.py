@@ -6,6 +6,7 @@ Replies list fields in byte order.
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
+from engine.commands.options import read_integer
 from engine.commands.registry import command
 from engine.errors import (
     HASH_VALUE_NOT_A_FLOAT,
@@ -13,7 +14,6 @@ from engine.errors import (
     INCREMENT_NAN,
     INCREMENT_OVERFLOW,
     NOT_A_FLOAT,
-    NOT_AN_INTEGER,
     VALUE_NAN,
     CommandError,
 )
@@ -137,9 +137,7 @@ def hincrby(tx: Transaction, args: list[bytes]) -> Reply:
     (error) ERR hash value is not an integer
     """
     name, field, amount = args
-    increment = parse_int(amount)
-    if increment is None:
-        raise CommandError(NOT_AN_INTEGER)
+    increment = read_integer(amount)
     key = tx.find_typed(name, HASH)
     old = hash_fields.get(tx, key, field)
     number = 0 if old is None else parse_int(old)

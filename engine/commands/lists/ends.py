@@ -8,8 +8,9 @@ from typing import Final
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
+from engine.commands.options import read_integer
 from engine.commands.registry import command
-from engine.errors import INDEX_OUT_OF_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, OUT_OF_RANGE_POSITIVE, CommandError
+from engine.errors import INDEX_OUT_OF_RANGE, NO_SUCH_KEY, OUT_OF_RANGE_POSITIVE, CommandError
 from engine.model import LIST
 from engine.types import lists
 from engine.values.numbers import parse_int
@@ -220,7 +221,7 @@ def lindex(tx: Transaction, args: list[bytes]) -> Reply:
     key = tx.find_typed(args[0], LIST)
     if key is None:
         return None
-    position = _position(key, _index(args[1]))
+    position = _position(key, read_integer(args[1]))
     return None if position is None else lists.element(key, position)
 
 
@@ -245,7 +246,7 @@ def lset(tx: Transaction, args: list[bytes]) -> Reply:
     if key is None:
         raise CommandError(NO_SUCH_KEY)
     # Redis keeps this one index in a 32-bit C integer: what does not fit wraps around, so 4294967295 is -1.
-    index = (_index(args[1]) + _INT32_HALF) % (2 * _INT32_HALF) - _INT32_HALF
+    index = (read_integer(args[1]) + _INT32_HALF) % (2 * _INT32_HALF) - _INT32_HALF
     position = _position(key, index)
     if position is None:
         raise CommandError(INDEX_OUT_OF_RANGE)
@@ -268,7 +269,7 @@ def lrange(tx: Transaction, args: list[bytes]) -> Reply:
     > LRANGE l 5 9
     (empty array)
     """
-    start, stop = _index(args[1]), _index(args[2])
+    start, stop = read_integer(args[1]), read_integer(args[2])
     key = tx.find_typed(args[0], LIST)
     return [] if key is None else lists.elements(key, *_span(key, start, stop))
 
@@ -293,18 +294,11 @@ def ltrim(tx: Transaction, args: list[bytes]) -> Reply:
     1) "b"
     2) "c"
     """
-    start, stop = _index(args[1]), _index(args[2])
+    start, stop = read_integer(args[1]), read_integer(args[2])
     key = tx.find_typed(args[0], LIST)
     if key is not None:
         lists.trim(tx, key, *_span(key, start, stop))
     return OK
-
-
-def _index(text: bytes) -> int:
-    index = parse_int(text)
-    if index is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return index
 
 
 def _position(key: Key, index: int) -> int | None:

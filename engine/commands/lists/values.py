@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import NOT_AN_INTEGER, OUT_OF_LONG_RANGE, SYNTAX, CommandError
+from engine.errors import OUT_OF_LONG_RANGE, SYNTAX, CommandError
 from engine.model import LIST
 from engine.types import lists
 from engine.values.numbers import INT_MIN, parse_int
@@ -158,9 +158,7 @@ def _parse_search(words: list[bytes]) -> _Search:
 
 def _parse_long(text: bytes) -> int:
     """An integer whose negative fits as well."""
-    number = parse_int(text)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(text)
     if number == INT_MIN:
         raise CommandError(OUT_OF_LONG_RANGE)
     return number

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from engine.batch.transaction import Transaction
+from engine.commands.options import read_integer
 from engine.commands.registry import command
-from engine.errors import DB_OUT_OF_RANGE, NOT_AN_INTEGER, CommandError
+from engine.errors import DB_OUT_OF_RANGE, CommandError
 from engine.types.generic import sessions
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
@@ -84,9 +85,7 @@ def select(tx: Transaction, args: list[bytes]) -> Reply:
     > SELECT 16
     (error) ERR DB index is out of range
     """
-    index = parse_int(args[0])
-    if index is None:
-        raise CommandError(NOT_AN_INTEGER)
+    index = read_integer(args[0])
     if not _C_INT_MIN <= index <= _C_INT_MAX:
         message = f"ERR value is out of range, value must between {_C_INT_MIN} and {_C_INT_MAX}"
         raise CommandError(message)

@@ -7,15 +7,14 @@ from typing import Final
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import PartialId, parse_id
 from engine.commands.streams.trimming import read_of_xadd, read_of_xtrim
-from engine.errors import NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from engine.model import NO_ID, STREAM
 from engine.types.stream import streams
 from engine.types.stream.streams import MAX_ID, make_id, show_id
-from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 from slotlog.shared.errors import wrong_arity
 
@@ -194,9 +193,7 @@ def _counts_of_xsetid(args: list[bytes], last_id: bytes) -> tuple[int | None, by
         if at + 1 == len(args) or option not in {b"ENTRIESADDED", b"MAXDELETEDID"}:
             raise CommandError(SYNTAX)
         if option == b"ENTRIESADDED":
-            entries_added = parse_int(args[at + 1])
-            if entries_added is None:
-                raise CommandError(NOT_AN_INTEGER)
+            entries_added = read_integer(args[at + 1])
             if entries_added < 0:
                 raise CommandError("ERR entries_added must be positive")
         else:

@@ -7,15 +7,14 @@ from typing import Final
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_bound, parse_id
-from engine.errors import NOT_AN_INTEGER, CommandError, quoted
+from engine.errors import CommandError, quoted
 from engine.model import NO_ID, STREAM
 from engine.types.stream import stream_groups, streams
 from engine.types.stream.stream_counters import UNKNOWN
 from engine.types.stream.stream_groups import Group
-from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply
 
 _NO_KEY: Final = (
@@ -204,9 +203,7 @@ def _options(subcommand: bytes, args: Sequence[bytes]) -> tuple[bool, int]:
             continue
         if option != b"ENTRIESREAD" or at + 1 == len(args):
             raise _usage(subcommand)
-        number = parse_int(args[at + 1])
-        if number is None:
-            raise CommandError(NOT_AN_INTEGER)
+        number = read_integer(args[at + 1])
         if number < UNKNOWN:
             raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
         entries_read = number

@@ -7,17 +7,16 @@ from typing import Any, Final
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.groups import no_group
 from engine.commands.streams.ids import shown
-from engine.errors import NO_SUCH_KEY, NOT_AN_INTEGER, CommandError
+from engine.errors import NO_SUCH_KEY, CommandError
 from engine.model import NO_ID, STREAM
 from engine.types.stream import stream_groups, streams
 from engine.types.stream.stream_counters import UNKNOWN, lag
 from engine.types.stream.stream_groups import NEVER, Group
 from engine.types.stream.streams import MAX_ID, show_id
-from engine.values.numbers import parse_int
 from engine.values.replies import Map, Reply, bounded
 
 _USAGE: Final = "ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."
@@ -162,9 +161,7 @@ def _parse_full(args: list[bytes]) -> int:
         return _FULL_COUNT
     if read_option(args[2]) != b"COUNT":
         raise CommandError(_USAGE)
-    count = parse_int(args[3])
-    if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+    count = read_integer(args[3])
     return count if count >= 0 else _FULL_COUNT
 
 

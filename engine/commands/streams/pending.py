@@ -8,15 +8,14 @@ from typing import Final, NamedTuple
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id, parse_interval
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError, quoted
+from engine.errors import SYNTAX, CommandError, quoted
 from engine.model import STREAM
 from engine.types.stream import stream_groups
 from engine.types.stream.stream_groups import Group
 from engine.types.stream.streams import show_id
-from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply, bounded
 
 _SUMMARY_ARGUMENTS: Final = 2
@@ -110,20 +109,13 @@ def _parse_asked(args: list[bytes]) -> _Asked:
         raise CommandError(SYNTAX)
     at, min_idle_ms = 2, 0
     if read_option(args[2]) == b"IDLE":
-        min_idle_ms = _integer(args[3])
+        min_idle_ms = read_integer(args[3])
         if len(args) < _IDLE_ARGUMENTS_MIN:
             raise CommandError(SYNTAX)
         at = 4
-    count = _integer(args[at + 2])
+    count = read_integer(args[at + 2])
     low, high = parse_interval(args[at], args[at + 1])
     return _Asked(min_idle_ms, low, high, max(count, 0), args[at + 3] if len(args) > at + 3 else None)
-
-
-def _integer(text: bytes) -> int:
-    number = parse_int(text)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return number
 
 
 def _summary(group: Group) -> Reply:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import islice
 
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_interval, shown
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import SYNTAX, CommandError
 from engine.model import STREAM
 from engine.types.stream import streams
-from engine.values.numbers import parse_int
 from engine.values.replies import NIL_ARRAY, Reply
 
 
@@ -80,9 +79,7 @@ def _range(tx: Transaction, args: list[bytes], start: bytes, end: bytes, *, reve
     for at in range(3, len(args), 2):
         if read_option(args[at]) != b"COUNT" or at + 1 == len(args):
             raise CommandError(SYNTAX)
-        count = parse_int(args[at + 1])
-        if count is None:
-            raise CommandError(NOT_AN_INTEGER)
+        count = read_integer(args[at + 1])
     key = tx.find_typed(args[0], STREAM)
     if key is None:
         return []

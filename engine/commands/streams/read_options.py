@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.commands.options import read_option
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.commands.options import read_integer, read_option
+from engine.errors import SYNTAX, CommandError
 from engine.values.numbers import INT_MAX, parse_int
 
 _UNBALANCED: Final = "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{}' must be specified."
@@ -87,9 +87,7 @@ def waits(name: bytes, args: list[bytes]) -> bool:
 
 
 def _parse_count(text: bytes) -> int | None:
-    count = parse_int(text)
-    if count is None:
-        raise CommandError(NOT_AN_INTEGER)
+    count = read_integer(text)
     return count if count > 0 else None
 
 

@@ -14,13 +14,12 @@ from typing import Final, NamedTuple
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.streams.ids import PartialId, parse_id, parse_partial_id
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import SYNTAX, CommandError
 from engine.types.stream import stream_references
 from engine.types.stream.stream_references import References, references_of
 from engine.types.stream.streams import Trim
-from engine.values.numbers import parse_int
 
 _NODE_ENTRIES: Final = 100
 _LIMIT: Final = 100 * _NODE_ENTRIES
@@ -92,7 +91,7 @@ class _Words:
         elif option in {b"MAXLEN", b"MINID"} and more:
             self._strategy(option, more)
         elif option == b"LIMIT" and more:
-            limit = _integer(self._args[self.at + 1])
+            limit = read_integer(self._args[self.at + 1])
             if limit < 0:
                 raise CommandError("ERR The LIMIT argument must be >= 0.")
             self.limit = limit
@@ -131,7 +130,7 @@ class _Words:
         if option == b"MINID":
             self.min_id = parse_id(value)
         else:
-            self.length = _integer(value)
+            self.length = read_integer(value)
             if self.length < 0:
                 raise CommandError("ERR The MAXLEN argument must be >= 0.")
         self.at += 1
@@ -169,10 +168,3 @@ def read_of_xtrim(args: list[bytes]) -> Options:
         if not words.read(read_option(args[words.at])):
             raise CommandError(SYNTAX)
     return words.options(words.at, None, is_xtrim=True)
-
-
-def _integer(text: bytes) -> int:
-    number = parse_int(text)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return number

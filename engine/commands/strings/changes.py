@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from engine.batch.transaction import Transaction
+from engine.commands.options import read_integer
 from engine.commands.registry import command
 from engine.errors import (
     DECREMENT_OVERFLOW,
     INCREMENT_NAN,
     NOT_A_FLOAT,
-    NOT_AN_INTEGER,
     OFFSET_OUT_OF_RANGE,
     STRING_TOO_LONG,
     CommandError,
@@ -16,7 +16,7 @@ from engine.errors import (
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
 from engine.types.string import strings
-from engine.values.numbers import INT_MIN, ZERO, add_long_doubles, format_long_double, parse_int, parse_long_double
+from engine.values.numbers import INT_MIN, ZERO, add_long_doubles, format_long_double, parse_long_double
 from engine.values.replies import Reply
 
 # ------------------------------------------------------------------ numbers
@@ -87,7 +87,7 @@ def incrby(tx: Transaction, args: list[bytes]) -> Reply:
     > INCRBY a 9223372036854775807
     (error) ERR increment or decrement would overflow
     """
-    return strings.increment(tx, args[0], _integer(args[1]))
+    return strings.increment(tx, args[0], read_integer(args[1]))
 
 
 @command(
@@ -107,7 +107,7 @@ def decrby(tx: Transaction, args: list[bytes]) -> Reply:
     > DECRBY a 40
     (integer) -40
     """
-    decrement = _integer(args[1])
+    decrement = read_integer(args[1])
     if decrement == INT_MIN:
         raise CommandError(DECREMENT_OVERFLOW)
     return strings.increment(tx, args[0], -decrement)
@@ -204,7 +204,7 @@ def getrange(tx: Transaction, args: list[bytes]) -> Reply:
     > GETRANGE a 5 1
     ""
     """
-    start, end = _integer(args[1]), _integer(args[2])
+    start, end = read_integer(args[1]), read_integer(args[2])
     key = tx.find_typed(args[0], STRING)
     if key is None or (start < 0 and end < 0 and start > end):
         return b""
@@ -250,7 +250,7 @@ def setrange(tx: Transaction, args: list[bytes]) -> Reply:
     "\x00\x00x"
     """
     name, patch = args[0], args[2]
-    offset = _integer(args[1])
+    offset = read_integer(args[1])
     if offset < 0:
         raise CommandError(OFFSET_OUT_OF_RANGE)
     key = tx.find_typed(name, STRING)
@@ -258,13 +258,6 @@ def setrange(tx: Transaction, args: list[bytes]) -> Reply:
         return 0 if key is None else strings.length(key)
     _check_length(offset + len(patch))
     return strings.write_range(tx, name, key, offset, patch)
-
-
-def _integer(text: bytes) -> int:
-    value = parse_int(text)
-    if value is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return value
 
 
 def _check_length(length: int) -> None:

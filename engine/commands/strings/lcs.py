@@ -6,14 +6,13 @@ from typing import Final, NamedTuple
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import LCS_BOTH, LCS_NOT_STRINGS, LCS_TOO_LARGE, NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import LCS_BOTH, LCS_NOT_STRINGS, LCS_TOO_LARGE, SYNTAX, CommandError
 from engine.limits import STRING_BYTES_MAX
 from engine.model import STRING
 from engine.types.string import strings
 from engine.values import subsequence
-from engine.values.numbers import parse_int
 from engine.values.replies import Map, Reply
 
 _CELL_BYTES: Final = 4  # of Redis' matrix, which may be as large as a string
@@ -116,7 +115,4 @@ def _parse(words: list[bytes]) -> _Options:
 def _parse_length(text: bytes | None) -> int:
     if text is None:
         raise CommandError(SYNTAX)
-    value = parse_int(text)
-    if value is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return value
+    return read_integer(text)

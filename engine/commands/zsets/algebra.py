@@ -13,10 +13,9 @@ from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
-from engine.commands.options import parse_limit, read_option
+from engine.commands.options import parse_limit, read_integer, read_option
 from engine.commands.registry import command
 from engine.errors import (
-    NOT_AN_INTEGER,
     SYNTAX,
     WEIGHT_NOT_A_FLOAT,
     WRONG_TYPE,
@@ -26,7 +25,7 @@ from engine.errors import (
 from engine.model import SET, ZSET
 from engine.types.algebra import set_algebra, zset_algebra
 from engine.types.algebra.zset_algebra import Aggregate, Scores, WeightedSource
-from engine.values.numbers import parse_double, parse_int
+from engine.values.numbers import parse_double
 from engine.values.replies import Pairs, Reply, bounded, scored_bytes
 
 _AGGREGATES: Final[dict[bytes, Aggregate]] = {b"SUM": zset_algebra.add, b"MIN": min, b"MAX": max}
@@ -228,9 +227,7 @@ def _store_combined(tx: Transaction, args: list[bytes], name: str, combine: _Com
 
 def _find(tx: Transaction, args: list[bytes], name: str) -> tuple[list[Key | None], list[bytes]]:
     """The keys that `numkeys key [key ...]` names, None for each that is not there, and the words that follow."""
-    number = parse_int(args[0])
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(args[0])
     if number < 1:
         raise CommandError(no_input_key(name))
     if number > len(args) - 1:

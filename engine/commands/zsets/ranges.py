@@ -17,13 +17,13 @@ from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills, keyspace_events
 from engine.commands.keyspace_events import stored
-from engine.commands.options import read_option
+from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
-from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.errors import MIN_MAX_NOT_A_FLOAT, MIN_MAX_NOT_A_STRING_RANGE, SYNTAX, CommandError
 from engine.model import ZSET
 from engine.types.zset import zset_members, zset_ranges, zsets
 from engine.values.encoding import pack_score, prefix_end
-from engine.values.numbers import parse_int, parse_score_bound
+from engine.values.numbers import parse_score_bound
 from engine.values.replies import Pairs, Reply, bounded
 
 _LIMIT_OF_RANKS: Final = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
@@ -262,10 +262,7 @@ def _parse_options(words: list[bytes], by: bytes | None, reverse: bool | None, *
 
 
 def _parse_limit(offset_text: bytes, count_text: bytes) -> tuple[int, int]:
-    offset, count = parse_int(offset_text), parse_int(count_text)
-    if offset is None or count is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return offset, count
+    return read_integer(offset_text), read_integer(count_text)
 
 
 def _find(tx: Transaction, name: bytes, low: bytes, high: bytes, options: _Options) -> Iterable[bytes]:
@@ -309,10 +306,7 @@ def parse_ranks(low: bytes, high: bytes) -> tuple[int, int]:
     Raises:
         CommandError: one is not an integer.
     """
-    first, last = parse_int(low), parse_int(high)
-    if first is None or last is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return first, last
+    return read_integer(low), read_integer(high)
 
 
 def rank_range(key: Key, first: int, last: int) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import NOT_AN_INTEGER, CommandError
+from engine.commands.options import read_integer
+from engine.errors import CommandError
 from engine.layouts.records import is_without_elements, scan_metadata, slot_records
-from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Verbatim
 from resp.cluster.nodes import NodeHealth
 from resp.commands.containers import help_of
@@ -233,7 +233,7 @@ def cluster_keyslot(client: Client[Cluster], args: list[bytes]) -> Reply:
 async def cluster_countkeysinslot(client: Client[Cluster], args: list[bytes]) -> Reply:
     """How many keys this node has in a slot. Counts them: O(keys in the slot)."""
     _map(client)
-    number = _integer(args[0])
+    number = read_integer(args[0])
     if not 0 <= number < SLOTS:
         raise CommandError("ERR Invalid slot")
     count = 0
@@ -250,7 +250,7 @@ async def cluster_countkeysinslot(client: Client[Cluster], args: list[bytes]) ->
 async def cluster_getkeysinslot(client: Client[Cluster], args: list[bytes]) -> Reply:
     """Up to `count` keys that this node has in a slot, in the order in which the layout stores them."""
     _map(client)
-    number, count = _integer(args[0]), _integer(args[1])
+    number, count = read_integer(args[0]), read_integer(args[1])
     if not 0 <= number < SLOTS or count < 0:
         raise CommandError("ERR Invalid slot or number of keys")
     found: list[bytes] = []
@@ -381,10 +381,3 @@ def _node(client: Client[Cluster], node_id: bytes) -> Node:
     if node is None:
         raise CommandError(f"ERR Unknown node {node_id.decode(errors='surrogateescape')}")
     return node
-
-
-def _integer(arg: bytes) -> int:
-    number = parse_int(arg)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return number

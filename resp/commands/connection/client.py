@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.commands.options import read_integer
+from engine.errors import SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Reply, Verbatim
 from resp.clients.client_list import filter_of, line_of
@@ -244,8 +245,6 @@ def client_unblock(client: Client[Waits], args: list[bytes]) -> Reply:
     reason = args[1].upper() if len(args) > 1 else b"TIMEOUT"
     if reason not in {b"TIMEOUT", b"ERROR"}:
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-    number = parse_int(args[0])
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(args[0])
     other = client.server.sessions.get(number)
     return int(other is not None and client.server.blocked.unblock(other, error=reason == b"ERROR"))

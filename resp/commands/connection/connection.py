@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from engine.errors import NOT_AN_INTEGER, CommandError
+from engine.commands.options import read_integer
+from engine.errors import CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status
 from resp.acl import redaction
@@ -142,9 +143,7 @@ def reset(session: Session, args: list[bytes]) -> Reply:
 )
 def select(client: ConnectedClient, args: list[bytes]) -> Reply:
     """Select another logical database; standalone only."""
-    index = parse_int(args[0])
-    if index is None:
-        raise CommandError(NOT_AN_INTEGER)
+    index = read_integer(args[0])
     if not -_INT_END <= index < _INT_END:
         raise CommandError(f"ERR value is out of range, value must between {-_INT_END} and {_INT_END - 1}")
     if client.server.clustered and index != 0:

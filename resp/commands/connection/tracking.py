@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
-from engine.values.numbers import parse_int
+from engine.commands.options import read_integer
+from engine.errors import SYNTAX, CommandError
 from engine.values.replies import OK, Map, Reply, Set
 from resp.commands.handlers import server_command
 from resp.messages.tracker import Options, check
@@ -68,9 +68,7 @@ def _options(words: list[bytes], clients: Container[int]) -> Options:
 
 
 def _number(text: bytes, clients: Container[int]) -> int:
-    number = parse_int(text)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
+    number = read_integer(text)
     if number not in clients:
         raise CommandError("ERR The client ID you want redirect to does not exist")
     return number

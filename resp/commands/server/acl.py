@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from engine.errors import NOT_AN_INTEGER, CommandError
-from engine.values.numbers import parse_int
+from engine.commands.options import read_integer
+from engine.errors import CommandError
 from engine.values.replies import OK, Reply
 from resp.acl import AclFileError, redaction
 from resp.acl.accounts import NO_FILE
@@ -161,7 +161,7 @@ def acl_dryrun(client: AclClient, args: list[bytes]) -> Reply:
 def acl_genpass(client: object, args: list[bytes]) -> Reply:
     """Generate a secure 256-bit user password; the argument can be used to specify a different size."""
     _at_most_one(args, "GENPASS")
-    bits = _integer(args[0]) if args else _PASSWORD_BITS
+    bits = read_integer(args[0]) if args else _PASSWORD_BITS
     if not 0 < bits <= _PASSWORD_BITS_MAX:
         raise CommandError(_BITS_OUT_OF_RANGE)
     digits = (bits + _BITS_PER_DIGIT - 1) // _BITS_PER_DIGIT
@@ -235,7 +235,7 @@ def acl_log(client: Client[Accounts], args: list[bytes]) -> Reply:
     if args and args[0].upper() == b"RESET":
         log.reset()
         return OK
-    count = _integer(args[0]) if args else _LOG_ENTRIES
+    count = read_integer(args[0]) if args else _LOG_ENTRIES
     return log.newest(count, client.server.wall_ms)
 
 
@@ -341,13 +341,6 @@ def _arguments_of(plan: Plan, command: list[bytes]) -> list[bytes]:
 def _at_most_one(args: list[bytes], subcommand: str) -> None:
     if len(args) > 1:
         raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try ACL HELP.")
-
-
-def _integer(argument: bytes) -> int:
-    number = parse_int(argument)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return number
 
 
 def _text(raw: bytes) -> str:

@@ -10,7 +10,8 @@ import gc
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
+from engine.commands.options import read_integer
+from engine.errors import SYNTAX, CommandError
 from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status, Verbatim
 from resp.cluster.standbys import applied_here, hurry, standbys_at, standbys_of, standbys_planned
@@ -186,7 +187,7 @@ async def wait(client: Session, args: list[bytes]) -> Reply:
     A timeout of 0 means until as many have it as there are: it does not wait for standbys that may never come. Inside
     EXEC it does not wait at all.
     """
-    replicas = _integer(args[0])
+    replicas = read_integer(args[0])
     timeout_ms = _timeout_ms(args[1])
     return await _standbys(client, replicas, timeout_ms)
 
@@ -201,7 +202,7 @@ async def wait(client: Session, args: list[bytes]) -> Reply:
 )
 async def waitaof(client: Session, args: list[bytes]) -> Reply:
     """Return where the connection's writes are: in 1 log, which is durable, and in so many standbys. See WAIT."""
-    local = _integer(args[0])
+    local = read_integer(args[0])
     if not 0 <= local <= 1:
         raise CommandError("ERR value is out of range, value must between 0 and 1")
     replicas = parse_int(args[1])
@@ -287,13 +288,6 @@ async def _standbys(client: Session, wanted: int, timeout_ms: int) -> int:
         await asyncio.sleep(min(_LOOK_SECONDS, (timeout_ms - waited_ms) / 1000) if timeout_ms else _LOOK_SECONDS)
     client.waited_seconds += perf_counter() - began
     return count
-
-
-def _integer(arg: bytes) -> int:
-    number = parse_int(arg)
-    if number is None:
-        raise CommandError(NOT_AN_INTEGER)
-    return number
 
 
 def _timeout_ms(arg: bytes) -> int:
