@@ -1,25 +1,21 @@
-"""Runs the scripts of one partition: each of their commands is a step, as those of an EXEC are.
-
-A script that meets a limit leaves nothing behind: everything since the last commit is thrown away. The records before
-it are applied again and committed, then its own, with that error as the outcome. How much memory a script needs depends
-on what its runtime holds of others: it is tried once more in a runtime of its own before the limit of memory decides.
-"""
+"""Runs the scripts of one partition: each of their commands is a step, as those of an EXEC are."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Container
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from engine.apply.admission import pattern_refusal
 from engine.apply.records import Applied
+from engine.apply.script_runs import ScriptRuns
+from engine.apply.script_sources import ReadSources
 from engine.batch.runner import Call
 from engine.commands.registry import SPECS, Spec
 from engine.commands.scripting.callable import REFUSED, WITHOUT_KEYS
 from engine.commands.scripting.rights import Rights
-from engine.errors import EXEC_TOO_LARGE, CommandError, ScriptAgainError
-from engine.limits import EVAL_SCRIPTS_MAX, EXEC_VALUE_BYTES_MAX, READ_SCRIPT_BYTES_MAX
-from engine.scripts.host import ScriptLimitError
+from engine.errors import EXEC_TOO_LARGE, CommandError
+from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.scripts.runtime import ScriptRuntime
 from engine.values.replies import Reply
 from engine.values.splitmix import SplitMix64
@@ -30,11 +26,7 @@ if TYPE_CHECKING:
     from engine.batch.transaction import Transaction
     from engine.tables.system import Home
 
-LIMITED_MAX: Final = 8
-"""Scripts of one EXEC that may meet a limit, as its other steps run once more for each; later ones are not run."""
-
 UNKNOWN: Final = "ERR Unknown Redis command called from script"
-_TOO_MANY: Final = f"ERR the script was not run: {LIMITED_MAX} scripts of its transaction have met a limit"
 _WRONG_ARITY: Final = "ERR Wrong number of args calling Redis command from script"
 _REFUSED: Final = "ERR This Redis command is not allowed from script"
 _WRITES: Final = "ERR Write commands are not allowed from read-only scripts."
@@ -77,10 +69,8 @@ class ScriptRunner:
         self._tx = tx
         self._run_command = run_command
         self._home = home
-        self._shared: ScriptRuntime | None = None
-        self._outcomes: dict[tuple[int, int], CommandError | None] = {}
-        self._read: OrderedDict[bytes, bytes] = OrderedDict()
-        self._read_bytes = 0
+        self._runs = ScriptRuns()
+        self._sources = ReadSources()
         self._call: Call | None = None
         self._killed: bytes | None = None
         self._slot = -1
@@ -89,40 +79,24 @@ class ScriptRunner:
 
     def check(self, sha: bytes, body: bytes) -> None:
         """Refuse a script that does not compile. Raises as `Runner.check`."""
-        self._runtime().check(sha, body)
+        self._runs.runtime.check(sha, body)
 
     def functions_of(self, sha: bytes, body: bytes) -> list[tuple[bytes, bytes | None, int]]:
-        """What the code of a library registers. Raises as `Runner.functions_of`.
-
-        It changes nothing, so it can be run again at once.
-        """
-        try:
-            return self._runtime().functions_of(sha, body, self)
-        except ScriptLimitError as limit:
-            error = CommandError(limit.message)
-            if not limit.memory:
-                raise error from limit
-        try:
-            return ScriptRuntime(fresh=True).functions_of(sha, body, self)
-        except ScriptLimitError as limit:
-            raise CommandError(limit.message) from error
+        """What the code of a library registers. Raises as `Runner.functions_of`."""
+        return self._runs.read(lambda runtime: runtime.functions_of(sha, body, self))
 
     def remember(self, sha: bytes, source: bytes) -> None:
         """Keep the source of a read on the server, which changes no state, for the reads behind it."""
-        if self.applied is None and sha not in self._read:
-            self._read[sha] = source
-            self._read_bytes += len(source)
-            while len(self._read) > EVAL_SCRIPTS_MAX or self._read_bytes > READ_SCRIPT_BYTES_MAX:
-                self._read_bytes -= len(self._read.popitem(last=False)[1])
+        if self.applied is None:
+            self._sources.add(sha, source)
 
     def remembered(self, sha: bytes) -> bytes | None:
         """A source that a read on the server has brought; for an event, which must not depend on it, none."""
-        return self._read.get(sha) if self.applied is None else None
+        return self._sources.get(sha) if self.applied is None else None
 
     def forget_reads(self) -> None:
         """Forget the sources that reads have brought: SCRIPT FLUSH."""
-        self._read.clear()
-        self._read_bytes = 0
+        self._sources.clear()
 
     def run(self, call: Call) -> Reply:
         """Run a script. Raises as `Runner.run`."""
@@ -134,7 +108,10 @@ class ScriptRunner:
             self._slot = slot(call.keys[0])
         self._call = call
         try:
-            return self._run_read(call) if self.applied is None else self._run_event(call, step)
+            if self.applied is not None:
+                return self._runs.event(step, partial(self._run_in, call=call))
+            self._keys_read, self.keys_read = self.keys_read, None
+            return self._runs.read(partial(self._run_in, call=call))
         finally:
             self._call = self._killed = self._keys_read = None
             if tx.db != db:
@@ -143,7 +120,7 @@ class ScriptRunner:
     @property
     def memory_bytes(self) -> int:
         """What Lua has allocated; 0 before the first script."""
-        return 0 if self._shared is None else self._shared.memory_bytes
+        return self._runs.memory_bytes
 
     @property
     def running(self) -> Call | None:
@@ -165,47 +142,11 @@ class ScriptRunner:
         return self._killed
 
     def forget_outcomes(self, next_offset: int) -> None:
-        """Forget how scripts before `next_offset` have met their limits: they are committed, and not applied again."""
-        if self._outcomes:
-            self._outcomes = {step: outcome for step, outcome in self._outcomes.items() if step[0] >= next_offset}
+        """As `ScriptRuns.forget`."""
+        self._runs.forget(next_offset)
 
-    def _run_read(self, call: Call) -> Reply:
-        """A read changes nothing, so it can be run again at once."""
-        self._keys_read, self.keys_read = self.keys_read, None
-        try:
-            return self._runtime().run(call.sha, call.body, call.keys, call.args, self, call.function)
-        except ScriptLimitError as limit:
-            error = CommandError(limit.message)
-            if not limit.memory:
-                raise error from limit
-        try:
-            return ScriptRuntime(fresh=True).run(call.sha, call.body, call.keys, call.args, self, call.function)
-        except ScriptLimitError as limit:
-            raise CommandError(limit.message) from error
-
-    def _run_event(self, call: Call, step: tuple[int, int]) -> Reply:
-        again = step in self._outcomes
-        outcome = self._outcomes.get(step)
-        if outcome is not None:
-            raise outcome
-        if self._outcomes and self._limited_before(step) >= LIMITED_MAX:
-            raise CommandError(_TOO_MANY)
-        runtime = ScriptRuntime(fresh=True) if again else self._runtime()
-        try:
-            return runtime.run(call.sha, call.body, call.keys, call.args, self, call.function)
-        except ScriptLimitError as limit:
-            self._outcomes[step] = None if limit.memory and not again else CommandError(limit.message)
-            raise ScriptAgainError(step[0]) from limit
-
-    def _limited_before(self, step: tuple[int, int]) -> int:
-        """How many scripts of its record have met a limit, of those that stand before this one."""
-        first = (step[0], 0)
-        return sum(first <= other < step for other, outcome in self._outcomes.items() if outcome is not None)
-
-    def _runtime(self) -> ScriptRuntime:
-        if self._shared is None:
-            self._shared = ScriptRuntime()
-        return self._shared
+    def _run_in(self, runtime: ScriptRuntime, call: Call) -> Reply:
+        return runtime.run(call.sha, call.body, call.keys, call.args, self, call.function)
 
     # ------------------------------------------------------------------ their commands
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.apply import scripts
+from engine.apply import script_runs
 from engine.apply.machine import Applied, Machine, Record
 from engine.errors import CommandError, StoreBusyError
 from engine.scripts.host import ScriptHost, ScriptLimitError
@@ -45,7 +45,7 @@ class Runtime:
 @pytest.fixture(autouse=True)
 def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines run scripts in that runtime."""
-    monkeypatch.setattr(scripts, "ScriptRuntime", Runtime)
+    monkeypatch.setattr(script_runs, "ScriptRuntime", Runtime)
 
 
 def stream() -> list[tuple[str, ...]]:
@@ -133,7 +133,7 @@ def test_a_transaction_bears_eight_scripts_that_meet_a_limit(monkeypatch: pytest
             runs.append(source)
             return super().run(sha, source, *rest, **more)
 
-    monkeypatch.setattr(scripts, "ScriptRuntime", Counted)
+    monkeypatch.setattr(script_runs, "ScriptRuntime", Counted)
     steps = [[b"INCR", b"a"], [b"EVAL", WRITE.encode(), b"0"], *[[b"EVAL", ALWAYS.encode(), b"0"]] * 50]
     steps += [[b"EVAL", WRITE.encode(), b"0"], [b"INCR", b"a"]]
     transactions: list[Record] = [(offset, NOW_MS, b"EXEC", steps, 0, None, None) for offset in range(2)]
@@ -156,7 +156,7 @@ def test_a_read_is_run_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             made.append(self)
             raise ScriptLimitError(MEMORY, memory=True)
 
-    monkeypatch.setattr(scripts, "ScriptRuntime", Limited)
+    monkeypatch.setattr(script_runs, "ScriptRuntime", Limited)
     with pytest.raises(CommandError, match=MEMORY):
         open_machine(new_store()).read(b"EVAL_RO", [b"", b"0"])
     assert 2 == len(made)
@@ -174,7 +174,7 @@ def test_a_batch_of_limited_scripts_is_linear(monkeypatch: pytest.MonkeyPatch) -
             runs.append(source)
             return super().run(sha, source, keys, args, host, function)
 
-    monkeypatch.setattr(scripts, "ScriptRuntime", Counted)
+    monkeypatch.setattr(script_runs, "ScriptRuntime", Counted)
     kinds = [kind for _ in range(100) for kind in (ALWAYS, WRITE, PASS)]
     done = run_all(open_machine(new_store()), [record(at, "EVAL", kind, "0") for at, kind in enumerate(kinds)])
     assert [LIMIT] * 100 == list(map(str, outcomes_of(done)))[::3]
