@@ -4,6 +4,7 @@
     EventError              poison: the record becomes a dead letter, the partition goes on (slotlog/shared/errors.py)
     CorruptionError         stored bytes are not what was written: the partition stops
     StoreBusyError          the store is behind and wrote nothing: the caller waits, and tries again
+    StoreFullError          its disk has no room: nothing was written; the caller waits, and opens the store again
     IndexUnavailableError   an index outside of the store cannot be reached: the caller waits, and opens the store again
     StateMismatchError      a state directory does not fit what it is opened with: it is not opened
     PartitionStoppedError   one of our own bugs, or a rule that this engine does not know: the partition stops
@@ -66,6 +67,13 @@ class CorruptionError(Exception):
 
 class StoreBusyError(Exception):
     """The store refused a write before it wrote anything, in a write stall: the one failed write to try again."""
+
+
+class StoreFullError(Exception):
+    """The store's disk has no room: nothing was written, what was written before is read.
+
+    It takes no write until it is opened again, which needs room.
+    """
 
 
 class IndexUnavailableError(OSError):

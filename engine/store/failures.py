@@ -15,6 +15,7 @@ _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
 _SIGNS_OF_A_HOLDER: Final = ("Resource temporarily unavailable", "lock hold by current process")
 _SIGN_OF_A_GAP: Final = "No such file or directory"
 _SIGN_OF_A_FILE: Final = "IO error"
+_SIGN_OF_A_FULL_DISK: Final = "IO error: No space left on device"
 
 
 def get_checked(get: Get, key: bytes) -> bytes | None:
@@ -53,6 +54,11 @@ def open_error(path: str, error: Exception) -> Exception:
     if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE) or _SIGN_OF_A_GAP in text:
         return CorruptionError(f"{path} is damaged ({text}); {MEND}")
     return OSError(f"{path} cannot be opened: {text}")
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a failed write says that the disk has no room: this one met that, or a flush before it."""
+    return str(error).startswith(_SIGN_OF_A_FULL_DISK)
 
 
 def is_store_failure(error: Exception) -> bool:

@@ -26,10 +26,10 @@ from rocksdict import (
     WriteOptions,
 )
 
-from engine.errors import StoreBusyError
+from engine.errors import StoreBusyError, StoreFullError
 from engine.store.compaction_pieces import pieces
 from engine.store.directory import created_s, prepare_directory, same_database
-from engine.store.failures import close_failure, damaged, get_checked, open_error
+from engine.store.failures import close_failure, damaged, get_checked, is_full, open_error
 from engine.store.iterators import FEW_KEYS, Idle, Sweep, backward, few_keys, lent, singly, swept
 from engine.store.options import FILES_MAX, SharedMemory, database_options, options_of_families
 from engine.store.read_only import open_while_written
@@ -171,6 +171,9 @@ class RocksStore:
             if "write stall" in str(error).lower():
                 message = f"{self.path}: RocksDB is behind with its compactions; try again"
                 raise StoreBusyError(message) from error
+            if is_full(error):
+                message = f"{self.path} cannot be written: {str(error).replace(str(self.path), '…')}"
+                raise StoreFullError(message) from error
             if is_damage(error):  # a flush or compaction has met some: until the store is opened again, no write goes
                 raise damaged(error) from error
             raise

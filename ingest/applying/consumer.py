@@ -15,7 +15,13 @@ from typing import Final
 
 import structlog
 
-from engine.errors import CorruptionError, IndexUnavailableError, PartitionStoppedError, StoreBusyError
+from engine.errors import (
+    CorruptionError,
+    IndexUnavailableError,
+    PartitionStoppedError,
+    StoreBusyError,
+    StoreFullError,
+)
 from ingest.applying.batches.worker import Worker
 from ingest.applying.local_appends import apply_fetched
 from ingest.applying.partitions.conditions import Conditions, Guard
@@ -238,6 +244,8 @@ class Consumer:
         except (LogUnavailableError, StoreBusyError, RecordHeldError) as error:
             owned.holds_record = isinstance(error, RecordHeldError)
             self.conditions.set_aside(partition, Condition.WAITING, str(error))
+        except StoreFullError as error:
+            self.conditions.wait_for_disk(partition, str(error))
         except IndexUnavailableError as error:  # the store may have a batch that its machine does not know of
             self.conditions.set_aside(partition, Condition.STOPPED, str(error))
         except CorruptionError as error:

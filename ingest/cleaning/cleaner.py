@@ -8,7 +8,8 @@
 
 Cleaning changes no reply, no digest and no replay. It runs between two batches of a partition, in slices of a few
 milliseconds at most. Together they take no more than a share of the event loop's time. After a write of the cleaner has
-failed, nobody knows what is stored. So the partition is set aside and opened again, as after any failed write.
+failed, nobody knows what is stored. So the partition is set aside and opened again, as after any failed write: at once,
+or when there is room.
 
 A partition that waits because the disk is full is cleaned too, while there is room for the few bytes that this writes.
 So the partition may continue by itself.
@@ -22,13 +23,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from engine.cleaning.reclaim import read_cursor
 from engine.cleaning.sweep import Swept
-from engine.errors import StoreBusyError
+from engine.errors import StoreBusyError, StoreFullError
 from engine.store.failures import damaged
 from engine.store.store import is_damage
 from engine.values.encoding import parse_u64
@@ -60,8 +61,13 @@ _RESTART_SECONDS: Final = 60.0
 
 logger = structlog.get_logger(__name__)
 
-SetAside = Callable[[int, str], None]
-"""Takes a partition and why its store must be reopened."""
+
+class SetAside(Protocol):
+    """Sets a partition aside."""
+
+    def __call__(self, partition: int, reason: str, *, is_full: bool = False) -> None:
+        """Say why its store must be opened again; one that `is_full` has written nothing, and waits for room."""
+
 
 Tell = Callable[[int, Swept], None]
 """Takes a partition and what has expired in it, once that is committed."""
@@ -247,6 +253,9 @@ class Cleaner:
             job.not_before = monotonic() + _BUSY_SECONDS
             return
         self._jobs.pop(partition, None)
+        if isinstance(error, StoreFullError):
+            self._set_aside(partition, str(error), is_full=True)
+            return
         if is_damage(error):
             reason = str(damaged(error))
             self._partitions[partition].note_damage()

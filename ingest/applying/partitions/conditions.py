@@ -24,6 +24,8 @@ from slotlog.shared.shown_errors import shown_error
 
 _RETRY_SECONDS_MAX: Final = {Condition.OPENING: 5.0, Condition.WAITING: 5.0, Condition.STOPPED: 60.0}
 _GUARD_SECONDS: Final = 1.0
+_OPENING_BYTES: Final = 1 << 20
+"""What an opening writes beside the tables of what is in the write-ahead log alone: new logs, the manifest."""
 
 logger = structlog.get_logger(__name__)
 
@@ -41,7 +43,7 @@ class Conditions:
         has_room: asked, where the guard objects, whether a store may be open all the same.
 
     Attributes:
-        stopped_outside: partitions that were stopped outside of the loop, and are to be paused in its next turn.
+        stopped_outside: partitions that were set aside outside of the loop, and are to be paused in its next turn.
     """
 
     def __init__(
@@ -74,13 +76,25 @@ class Conditions:
         if reader is not None:
             reader.pause(partition)
 
-    def stop_outside(self, partition: int, reason: str) -> None:
+    def wait_for_disk(self, partition: int, reason: str) -> None:
+        """Set a partition aside whose store had no room for a write: it is read until it can be opened again.
+
+        Who has nobody to ask whether there is room, as a replay, is told at once.
+        """
+        self.set_aside(partition, Condition.STOPPED if self.guard is None else Condition.WAITING, reason)
+        self._partitions[partition].opens_again = self.guard is not None
+
+    def stop_outside(self, partition: int, reason: str, *, is_full: bool = False) -> None:
         """Stop a partition whose store must be reopened, from outside of the loop, which opens it again.
 
-        At once: whatever a write that failed may have left in the store, its machine does not know of it.
+        At once: whatever a write that failed may have left in the store, its machine does not know of it. One that
+        `is_full` has written nothing.
         """
         self.stopped_outside.add(partition)
-        self.set_aside(partition, Condition.STOPPED, reason)
+        if is_full:
+            self.wait_for_disk(partition, reason)
+        else:
+            self.set_aside(partition, Condition.STOPPED, reason)
 
     def let_go(self, partition: int, reader: Reader) -> None:
         """Close a partition that this process gives up, as if it had never had it, or follows from now on."""
@@ -130,6 +144,11 @@ class Conditions:
         if owned.is_still_damaged():
             self.set_aside(partition, owned.condition, owned.reason)
             return True
+        if owned.opens_again:  # it needs room for all that is in its write-ahead log alone
+            if not self.has_room(owned.worker.store.wal_bytes() + _OPENING_BYTES):
+                self.wait_for_disk(partition, owned.reason)
+                return True
+            self.close(partition)
         reason = self._reason_to_wait()
         if reason and (owned.worker.is_open or not self._may_wait_open(owned)):
             self.set_aside(partition, owned.condition, reason)
@@ -185,7 +204,7 @@ class Conditions:
 
     def _set(self, partition: int, condition: Condition, reason: str) -> None:
         owned = self._partitions[partition]
-        owned.waits_for_room = False
+        owned.waits_for_room = owned.opens_again = False
         if (owned.condition, owned.reason) != (condition, reason):
             owned.condition, owned.reason = condition, reason
             self._observer.condition(partition, condition, reason)

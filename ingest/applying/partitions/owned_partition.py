@@ -105,6 +105,7 @@ class OwnedPartition:
         begin_offset: where the log began when it was last asked; None before.
         snapshot_offset: the position of the newest verified snapshot; 0: there is none; None: it is not known yet.
         waits_for_room: it waits, with its store open, because the guard says that the disk is full.
+        opens_again: it waits, with its store open, because a write met a full disk: it is to be opened anew.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
         local_appends: who applies own appends from memory; None when nobody does.
@@ -131,6 +132,7 @@ class OwnedPartition:
     begin_offset: int | None = None
     snapshot_offset: int | None = 0
     waits_for_room: bool = False
+    opens_again: bool = False
     retry_at: float = 0.0
     retry_seconds: float = RETRY_SECONDS_MIN
     local_appends: LocalAppends | None = None
@@ -143,7 +145,7 @@ class OwnedPartition:
     def begin_anew(self) -> None:
         """Forget how it was: it is given up, and may be taken again later."""
         self.condition, self.reason = Condition.OPENING, ""
-        self.stopped_by_record = self.holds_record = self.on_trial = self.waits_for_room = False
+        self.stopped_by_record = self.holds_record = self.on_trial = self.waits_for_room = self.opens_again = False
         self.unreadable_offset = self.position = self.begin_offset = None
         self.caught_up_ms, self.held_up_since, self.owner_offset = 0, 0.0, 0
         self.retry_at, self.retry_seconds = 0.0, RETRY_SECONDS_MIN

@@ -16,7 +16,7 @@ from stamina import retry_context
 
 from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
-from engine.errors import CorruptionError, StoreBusyError
+from engine.errors import CorruptionError, StoreBusyError, StoreFullError
 from engine.layouts.layout import Form
 from engine.store import rocks
 from engine.store.failures import damaged
@@ -345,3 +345,20 @@ def test_damage_says_once_what_to_do() -> None:
     error = damaged(damaged(Exception("Corruption: block 7")))
 
     assert "the state is damaged (Corruption: block 7); rebuild it with `slotlog replay`" == str(error)
+
+
+def test_a_write_without_room_is_told_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By RocksDB's words, which name the file, and say so again at each write until the database is opened anew."""
+    text = f"IO error: No space left on device: While appending to file: {tmp_path}/000004.log: No space left on device"
+
+    class Full:
+        def write(self, *_: object) -> None:
+            raise Exception(text)  # noqa: TRY002 - as rocksdict
+
+    store = RocksStore(tmp_path, ["data"])
+    database = vars(store)["_db"]
+    monkeypatch.setattr(store, "_db", Full())
+    with pytest.raises(StoreFullError, match=r"cannot be written: .* appending to file: …/000004\.log: No space left"):
+        write(store, {b"k": b"v"})
+    monkeypatch.setattr(store, "_db", database)
+    store.close()

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from engine.errors import StoreFullError
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF
 from ingest.applying.partitions.owned_partition import RETRY_SECONDS_MIN
@@ -201,6 +202,47 @@ async def test_a_partition_that_a_full_disk_has_stopped_waits_for_room(tmp_path:
         assert (Condition.STOPPED, False) == without_room
         assert retry_seconds <= RETRY_SECONDS_MIN
         assert (b"v", 0, 0) == (read, one.records(GRAVEYARD_CF), one.records(EXPIRY_CF))
+
+
+@pytest.mark.parametrize("who", ["a batch", "the cleaner"])
+async def test_a_store_that_has_met_a_full_disk_is_read_until_there_is_room(tmp_path: Path, who: str) -> None:
+    """Its write has failed as a whole: it stays open, and is opened anew once its write-ahead log finds room."""
+    store, room = Store(), [0]
+    async with running(tmp_path, SETTINGS, store) as one:
+        await one.apply(*FILL, "SET kept v", time_ms=1000)
+        await one.apply("SET kept w", time_ms=2000)
+        one.consumer.conditions.guard = lambda: ""
+        one.consumer.conditions.has_room = lambda size: size <= room[0]
+        store.failures = [StoreFullError("no space left")]
+        if who == "a batch":
+            await one.log.append([Entry(0, None, encode("SET", ["kept", "x"]), 3000)])
+        else:
+            one.clean()
+        await until(lambda: one.owned.opens_again)
+        tried_at = one.owned.retry_at
+        await until(lambda: one.owned.retry_at > tried_at)
+        while_full = one.owned.condition, one.owned.reason, store.closed
+        read = one.owned.worker.machine.read(b"GET", [b"kept"])
+        cleans = one.cleaner.clean_some(SLICE_SECONDS)
+        room[0] = 1 << 30
+        await until(lambda: one.owned.condition is Condition.RUNNING)
+        await one.apply("APPEND kept z", time_ms=4000)
+        after = one.owned.worker.machine.read(b"GET", [b"kept"])
+
+        assert (Condition.WAITING, "no space left", 0) == while_full
+        assert (b"w", False) == (read, cleans)
+        assert (1, b"xz" if who == "a batch" else b"wz", False) == (store.closed, after, one.owned.opens_again)
+
+
+async def test_who_cannot_ask_for_room_is_stopped_by_a_full_disk(tmp_path: Path) -> None:
+    """A replay ends with the reason: it would wait for ever."""
+    store = Store()
+    async with running(tmp_path, SETTINGS, store) as one:
+        store.failures = [StoreFullError("no space left")]
+        await one.log.append([Entry(0, None, encode("SET", ["a", "b"]), 1000)])
+        await until(lambda: one.heard.conditions[-1:] != [(Condition.RUNNING, "")])
+
+        assert (Condition.STOPPED, "no space left") == one.heard.conditions[-1]
 
 
 async def test_a_partition_that_a_record_has_stopped_stays_closed(tmp_path: Path) -> None:
