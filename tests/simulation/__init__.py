@@ -8,8 +8,9 @@ THE FAULT MODEL
     processes    killed before or after any storage step (a write of a store, a letter stored, a fetch), or stopped and
                  started at any moment, with other batch sizes and caches each time; clients live on
     power        cut with a kill: each partition's store falls back to a prefix of its batches, none of them in part
-    stores       a write is refused (StoreBusyError), fails before it happened or after it happened (unknown to the
-                 writer), reads fail, opening fails; what was written is never damaged
+    stores       a write is refused (StoreBusyError), finds no room, as each one after it until the store is opened
+                 again (StoreFullError), fails before it happened or after it happened (unknown to the writer), reads
+                 fail, opening fails; what was written is never damaged
     dead letters away for a while; a store that fails may have kept some of the letters
     log          away for a while; fetches give any number of records; offsets have gaps, also at the end; times go back
                  a little and forward a lot, once in a while by years, until an operator sets the clocks back; what

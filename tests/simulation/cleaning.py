@@ -9,15 +9,14 @@ from typing import Final, NamedTuple
 from engine.apply.machine import Machine
 from engine.cleaning.reclaim import Reclaimer
 from engine.cleaning.sweep import Sweeper
-from engine.errors import StoreBusyError
+from engine.errors import StoreBusyError, StoreFullError
 from ingest.applying.partitions.owned_partition import OwnedPartition
+from ingest.cleaning.cleaner import SetAside
 from ingest.reporting.observer import Condition
 from tests.simulation.world import InjectedError, KilledError, World
 
 PAUSES: Final = {"seldom": (0.3, 2.0), "often": (0.0, 0.0, 0.0, 0.01, 0.05)}
 """How long a run's cleaning waits between two slices, in simulated seconds."""
-
-SetAside = Callable[[int, str], None]
 
 
 class _Job(NamedTuple):
@@ -74,6 +73,8 @@ class Janitor:
             raise
         except StoreBusyError:
             met["cleaning refused"] += 1
+        except StoreFullError as error:
+            self._set_aside(partition, str(error), is_full=True)
         except InjectedError as error:
             met["cleaning failed"] += 1
             self._set_aside(partition, str(error))

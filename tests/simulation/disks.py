@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from engine.errors import StoreBusyError
+from engine.errors import StoreBusyError, StoreFullError
 from engine.store.memory import MemoryStore
 from engine.store.store import SHARED_CFS, SYSTEM_CF, Changes, Get
 from engine.values.encoding import parse_u64
@@ -88,6 +88,7 @@ class DiskStore(MemoryStore):
         self._disk = disk
         self._written = written
         self._opportunity = opportunity
+        self._is_full = False
 
     def getter(self, column_family: str) -> Get:
         """Reads may fail."""
@@ -111,12 +112,15 @@ class DiskStore(MemoryStore):
         return self._walk(self._disk.live.scan(column_family, start, end, reverse=reverse))
 
     def write(self, changes: Changes) -> None:
-        """Killed before or after, refused, failed before or after it happened, or done."""
+        """Killed before or after, refused, failed before or after it happened, or done; without room, not once more."""
         self._opportunity()
         world = self._world
         world.alive(self._life)
         if world.roll("write refused", world.rates.store):
             raise StoreBusyError(f"{INJECTED}: the store is behind")
+        self._is_full = self._is_full or world.roll("write without room", world.rates.store / 3)
+        if self._is_full:
+            raise StoreFullError(f"{INJECTED}: no room")
         if world.roll("write failed before", world.rates.store / 3):
             raise InjectedError("a write failed, and may have happened")
         if world.roll("write failed after", world.rates.store / 3):

@@ -31,7 +31,7 @@ FOUND_BY = {"flushed-stage": 59}
 
 FAULTS = (
     *("kill", "power cut", "disk full", "open failed", "read failed", "scan failed"),
-    *("write refused", "write failed before", "write failed after", "log away", "letters away"),
+    *("write refused", "write without room", "write failed before", "write failed after", "log away", "letters away"),
     *("append lost", "append unsure", "dead letter", "skip", "gap", "rejected", "duplicate"),
     *("expired", "fields expired", "reclaimed", "range reclaimed", "forgotten", "tick", "leap"),
     *("killed while cleaning", "cleaning failed", "cleaning refused"),
