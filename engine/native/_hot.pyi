@@ -68,9 +68,7 @@ def write_keys(
     kept_max: int,
     /,
 ) -> tuple[int, int, int]: ...
-def configure_items(
-    item: type, entry: type, slot_keys: tuple[bytes, ...], item_bytes: int, record_bytes_max: int, arguments_max: int, /
-) -> None: ...
+def configure_items(item: type, entry: type, item_bytes: int, record_bytes_max: int, arguments_max: int, /) -> None: ...
 def answer_writes(
     replies: list[tuple[Any, Any]],
     at: int,

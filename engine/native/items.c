@@ -11,7 +11,7 @@ static const char *const ITEM_SLOTS[] = {"_muted", "args", "command", "data", "d
 
 PyTypeObject *item_type;
 static PyTypeObject *entry_type;
-static PyObject *slot_keys, *no_headers, *minus_one;
+static PyObject *no_headers, *minus_one;
 static Py_ssize_t item_bytes, record_bytes_max, arguments_max;
 
 static int find_item_slots(PyTypeObject *type)
@@ -34,16 +34,13 @@ static int find_item_slots(PyTypeObject *type)
 PyObject *configure_items(PyObject *module, PyObject *args)
 {
     PyTypeObject *item, *entry;
-    PyObject *keys;
     Py_ssize_t bytes, record_max, count_max;
-    if (!PyArg_ParseTuple(args, "O!O!O!nnn", &PyType_Type, &item, &PyType_Type, &entry, &PyTuple_Type, &keys, &bytes, &record_max,
-            &count_max))
+    if (!PyArg_ParseTuple(args, "O!O!nnn", &PyType_Type, &item, &PyType_Type, &entry, &bytes, &record_max, &count_max))
         return NULL;
     if (find_item_slots(item)) return NULL;
     if (item->tp_itemsize || item->tp_dictoffset || item->tp_weaklistoffset || entry->tp_base != &PyTuple_Type ||
-        entry->tp_dictoffset || (item->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC ||
-        PyTuple_GET_SIZE(keys) != 16384) {
-        PyErr_SetString(PyExc_TypeError, "items have more than slots, an entry is no tuple, or there are other slots of keys");
+        entry->tp_dictoffset || (item->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC) {
+        PyErr_SetString(PyExc_TypeError, "items have more than slots, or an entry is no tuple");
         return NULL;
     }
     if (no_headers == NULL) no_headers = PyTuple_New(0);
@@ -51,7 +48,6 @@ PyObject *configure_items(PyObject *module, PyObject *args)
     if (no_headers == NULL || minus_one == NULL) return NULL;
     Py_XSETREF(item_type, (PyTypeObject *)Py_NewRef((PyObject *)item));
     Py_XSETREF(entry_type, (PyTypeObject *)Py_NewRef((PyObject *)entry));
-    Py_XSETREF(slot_keys, Py_NewRef(keys));
     item_bytes = bytes;
     record_bytes_max = record_max;
     arguments_max = count_max;
@@ -98,11 +94,16 @@ typedef struct {
 
 static PyObject *make_entry(PyObject *key, PyObject *value)
 {
-    PyObject *entry = entry_type->tp_alloc(entry_type, 5);
-    if (entry == NULL) return NULL;
     unsigned int slot = slot_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key));
+    char bytes[2] = {(char)(slot >> 8), (char)slot};
+    PyObject *slot_key = PyBytes_FromStringAndSize(bytes, 2);
+    PyObject *entry = slot_key == NULL ? NULL : entry_type->tp_alloc(entry_type, 5);
+    if (entry == NULL) {
+        Py_XDECREF(slot_key);
+        return NULL;
+    }
     PyTuple_SET_ITEM(entry, 0, Py_NewRef(zero));
-    PyTuple_SET_ITEM(entry, 1, Py_NewRef(PyTuple_GET_ITEM(slot_keys, slot)));
+    PyTuple_SET_ITEM(entry, 1, slot_key);
     PyTuple_SET_ITEM(entry, 2, Py_NewRef(value));
     PyTuple_SET_ITEM(entry, 3, Py_NewRef(Py_None));
     PyTuple_SET_ITEM(entry, 4, Py_NewRef(no_headers));

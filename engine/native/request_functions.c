@@ -9,7 +9,7 @@ PyMethodDef request_functions[] = {
      "answer_writes(replies, at, ok, encode2, encode3, ready, large): fill the places of the writes of one plan.\n\n"
      "Their sessions are told, and added to `ready`. Returns where it has stopped: at a pair that is Python's, or the end."},
     {"configure_items", configure_items, METH_VARARGS,
-     "configure_items(item, entry, slot_keys, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
+     "configure_items(item, entry, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
     {"pack_listing", FAST(pack_listing),
      "pack_listing(records, skip, with_subkeys, with_values, most): a listing, as engine/batch/in_memory/listings.py says it.\n\n"
      "Of pairs of key and value; `skip` bytes of each key are not shown. None: it would have more than `most` bytes."},

@@ -13,15 +13,13 @@ from engine.commands.registry import Spec
 from engine.values.replies import Reply
 from ingest.applying.ticker import TICK
 from slotlog.log import Entry, Headers, LogRecord, RecordPosition
-from slotlog.shared.limits import SLOTS
 
 ITEM_BYTES: Final = 400  # of an item that waits, beside its event
 NOTHING_WRITTEN: Final = "ERR nothing was written: "
 """What the answer to a write begins with that is not in the log, and never will be; the reason follows."""
 
-# For the short way of a write. Measured: with the packer kept, the keys in a table and no call of Entry.__new__ a
-# session takes a write in 2.1 µs, else in 2.7.
-SLOT_KEYS: Final = tuple(number.to_bytes(2, "big") for number in range(SLOTS))
+# For the short way of a write. Measured: with the packer kept and no call of Entry.__new__ a session takes a write in
+# some 2.1 µs, else in 2.7. A table of the two bytes of each slot takes 0.9 MB and saves 0.05 of it.
 pack_arguments: Final[Callable[[list[bytes]], bytes]] = Packer().pack
 make_entry: Final[Callable[[tuple[int, bytes, bytes, None, Headers]], Entry]] = partial(tuple.__new__, Entry)
 

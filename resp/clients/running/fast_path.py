@@ -18,7 +18,7 @@ from resp.clients.running.pending_reply import PendingReply
 from resp.clients.window import ITEMS_MAX
 from resp.wire.encode import encode3
 from resp.wire.protocol import QUICK_COUNT_MAX
-from resp.writes.items import SLOT_KEYS, make_entry, pack_arguments
+from resp.writes.items import make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from slotlog.shared.slots import slot
 
@@ -171,7 +171,7 @@ def items_of(
         value = head + pack_arguments(args)
         if len(value) > RECORD_BYTES_MAX or len(args) > ARGUMENTS_MAX:
             break
-        entry = make_entry((0, SLOT_KEYS[slot(args[first])], value, None, ()))
+        entry = make_entry((0, slot(args[first]).to_bytes(2, "big"), value, None, ()))
         pending = PendingReply(session, plan, plan.name, args, command, entry)
         items.append(pending)
         free_bytes -= pending.size
