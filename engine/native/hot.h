@@ -31,7 +31,7 @@ extern struct tx_slots {
 } TX;
 
 extern struct ranks_slots { Py_ssize_t blocks, groups, holders, scores; } RANKS;
-extern struct stretches_slots { Py_ssize_t counts, ends, totals; } STRETCHES;
+extern struct stretches_slots { Py_ssize_t counts, ends, heads, sums, totals; } STRETCHES;
 extern struct holders_slots { Py_ssize_t keys, records, scored; } HOLDERS;
 extern struct block_scores_slots { Py_ssize_t changes, scores; } BLOCK_SCORES;
 
@@ -239,6 +239,14 @@ int do_zincrby(Call *call, PyObject **reply);
 int do_zrem(Call *call, PyObject **reply);
 int has_hint(PyObject *tx, PyObject *version);
 int read_time(PyObject *amount, int64_t unit_ms, int64_t start_ms, int64_t *time_ms);
+
+/* stretches.c */
+int has_stretches(PyObject *stretches);
+int compare_bytes(PyObject *first, PyObject *second);
+Py_ssize_t find_stretch(PyObject *stretches, PyObject *score_key);
+int add_before(PyObject *stretches, Py_ssize_t place, int64_t *sum);
+Py_ssize_t locate(PyObject *stretches, int64_t *rank);
+void set_stretch(PyObject *stretches, Py_ssize_t place, PyObject *number);
 
 /* ranks.c */
 int is_ranked(PyObject *key);

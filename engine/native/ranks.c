@@ -1,4 +1,5 @@
-/* The rank counts of large sorted sets, where no block or group is split or joined: twin of engine/batch/ranks/rank_counts.py. */
+/* The rank counts of large sorted sets, where no block or group is split or joined: twin of engine/batch/ranks/rank_counts.py.
+ * stretches.c searches in a level of them. */
 
 #include "hot.h"
 
@@ -14,13 +15,6 @@ int is_ranked(PyObject *key)
     PyObject *version = at(key, KEY.version);
     return version != NULL && PyLong_CheckExact(version) && version != zero && is_subkeys(at(key, KEY.data)) &&
            is_subkeys(at(key, KEY.scores)) && is_dict(at(ranks, SUBKEYS.changed)) && is_bytes(at(ranks, SUBKEYS.prefix));
-}
-
-static inline int has_stretches(PyObject *stretches)
-{
-    return stretches != NULL && Py_TYPE(stretches) == stretches_type && is_list(at(stretches, STRETCHES.ends)) &&
-           is_list(at(stretches, STRETCHES.counts)) &&
-           PyList_GET_SIZE(at(stretches, STRETCHES.ends)) == PyList_GET_SIZE(at(stretches, STRETCHES.counts));
 }
 
 /* The scores of a block in memory, of which nothing is noted, as numbers in order; NULL without an error: they are not. A new
@@ -51,45 +45,12 @@ static Py_ssize_t below(const uint64_t *scores, Py_ssize_t count, uint64_t score
     return low;
 }
 
-static int compare(PyObject *first, PyObject *second)
-{
-    Py_ssize_t size = PyBytes_GET_SIZE(first), other = PyBytes_GET_SIZE(second);
-    int order = memcmp(PyBytes_AS_STRING(first), PyBytes_AS_STRING(second), size < other ? size : other);
-    return order ? order : (size > other) - (size < other);
-}
-
-/* The first stretch that ends above a score key; -1: there is none. */
-static Py_ssize_t find_stretch(PyObject *stretches, PyObject *score_key)
-{
-    PyObject *ends = at(stretches, STRETCHES.ends);
-    Py_ssize_t low = 0, high = PyList_GET_SIZE(ends);
-    while (low < high) {
-        Py_ssize_t middle = (low + high) / 2;
-        PyObject *end = PyList_GET_ITEM(ends, middle);
-        if (!is_bytes(end)) return -1;
-        if (compare(score_key, end) < 0) high = middle;
-        else low = middle + 1;
-    }
-    return low < PyList_GET_SIZE(ends) ? low : -1;
-}
-
 /* The blocks of a group, borrowed; NULL without an error: they are not in memory. */
 static PyObject *blocks_of(PyObject *ranks, PyObject *groups, Py_ssize_t group)
 {
     if (!is_dict(at(ranks, RANKS.blocks))) return NULL;
     PyObject *blocks = PyDict_GetItemWithError(at(ranks, RANKS.blocks), PyList_GET_ITEM(at(groups, STRETCHES.ends), group));
     return has_stretches(blocks) ? blocks : NULL;
-}
-
-/* Adds the members of the stretches before one of them. */
-static int add_before(PyObject *stretches, Py_ssize_t place, int64_t *sum)
-{
-    int64_t count;
-    for (Py_ssize_t i = 0; i < place; i++) {
-        if (!as_int64(PyList_GET_ITEM(at(stretches, STRETCHES.counts), i), &count)) return UNUSUAL;
-        *sum += count;
-    }
-    return DONE;
 }
 
 /* How many members are below a score key, or below a bound of eight bytes, from memory alone; `is_there`: it is that of a
@@ -102,7 +63,7 @@ int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank
     Py_ssize_t group = find_stretch(groups, score_key);
     if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_ssize_t block = find_stretch(blocks, score_key);
-    if (block < 0) return UNUSUAL;
+    if (block < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
     const uint64_t *scores = scores_of(ranks, blocks, block, &view);
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     uint64_t score = parse((const unsigned char *)PyBytes_AS_STRING(score_key), 8);
@@ -111,19 +72,8 @@ int find_place(PyObject *ranks, PyObject *score_key, int is_there, int64_t *rank
     PyBuffer_Release(&view);
     if (is_there && !is_alone) return UNUSUAL; /* members of the same score have to be read */
     *rank = lower;
-    return add_before(groups, group, rank) == DONE ? add_before(blocks, block, rank) : UNUSUAL;
-}
-
-/* The stretch that has the member at `rank`, which becomes its number there; -1: none has. As `_locate`. */
-static Py_ssize_t locate(PyObject *stretches, int64_t *rank)
-{
-    int64_t count;
-    PyObject *counts = at(stretches, STRETCHES.counts);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(counts) && as_int64(PyList_GET_ITEM(counts, i), &count); i++) {
-        if (*rank < count) return i;
-        *rank -= count;
-    }
-    return -1;
+    int done = add_before(groups, group, rank);
+    return done == DONE ? add_before(blocks, block, rank) : done;
 }
 
 /* Where to begin a walk to the member at `rank`, a new reference, and how many members to pass, from memory alone. As
@@ -136,7 +86,7 @@ int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped)
     Py_ssize_t group = locate(groups, &rank);
     if (group < 0 || (blocks = blocks_of(ranks, groups, group)) == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     Py_ssize_t block = locate(blocks, &rank);
-    if (block < 0) return UNUSUAL;
+    if (block < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
     const uint64_t *scores = scores_of(ranks, blocks, block, &view);
     if (scores == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     uint64_t score = scores[rank];
@@ -147,7 +97,7 @@ int find_rank(PyObject *ranks, int64_t rank, PyObject **start, int64_t *skipped)
     pack(PyBytes_AS_STRING(packed), score, 8);
     if (block) end = PyList_GET_ITEM(at(blocks, STRETCHES.ends), block - 1);
     else if (group) end = PyList_GET_ITEM(at(groups, STRETCHES.ends), group - 1);
-    if (is_bytes(end) && compare(end, packed) > 0) Py_SETREF(packed, Py_NewRef(end));
+    if (is_bytes(end) && compare_bytes(end, packed) > 0) Py_SETREF(packed, Py_NewRef(end));
     *start = packed;
     return DONE;
 }
@@ -209,12 +159,13 @@ static int plan(Path *path, PyObject *ranks, int64_t size, const Count *before, 
     PyObject *groups = at(ranks, RANKS.groups), *blocks;
     if (!has_stretches(groups) || !is_dict(at(ranks, RANKS.blocks)) || !is_dict(at(ranks, RANKS.scores))) return UNUSUAL;
     Py_ssize_t group = find_stretch(groups, count->score_key);
-    if (group < 0) return UNUSUAL;
+    if (group < 0) return PyErr_Occurred() ? FAILED : UNUSUAL;
     blocks = PyDict_GetItemWithError(at(ranks, RANKS.blocks), PyList_GET_ITEM(at(groups, STRETCHES.ends), group));
     if (blocks == NULL && PyErr_Occurred()) return FAILED;
     if (!has_stretches(blocks)) return UNUSUAL;
     Py_ssize_t block = find_stretch(blocks, count->score_key);
     int64_t in_group, in_block;
+    if (block < 0 && PyErr_Occurred()) return FAILED;
     if (block < 0 || !as_int64(PyList_GET_ITEM(at(groups, STRETCHES.counts), group), &in_group) ||
         !as_int64(PyList_GET_ITEM(at(blocks, STRETCHES.counts), block), &in_block))
         return UNUSUAL;
@@ -237,8 +188,7 @@ static int set_count(PyObject *ranks, PyObject *stretches, Py_ssize_t place, cha
         PyBytes_AS_STRING(record)[0] = level;
         memcpy(PyBytes_AS_STRING(record) + 1, PyBytes_AS_STRING(end), PyBytes_GET_SIZE(end));
         pack(PyBytes_AS_STRING(packed), (uint64_t)count, 8);
-        put_new(stretches, STRETCHES.totals, Py_None);
-        PyList_SetItem(at(stretches, STRETCHES.counts), place, Py_NewRef(number));
+        set_stretch(stretches, place, Py_NewRef(number));
         failed = set_subkey(ranks, record, packed) < 0;
     }
     Py_XDECREF(number);
@@ -263,7 +213,7 @@ static int count_move(Call *call, PyObject *ranks, PyObject *old_key, PyObject *
     int number = 0, done = DONE;
     if (old_key != NULL) counts[number++] = (Count){.score_key = old_key, .change = -1};
     if (score_key != NULL) counts[number++] = (Count){.score_key = score_key, .change = 1};
-    if (number == 2 && compare(old_key, score_key) > 0) {
+    if (number == 2 && compare_bytes(old_key, score_key) > 0) {
         Count first = counts[0];
         counts[0] = counts[1];
         counts[1] = first;

@@ -293,7 +293,7 @@ def _add(
     """Add the changes to the counts, and note the ends and old counts of what changes. Whether `_tidy` is needed."""
     uneven = False
     group_ends, group_counts, changed, scored = groups.ends, groups.counts, ranks.changed, ranks.scores
-    groups.totals = None
+    groups.recount()
     for score_key in sorted(changes) if len(changes) > 1 else changes:
         at = bisect_right(group_ends, score_key)
         group = group_ends[at]
@@ -306,7 +306,7 @@ def _add(
         change = changes[score_key]
         group_counts[at] = new_group = in_group + change
         blocks.counts[number] = new_block = in_block + change
-        blocks.totals = None
+        blocks.recount()
         if block in scored:
             note(ranks, block, score_key, change)
         if change < 0 and not 0 <= new_block <= new_group:
@@ -367,7 +367,7 @@ def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, par
     """Put the parts of a stretch in its place."""
     if level == BLOCK:
         rank_scores.forget(ranks, stretches.ends[at])
-    stretches.totals = None
+    stretches.cut_anew()
     ranks.holders.records += len(parts) - 1
     stretches.ends[at : at + 1] = [end for end, _ in parts]
     stretches.counts[at : at + 1] = [count for _, count in parts]
@@ -378,7 +378,7 @@ def _replace(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, par
 def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_max: int) -> None:
     """Join a stretch with its neighbours, as long as it is small and they are too; an empty one with any."""
     counts, small = stretches.counts, max(count_max // 4, 1)
-    stretches.totals = None
+    stretches.cut_anew()
     while counts[at] < small:
         if at > 0 and (not counts[at] or counts[at - 1] < small):
             at -= 1
@@ -387,7 +387,8 @@ def _join(ranks: RankCounts, level: bytes, stretches: Stretches, at: int, count_
         # Now it is the stretch at `at` that becomes a part of the next one.
         if level == GROUP:
             lower, upper = _blocks(ranks, stretches, at), _blocks(ranks, stretches, at + 1)
-            upper.ends[:0], upper.counts[:0], upper.totals = lower.ends, lower.counts, None
+            upper.ends[:0], upper.counts[:0] = lower.ends, lower.counts
+            upper.cut_anew()
             del ranks.blocks[stretches.ends[at]]
         else:
             rank_scores.forget(ranks, stretches.ends[at])

@@ -22,14 +22,25 @@ class Stretches:
 
     Attributes:
         totals: how many members each has together with those before it; None since a count has changed.
+        heads, sums: for the hot path in C, which makes them (engine/native/stretches.c): `ends` and `totals`, packed.
     """
 
-    __slots__ = ("counts", "ends", "totals")
+    __slots__ = ("counts", "ends", "heads", "sums", "totals")
 
     def __init__(self, ends: list[bytes], counts: list[int]) -> None:
         self.ends = ends
         self.counts = counts
         self.totals: list[int] | None = None
+        self.heads: bytes | None = None
+        self.sums: bytes | None = None
+
+    def recount(self) -> None:
+        """Forget what was made of counts: one has changed."""
+        self.totals = self.sums = None
+
+    def cut_anew(self) -> None:
+        """Forget what was made of ends and counts: there are other stretches now."""
+        self.totals = self.sums = self.heads = None
 
 
 class BlockScores:

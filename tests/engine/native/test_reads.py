@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from array import array
+from itertools import accumulate
 from typing import Any, Final
 
 import pytest
 
 from engine.apply.machine import Machine, Record
+from engine.batch.ranks.rank_records import Stretches
 from engine.commands.registry import SPECS
 from engine.errors import CommandError, DueError
 from engine.native import READS
 from engine.values.replies import Reply
 from resp.wire.encode import encode2, encode3
-from tests.engine.harness import FINGERPRINT, NOW_MS, new_store, open_machine
+from tests.engine.harness import FINGERPRINT, HOME, NOW_MS, new_store
 from tests.engine.native.twins import CountingStore, machine_of, running
 
 _SIZE: Final = 3000  # members, so that there are several groups
@@ -42,7 +45,7 @@ class Sender:
 
     def __init__(self) -> None:
         with running(natively=True):
-            self.machine: Machine = open_machine(new_store())
+            self.machine = Machine(new_store(), HOME)  # not one that looks at changes: that one writes in Python
 
     def __call__(self, *words: str, commit: bool = True) -> None:
         """Apply one command."""
@@ -144,6 +147,38 @@ def test_what_it_answers_is_what_python_says(sender: Sender, seed: int) -> None:
 
     answered = {name: answered[name] for name in (b"HGET", b"ZRANK", b"ZCOUNT", b"ZRANGE", b"ZRANGEBYSCORE")}
     assert min(answered.values()) > 5, answered
+
+
+def test_places_follow_blocks_that_are_cut_anew(sender: Sender) -> None:
+    """Blocks are split and joined between reads: what is packed of them is theirs, or gone."""
+    for round_ in range(20):
+        for score in range(0, _SIZE, 23):
+            for words in (["ZCOUNT", "z", str(score), "inf"], ["ZRANGE", "z", str(score // 2), str(score // 2 + 3)]):
+                here, said, expected = sender.both(*words)
+                assert not here or said == expected, words
+        begins = 100 * round_ + 500
+        for n in range(70):
+            sender("ZADD", "z", f"{begins}.{n:02}", f"new{round_}:{n}")
+        for n in range(begins - 400, begins - 330):
+            sender("ZREM", "z", f"m{n}")
+        for stretches in held_stretches(sender.machine, b"z"):
+            if stretches.heads is not None:
+                heads = [int.from_bytes(end[:8].ljust(8, b"\0")) for end in stretches.ends]
+                assert array("Q", stretches.heads).tolist() == heads
+            if stretches.sums is not None:
+                assert array("q", stretches.sums).tolist() == list(accumulate(stretches.counts))
+
+
+def held_stretches(machine: Machine, name: bytes) -> list[Stretches]:
+    """The groups of a sorted set, and their blocks, as far as they are in memory and something of them is packed."""
+    key = machine._tx.find(name)
+    assert key is not None
+    ranks = key.ranks
+    assert ranks is not None
+    held = [each for each in (ranks.groups, *ranks.blocks.values()) if each is not None]
+    assert any(each.heads for each in held)
+    assert any(each.sums for each in held)
+    return held
 
 
 def test_usual_reads_are_answered(sender: Sender) -> None:
