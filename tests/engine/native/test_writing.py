@@ -150,6 +150,26 @@ def test_objects_of_other_types_are_for_python() -> None:
     assert (0, 0, 0) == hot.write_keys([], -1, {}, {}, {}, {}, {}, 9, 9)
 
 
+def test_the_collector_looks_at_no_string_in_memory() -> None:
+    """A key of one record refers to bytes and numbers alone, so it is not walked over; one that becomes a hash is."""
+    machine = machine_of(new_store(), natively=True)
+
+    def written(offset: int, name: bytes, args: list[Any]) -> Key:
+        machine.apply([(offset, 1, name, args, 0, None, None)], offset, frozenset())
+        machine.commit(None)
+        return machine._tx._overlay.databases[0][b"k"]
+
+    string = written(0, b"SET", [b"k", b"v"])
+    assert not gc.is_tracked(string)
+    assert string is written(1, b"SET", [b"k", b"w"])
+    assert not gc.is_tracked(string)
+    assert not gc.is_tracked(written(2, b"DEL", [b"k"]))
+    assert gc.is_tracked(written(3, b"HSET", [b"k", b"f", b"v"]))
+    assert gc.is_tracked(written(4, b"XADD", [b"l", b"1-1", b"f", b"v"]))
+    written(5, b"DEL", [b"k"])
+    assert gc.is_tracked(written(6, b"XADD", [b"k", b"1-1", b"f", b"v"]))
+
+
 def test_nothing_leaks() -> None:
     """Written again and again, keys leave as many objects and references behind as before."""
     hot = part_in_c()
