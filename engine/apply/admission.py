@@ -6,6 +6,7 @@ Whatever is refused here can never be applied, whoever reads it: it becomes a de
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from engine.commands.registry import SPECS, Spec, find
 from engine.errors import foreign_pattern
@@ -30,6 +31,16 @@ def pattern_refusal(spec: Spec, args: list[bytes]) -> str | None:
     return None
 
 
+@cache
+def _free_specs() -> dict[bytes, tuple[Spec, int, int]]:
+    """The commands that may stand anywhere in a transaction of a topic of one partition, with least and most words."""
+    return {
+        name: (spec, spec.arguments_min + 1, spec.arguments_max + 1)
+        for name, spec in SPECS.items()
+        if spec.transactional and not spec.guarded
+    }
+
+
 class Placement:
     """The rules of one partition.
 
@@ -42,6 +53,7 @@ class Placement:
         self._home = home
         self._holds = holds
         self._clustered = home.partitions > 1
+        self._free: dict[bytes, tuple[Spec, int, int]] = {} if self._clustered else _free_specs()
 
     def check_event(self, spec: Spec, args: list[bytes], db: int, session: bytes | None) -> None:
         """Refuse what cannot be an event of its own, or not in this partition.
@@ -63,10 +75,20 @@ class Placement:
         Raises:
             EventError: one of them is refused, so all of them are.
         """
-        self._check_database(db)
-        checked = []
-        names: list[bytes] = []
         clustered = self._clustered
+        if db or clustered:
+            self._check_database(db)
+        checked: list[Step] = []
+        free = self._free
+        for step in steps:  # most have nothing but their number of words to be asked for
+            found = free.get(step[0])
+            if found is None or not found[1] <= len(step) <= found[2]:
+                break
+            checked.append((found[0], step[1:]))
+        else:
+            return checked
+        checked.clear()
+        names: list[bytes] = []
         for name, *args in steps:
             spec = SPECS.get(name) or find(name)
             if not spec.arguments_min <= len(args) <= spec.arguments_max:

@@ -17,14 +17,14 @@ from engine.apply.set_back import set_back
 from engine.batch.effects import KEY, LAST_FIELD
 from engine.batch.transaction import Transaction
 from engine.commands.registry import SPECS, Handler, Spec, find
-from engine.errors import EXEC_TOO_LARGE, ClockSetBackError, CommandError
+from engine.errors import EXEC_TOO_LARGE, REPLY_TOO_LARGE, ClockSetBackError, CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX, REPLY_BYTES_MAX
 from engine.model import NONE
 from engine.store.store import Store
 from engine.tables.dedup import Deduplicator
 from engine.tables.system import Home
 from engine.types.generic.sessions import end_watches
-from engine.values.replies import NIL_ARRAY, OK, Reply, TransactionReplies
+from engine.values.replies import NIL_ARRAY, OK, REPLY_ELEMENT_BYTES, Reply, reply_bytes
 from slotlog.shared.errors import EventError
 from slotlog.shared.limits import SESSION_BYTES
 
@@ -205,23 +205,18 @@ class Executor:
             return first[0]
         if tx.session is not None and not end_watches(tx, tx.session):
             return self._remember(event_id, offset, NIL_ARRAY)
-        replies = TransactionReplies()
-        self._run_steps(steps, 0, replies, offset, applied, wanted=event_id is not None or offset in self.waiting)
-        return self._remember(event_id, offset, replies.kept)
+        replies: list[Reply] = []
+        self._run_steps(steps, replies, offset, applied, event_id is not None or offset in self.waiting)
+        return self._remember(event_id, offset, replies)
 
-    def _run_steps(
-        self,
-        steps: list[Step],
-        start: int,
-        replies: TransactionReplies,
-        offset: int,
-        applied: Applied,
-        *,
-        wanted: bool,
-    ) -> None:
-        """Run the commands of a transaction from the one with number `start` on. In one loop: a call each is dearer."""
-        tx, commands = self._tx, applied.commands
-        for number, (spec, step) in enumerate(steps[start:], start):
+    def _run_steps(self, steps: list[Step], kept: list[Reply], offset: int, applied: Applied, wanted: bool) -> None:
+        """Run the commands of a transaction behind those that have run, all of them writes, and add to their replies.
+
+        In one loop, with the sums of `TransactionReplies` in it: a call for each command is dearer.
+        """
+        tx, commands, start = self._tx, applied.commands, len(kept)
+        of_all = of_writes = sum(map(reply_bytes, kept)) if start else 0
+        for number, (spec, step) in enumerate(steps[start:] if start else steps, start):
             write = spec.write
             if not (write or wanted):  # a read that nobody waits for would cost its reply's memory for nothing
                 continue
@@ -230,12 +225,16 @@ class Executor:
             try:
                 if tx.written_bytes > EXEC_VALUE_BYTES_MAX:
                     raise CommandError(EXEC_TOO_LARGE)  # noqa: TRY301 - a refusal like any other
-                if replies.bytes_of_all > REPLY_BYTES_MAX:
-                    replies.check(write=write)
+                if of_all > REPLY_BYTES_MAX and (not write or of_writes > REPLY_BYTES_MAX):
+                    raise CommandError(REPLY_TOO_LARGE)  # noqa: TRY301 - as above
                 reply = spec.handler(tx, step) if self.is_plain else self._run_watched(spec, step, offset, applied)
             except CommandError as error:
                 reply = applied.reject(offset, spec.name, error)
-            replies.add(reply, write)
+            size = REPLY_ELEMENT_BYTES if reply.__class__ is int else reply_bytes(reply)
+            of_all += size
+            if write:
+                of_writes += size
+            kept.append(reply)
 
     def finish_transaction(self, offset: int, args: list[list[bytes]], kept: list[Reply], applied: Applied) -> None:
         """Run what is left of a transaction of writes, and add the replies: the part in C has begun it.
@@ -246,12 +245,7 @@ class Executor:
             kept: the replies so far.
             applied: counts the commands.
         """
-        replies = TransactionReplies()
-        for reply in kept:
-            replies.add(reply, write=True)
-        steps = self.placement.check_transaction(args, 0)
-        self._run_steps(steps, len(kept), replies, offset, applied, wanted=True)
-        kept[:] = replies.kept
+        self._run_steps(self.placement.check_transaction(args, 0), kept, offset, applied, wanted=True)
 
     def _remember(self, event_id: bytes | None, offset: int, reply: Reply) -> Reply:
         """The reply, kept for a second delivery if the event has an id."""

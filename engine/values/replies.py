@@ -92,12 +92,12 @@ def texts_bytes(some: list[bytes]) -> int:
 
 def pairs_bytes(some: list[tuple[bytes, bytes]]) -> int:
     """Of pairs of byte strings, for `bounded`."""
-    return sum(map(len, chain.from_iterable(some))) + _ELEMENT_BYTES * len(some)
+    return sum(map(len, chain.from_iterable(some))) + REPLY_ELEMENT_BYTES * len(some)
 
 
 def scored_bytes(some: list[tuple[bytes, float]]) -> int:
     """Of members with their scores, for `bounded`."""
-    return sum(map(len, map(_first, some))) + _ELEMENT_BYTES * len(some)
+    return sum(map(len, map(_first, some))) + REPLY_ELEMENT_BYTES * len(some)
 
 
 class _NilArray:
@@ -110,14 +110,15 @@ class _NilArray:
 NIL_ARRAY: Final = _NilArray()
 OK: Final = Status(b"OK")
 
-_ELEMENT_BYTES: Final = 64  # an element's share of a list and of an object, or its frame and the digits of its length
+REPLY_ELEMENT_BYTES: Final = 64
+"""An element's share of a list and of an object, or its frame and the digits of its length."""
+
 _MEASURED_AT_ONCE: Final = 64
 _Element = TypeVar("_Element")
 
 _first = itemgetter(0)
 
 _DOUBLE: Final = Struct(">d")
-_LISTS: Final[dict[type, bytes]] = {list: b"*", Set: b"~"}
 _PAIRS: Final[dict[type, bytes]] = {Map: b"%", Pairs: b">", Named: b"&"}
 
 
@@ -137,14 +138,14 @@ def bounded(
         CommandError: they are too much for one reply. Not many more were taken.
     """
     if type(elements) is list and len(elements) <= at_once:  # a few, at hand: half of what a short range costs here
-        if measure(elements) > REPLY_BYTES_MAX - _ELEMENT_BYTES * len(elements):
+        if measure(elements) > REPLY_BYTES_MAX - REPLY_ELEMENT_BYTES * len(elements):
             raise CommandError(REPLY_TOO_LARGE)
         return elements
     elements = iter(elements)
     found: list[_Element] = []
     room = REPLY_BYTES_MAX
     while some := list(islice(elements, at_once)):
-        room -= measure(some) + _ELEMENT_BYTES * len(some)
+        room -= measure(some) + REPLY_ELEMENT_BYTES * len(some)
         if room < 0:
             raise CommandError(REPLY_TOO_LARGE)
         found += some
@@ -180,20 +181,20 @@ class TransactionReplies:
 
     def add(self, reply: Reply, write: bool) -> None:
         """Keep a reply. Hot path, so `write` may be given by position."""
-        size = _ELEMENT_BYTES if type(reply) is int else _bytes_of(reply)
+        size = REPLY_ELEMENT_BYTES if type(reply) is int else reply_bytes(reply)
         self.bytes_of_all += size
         if write:
             self._bytes_of_writes += size
         self.kept.append(reply)
 
 
-def _bytes_of(reply: Reply) -> int:
+def reply_bytes(reply: Reply) -> int:
     """What a reply takes, about."""
     if isinstance(reply, bytes):
-        return _ELEMENT_BYTES + len(reply)
+        return REPLY_ELEMENT_BYTES + len(reply)
     if isinstance(reply, list | tuple):
-        return _ELEMENT_BYTES + sum(map(_bytes_of, reply))
-    return _ELEMENT_BYTES
+        return REPLY_ELEMENT_BYTES + sum(map(reply_bytes, reply))
+    return REPLY_ELEMENT_BYTES
 
 
 def pack(reply: Reply) -> bytes:
@@ -201,6 +202,10 @@ def pack(reply: Reply) -> bytes:
     kind = type(reply)
     if kind is int:
         return _SMALL_INTEGERS[reply] if 0 <= reply < len(_SMALL_INTEGERS) else _tagged(b":", b"%d" % reply)
+    if reply is OK:  # with a number the commonest of a write, and a list that of a transaction
+        return _PACKED_OK
+    if kind is list:
+        return b"*" + U32.pack(len(reply)) + b"".join(map(pack, reply))
     if reply is None:
         return b"_"
     if reply is NIL_ARRAY:
@@ -221,8 +226,8 @@ def pack(reply: Reply) -> bytes:
         return b"," + _DOUBLE.pack(reply)
     if kind is CommandError:
         return _tagged(b"-", reply.message.encode(errors="surrogateescape"))
-    if kind in _LISTS:
-        return _LISTS[kind] + U32.pack(len(reply)) + b"".join(map(pack, reply))
+    if kind is Set:
+        return b"~" + U32.pack(len(reply)) + b"".join(map(pack, reply))
     return _PAIRS[kind] + U32.pack(len(reply)) + b"".join(pack(first) + pack(second) for first, second in reply)
 
 
@@ -247,6 +252,7 @@ def _tagged(tag: bytes, content: bytes) -> bytes:
     return tag + U32.pack(len(content)) + content
 
 
+_PACKED_OK: Final = _tagged(b"+", b"OK")
 _SMALL_INTEGERS: Final = tuple(_tagged(b":", b"%d" % number) for number in range(256))
 """Packed: most replies that are kept are counts, and each is packed where its event has an id."""
 

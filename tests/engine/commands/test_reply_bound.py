@@ -115,4 +115,4 @@ def test_the_bound_is_that_of_a_server() -> None:
     from resp.clients.window import HELD_BYTES_MAX
 
     assert REPLY_BYTES_MAX <= HELD_BYTES_MAX
-    assert replies._ELEMENT_BYTES >= len(b"$%d\r\n\r\n" % REPLY_BYTES_MAX) + len(b",-1.7976931348623157e+308\r\n")
+    assert replies.REPLY_ELEMENT_BYTES >= len(b"$%d\r\n\r\n" % REPLY_BYTES_MAX) + len(b",-1.7976931348623157e+308\r\n")
