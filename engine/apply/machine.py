@@ -120,13 +120,15 @@ class Machine(Readable):
                 if before := [record for record in records if record[0] < again.offset]:
                     records, to_offset = before, 0
 
-    def _apply(self, records: Sequence[Record], from_offset: int, waiting: Container[int], to_offset: int) -> Applied:
+    def _apply(  # noqa: C901 - the hot path: a call for each record would cost 0.1 us
+        self, records: Sequence[Record], from_offset: int, waiting: Container[int], to_offset: int
+    ) -> Applied:
         """As `apply`. Raises ScriptAgainError too: everything since the last commit is forgotten, apply it again."""
         applied = Applied(from_offset)
         applied.first_time_ms = records[0][1] if records else 0
         tx, executor, skips = self._tx, self._executor, self.position.skips.within(from_offset, records)
         records = retimed(records, self.position.retimes)
-        offset, name, taken = from_offset - 1, b"", 0
+        offset, name, taken, is_begun = from_offset - 1, b"", 0, False
         executor.waiting, commands = waiting, applied.commands
         executor.scripts.applied, executor.scripts.waiting = applied, waiting
         run = None if skips or self._hot is None else self._hot.others(records, applied, waiting)
@@ -141,14 +143,22 @@ class Machine(Readable):
                     try:
                         handler, least, most = executor.simple.get(name, NOT_SIMPLE)
                         if least <= len(args) <= most and not db and event_id is session is None:
-                            tx.begin(offset, executor.clock_ms, 0)
+                            if is_begun:  # `begin` behind another record like this, without the call
+                                tx.offset, tx.now_ms = offset, executor.clock_ms
+                                tx.draws = tx.written_bytes = 0
+                            else:
+                                tx.begin(offset, executor.clock_ms, 0)
+                                is_begun = True
                             commands[name] += 1
                             reply = handler(tx, args)
-                        elif session is None:
-                            reply = executor.apply(offset, name, args, db, event_id, applied)
                         else:
-                            reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
+                            is_begun = False
+                            if session is None:
+                                reply = executor.apply(offset, name, args, db, event_id, applied)
+                            else:
+                                reply = executor.apply_in_session(session, offset, name, args, db, event_id, applied)
                     except CommandError as error:
+                        is_begun = False
                         reply = applied.reject(offset, name, error)
                     except EventError as error:
                         applied.dead_letters.append((offset, error.reason))

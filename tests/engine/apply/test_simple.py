@@ -36,9 +36,10 @@ _COMMANDS: tuple[tuple[bytes, list[Any]], ...] = (
 
 
 def _records() -> list[Record]:
-    """Each command bare, in another database, with an id, with that id again, and out of time, in three sessions."""
+    """Each command bare, in another database, bare, with an id twice, and out of time, in three sessions."""
     offsets = count()
-    ways = ((NOW_MS, 0, None), (NOW_MS, 3, None), (NOW_MS, 0, b"%d"), (NOW_MS, 0, b"%d"), (-1, 0, None))
+    bare = NOW_MS, 0, None
+    ways = (bare, (NOW_MS, 3, None), bare, (NOW_MS, 0, b"%d"), (NOW_MS, 0, b"%d"), (-1, 0, None))
     return [
         (next(offsets), time_ms, name, args, db, None if event_id is None else event_id % number, session)
         for session in (None, b"short", SESSION)  # those after a WATCH are looked at
