@@ -188,7 +188,11 @@ def mark_written(keys: Iterable[Key], listings: Listings) -> None:
             if subkeys.order:
                 subkeys.order = []
             if key.type == ZSET:
-                key.scores.written()
+                subkeys = key.scores
+                subkeys.changed.clear()
+                subkeys.fresh = False
+                if subkeys.order:
+                    subkeys.order = []
                 if key.ranks is not None:
                     key.ranks.written()
             elif key.times is not None:

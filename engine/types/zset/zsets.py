@@ -93,7 +93,14 @@ def add_single(tx: Transaction, name: bytes, score: bytes, member: bytes) -> int
     old = key.data.get(member)
     if old == score:
         return 0
-    _write(tx, key, member, old, score)
+    if tx.floors or tx.ceilings:
+        _write(tx, key, member, old, score)
+    else:  # nobody has popped: `_write` without the call and its looks
+        scores = key.scores.changed
+        if old is not None:
+            scores[old + member] = None
+        key.data.changed[member] = score
+        scores[score + member] = b""
     if old is None:
         key.size += 1
         key.changed = True
