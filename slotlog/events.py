@@ -169,7 +169,7 @@ def decode_all(records: Iterable[tuple[int, int, bytes | None, bytes | None]]) -
                     else:
                         for arg in args:
                             if arg.__class__ is not bytes:
-                                args = [arg if arg.__class__ is bytes else _argument(arg) for arg in args]
+                                _turn_to_bytes(args)
                                 break
                     events.append((offset, time_ms, name, args, 0, event_id, None))
                     continue
@@ -195,10 +195,7 @@ def decode(offset: int, time_ms: int, value: bytes | None) -> Event:
         if name == b"EXEC":
             args = [_command(command) for command in args]
         else:
-            for arg in args:
-                if arg.__class__ is not bytes:
-                    args = [arg if arg.__class__ is bytes else _argument(arg) for arg in args]
-                    break
+            _turn_to_bytes(args)
     except EventError as error:
         reason = error.reason
     except (ValueError, AttributeError, UnpackException) as error:  # AttributeError: not a map, so it has no `get`
@@ -298,7 +295,24 @@ def _command(command: Any) -> list[bytes]:
     """One command of an EXEC, its arguments as bytes."""
     if command.__class__ is not list or not command or command[0].__class__ is not bytes:
         raise EventError("a command of an EXEC is not an array of its name and arguments")
-    return [arg if arg.__class__ is bytes else _argument(arg) for arg in command]
+    for arg in command:
+        if arg.__class__ is not bytes:
+            _turn_to_bytes(command)
+            break
+    arguments: list[bytes] = command
+    return arguments
+
+
+def _turn_to_bytes(args: list[Any]) -> None:
+    """Put the bytes that Redis would print in the place of each argument that is not bytes.
+
+    In their list, which msgpack has just made: a new one, and a call for each integer, takes a ZADD 0.13 us more.
+    """
+    at = 0
+    for arg in args:
+        if arg.__class__ is not bytes:
+            args[at] = b"%d" % arg if arg.__class__ is int else _argument(arg)
+        at += 1  # noqa: SIM113 - enumerate makes a tuple for each argument
 
 
 def _argument(argument: Any) -> bytes:
