@@ -32,7 +32,7 @@ _NO_FREQUENCY: Final = (
     access="RO",
 )
 def object_encoding_(tx: Transaction, args: list[bytes]) -> Reply:
-    """Return the encoding that Redis would use; nil when the key is absent. See `engine/batch/keys/object_encoding.py`.
+    """Return the encoding that Redis would use; nil when the key is absent.
 
     > SET a "12"
     OK

@@ -98,7 +98,7 @@ def _print(undone: Undone, *, dry_run: bool) -> None:
         print(f"{quoted(name)}  {would}deleted: it was not there then")
     for each in undone.left_out:
         print_note(f"{quoted(each.name)} is not put back: {each.reason}")
-    print(f"{counted(undone.equal, 'key')} as then, {counted(undone.events, 'event')} appended")
+    print(f"{counted(undone.equal, 'key')} unchanged since, {counted(undone.events, 'event')} appended")
 
 
 def _facts(undone: Undone, *, dry_run: bool) -> dict[str, Any]:

@@ -81,7 +81,9 @@ def _line(result: CleanedState) -> str:
         counted(gone.fields, "field"),
         f"{counted(gone.records, 'element')} of {counted(gone.graves, 'dead collection')}",
     ]
-    return f"partition {result.partition}: {', '.join(parts)} removed; {sized(result.freed_bytes)} freed"
+    freed = result.freed_bytes  # RocksDB writes what is deleted before it has room again
+    size = f"{sized(freed)} freed" if freed >= 0 else f"the state is {sized(-freed)} larger until it is compacted"
+    return f"partition {result.partition}: {', '.join(parts)} removed; {size}"
 
 
 def _facts(result: CleanedState) -> dict[str, Any]:

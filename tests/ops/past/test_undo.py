@@ -43,7 +43,7 @@ def test_a_key_is_put_back(data: Path) -> None:
     """A key that was deleted is there again by one event, and the others are as they were."""
     output = succeed("restore-key", "user:1", "--at", "3", "--data", data)
 
-    assert ['"user:1"  put back', "0 keys as then, 1 event appended"] == output.splitlines()
+    assert ['"user:1"  put back', "0 keys unchanged since, 1 event appended"] == output.splitlines()
     assert '1) "name"\n2) "Ann"\n' == now(data, "HGETALL", "user:1")
     assert '"a string now"\n' == now(data, "GET", "user:2")
 
@@ -69,7 +69,7 @@ def test_again_it_appends_nothing(data: Path) -> None:
     """A second undo to the same moment finds everything as it was then."""
     succeed("restore-key", "user:*", "--pattern", "--at", "3", "--data", data)
 
-    assert "2 keys as then, 0 events appended\n" == succeed(
+    assert "2 keys unchanged since, 0 events appended\n" == succeed(
         "restore-key", "user:*", "--pattern", "--at", "3", "--data", data
     )
 
@@ -82,7 +82,7 @@ def test_a_dry_run_appends_nothing(data: Path) -> None:
         '"user:1"  would be put back',
         '"user:2"  would be put back',
         '"user:3"  would be deleted: it was not there then',
-        "0 keys as then, 0 events appended",
+        "0 keys unchanged since, 0 events appended",
     } == set(output.splitlines())
     assert "(integer) 0\n" == now(data, "EXISTS", "user:1")
 
