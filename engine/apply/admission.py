@@ -6,7 +6,6 @@ Whatever is refused here can never be applied, whoever reads it: it becomes a de
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from engine.commands.registry import SPECS, Spec, find
 from engine.errors import foreign_pattern
@@ -31,7 +30,6 @@ def pattern_refusal(spec: Spec, args: list[bytes]) -> str | None:
     return None
 
 
-@cache
 def _free_specs() -> dict[bytes, tuple[Spec, int, int]]:
     """The commands that may stand anywhere in a transaction of a topic of one partition, with least and most words."""
     return {
