@@ -52,8 +52,8 @@ class Spec(Signature):
             summary.
         write: it may change the state; else it is a read, which `query` may run.
         patterns: finds the further keys that it reads, as (option, pattern) in the order of the arguments; None: none.
-        by_wall: it says how long something has left, or lists keys: as a server's read, not as an event, it goes by the
-            wall clock where that is ahead of the log's.
+        by_wall: it says how long something has left or is idle, or lists keys: as a server's read, not as an event, it
+            goes by the wall clock where that is ahead of the log's.
         alone: it may be an event of its own, outside of an EXEC.
         sessional: as an event of its own it needs a session.
         standalone: a topic of several partitions refuses it.

@@ -124,7 +124,14 @@ def xinfo_groups(tx: Transaction, args: list[bytes]) -> Reply:
     ]
 
 
-@command("XINFO CONSUMERS key group", group="stream", since="5.0.0", complexity="O(consumers)", container=True)
+@command(
+    "XINFO CONSUMERS key group",
+    group="stream",
+    since="5.0.0",
+    complexity="O(consumers)",
+    container=True,
+    by_wall=True,
+)
 def xinfo_consumers(tx: Transaction, args: list[bytes]) -> Reply:
     """Describe the consumers of a group.
 

@@ -66,6 +66,7 @@ def xack(tx: Transaction, args: list[bytes]) -> Reply:
     group="stream",
     since="5.0.0",
     complexity="O(n) with n entries that are looked at; O(consumers) for the summary",
+    by_wall=True,
 )
 def xpending(tx: Transaction, args: list[bytes]) -> Reply:
     """Say what is pending in a group: how many entries, the lowest and highest id, and how many of each consumer.

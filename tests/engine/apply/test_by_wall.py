@@ -1,4 +1,4 @@
-"""A server's reads use a wall clock that is ahead of the log's for remaining times and lists of keys."""
+"""A server's reads use a wall clock ahead of the log's for times left, idle times and lists of keys."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def evaluated(machine: Machine, command: str, wall_ms: int) -> Any:
     """The reply of a read."""
     name, *args = command.encode().split()
     return machine.evaluate(SPECS[name], args, 0, wall_ms)
+
+
+def test_idle_times_go_on() -> None:
+    """How long an entry is pending, and a consumer idle, grows while nothing is written."""
+    machine = open_machine(new_store())
+    send(machine, "XADD s 1-1 f v", "XGROUP|CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
+
+    for ahead_ms, idle_ms in ((-IDLE_MS, 0), (0, 0), (IDLE_MS, IDLE_MS)):
+        wall_ms = NOW_MS + ahead_ms
+        assert [[b"1-1", b"c", idle_ms, 1]] == evaluated(machine, "XPENDING s g - + 9", wall_ms)
+        assert [[b"1-1", b"c", idle_ms, 1]] * (idle_ms > 0) == evaluated(machine, "XPENDING s g IDLE 1 - + 9", wall_ms)
+        (consumer,) = evaluated(machine, "XINFO|CONSUMERS s g", wall_ms)
+        assert [(b"idle", idle_ms), (b"inactive", idle_ms)] == consumer[2:]
 
 
 OF_FIELD_TIMES = pytest.mark.form(Form.FIELD_TIMES)
