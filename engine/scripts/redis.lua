@@ -9,6 +9,7 @@ local charge = host.charge
 
 local CALL = 50 -- instructions that a call of a command counts as
 local WORDS = 10 -- of a command; one with more of them counts as a call for each
+local ARGUMENTS_MAX = 7900 -- that Python is called with: a C function has room for 8000 values
 
 local redis = {
     LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
@@ -26,19 +27,22 @@ local function problem_of(outcome, text)
     return { err = text, ignore_error_stats_update = true }
 end
 
-local function charge_call(words) charge(words > WORDS and CALL * words or CALL) end
+local function call_command(...)
+    local words = select("#", ...)
+    charge(words > WORDS and CALL * words or CALL)
+    if words > ARGUMENTS_MAX then return python.call_long_command({ ... }, words) end
+    return python.call_command(...)
+end
 
 function redis.call(...)
-    charge_call(select("#", ...))
-    local outcome, value = python.call_command(...)
+    local outcome, value = call_command(...)
     if outcome == 0 then return value end
     if outcome == 4 then return { ok = value } end
     error(problem_of(outcome, value), 0)
 end
 
 function redis.pcall(...)
-    charge_call(select("#", ...))
-    local outcome, value = python.call_command(...)
+    local outcome, value = call_command(...)
     if outcome == 0 then return value end
     if outcome == 4 then return { ok = value } end
     return (problem_of(outcome, value))

@@ -6,6 +6,7 @@
 
 local host = ...
 local rawget, type, unpack = host.rawget, host.type, host.unpack
+local unwrap = host.unwrap
 local format, gsub = host.string.format, host.string.gsub
 local pairs = host.tables.pairs
 
@@ -32,7 +33,7 @@ local function add_elements(out, size, value, depth)
     out[head], out[head + 1] = "*", 0
     size = size + 2
     while true do
-        local element = value[count + 1]
+        local element = rawget(value, count + 1)
         if element == nil then break end
         count = count + 1
         size = add(out, size, element, depth)
@@ -48,7 +49,9 @@ local function add_two(out, size, letter, value)
     return size + 2
 end
 
+-- As Redis, without metatables: none is asked, and a shared table is what it shows.
 local function add_table(out, size, value, depth)
+    value = unwrap(value)
     local err, ok, double = rawget(value, "err"), rawget(value, "ok"), rawget(value, "double")
     if type(err) == "string" then return add_two(out, size, "-", one_line(err)) end
     if type(ok) == "string" then return add_two(out, size, "+", one_line(ok)) end

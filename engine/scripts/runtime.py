@@ -92,6 +92,7 @@ class ScriptRuntime:
         )
         functions = {
             b"call_command": self._call_command,
+            b"call_long_command": self._call_long_command,
             b"check_acl": self._check_acl,
             b"log": self._log,
             b"pause": self._pause,
@@ -266,6 +267,10 @@ class ScriptRuntime:
             return _FAILED, error.message.encode(errors="surrogateescape")
         except lua51.LuaMemoryError:
             return _STOPPED, b"memory"
+
+    def _call_long_command(self, words: Any, count: int) -> tuple[int, Any]:
+        """`_call_command` of a table of so many words."""
+        return self._call_command(*[words[at] for at in range(1, count + 1)])
 
     def _check_acl(self, *words: Any) -> tuple[int, Any]:
         """`redis.acl_check_cmd`."""

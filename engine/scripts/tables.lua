@@ -13,7 +13,7 @@ local check_integer, optional_integer, to_int =
 local unpack = host.unpack
 local charge = host.charge
 
-local RESULTS_MAX = 7990 -- C functions have room for 8000 values
+local C_VALUES_MAX = 8000 -- a C function has room for as many, its arguments among them
 
 local READ_ONLY = "Attempt to modify a readonly table"
 local real = {} -- of each shared table
@@ -136,9 +136,9 @@ function tables.unpack(...)
     local t = ...
     if type(t) ~= "table" then type_error(1, "table", 0, ...) end
     local first, last = optional_integer(2, 1, 0, ...), optional_integer(3, #t, 0, ...)
-    if last - first >= RESULTS_MAX then error("too many results to unpack", 2) end
+    if select("#", ...) + last - first >= C_VALUES_MAX then error("too many results to unpack", 2) end
     if last - first > 100 then charge(last - first) end
-    return unpack(t, first, last)
+    return unpack(...)
 end
 
 local numbers, numbered = {}, 0 -- of tables, functions and threads, in the order in which they were first shown

@@ -26,7 +26,7 @@ ENDLESS = {
     "sort": "table.sort({3, 2, 1}, function(a, b) while true do end end)",
     "gsub": "string.gsub('abc', '.', function() while true do end end)",
     "load": "load(function() while true do end end)",
-    "an endless reply": "return setmetatable({}, {__index = function(t, k) return k end})",
+    "an endless metatable": "return setmetatable({}, {__index = function(t, k) while k do end end})[1]",
     "tostring": "return tostring(setmetatable({}, {__tostring = function() while true do end end}))",
     "commands": "while true do redis.pcall('PING') end",
     "a pattern": "return string.match(('a'):rep(40), ('a?'):rep(40) .. ('a'):rep(40))",
