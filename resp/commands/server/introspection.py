@@ -19,6 +19,7 @@ _FLAGS: Final = ("loading", "stale")
 _CATEGORIES: Final = ("slow", "connection")
 _VARIABLE: Final = "variable_flags"
 _NO_SUCH: Final = "ERR Invalid command specified"
+_INVALID: Final = "ERR Invalid arguments specified for command"
 
 
 @cache
@@ -184,7 +185,12 @@ def _keys_in(words: list[bytes]) -> list[tuple[bytes, Access]]:
         raise CommandError("ERR The command has no key arguments")
     if not entry.takes(len(words)):
         raise CommandError("ERR Invalid number of arguments specified for command")
-    fixed = [(key, flags) for range_, flags in entry.keys if range_.known for key in _keys_of_range(range_, words)]
+    try:
+        fixed = [(key, flags) for range_, flags in entry.keys if range_.known for key in _keys_of_range(range_, words)]
+    except CommandError:
+        if "no_mandatory_keys" not in entry.flags:
+            raise
+        fixed = []
     spec = SPECS.get(entry.name.upper().encode())
     if spec is None or not spec.options:
         return fixed
@@ -196,7 +202,7 @@ def _keys_of_range(range_: KeyRange, words: list[bytes]) -> list[bytes]:
     if range_.counted:
         count = words[first]
         if not count.isdigit() or not 0 < int(count) * range_.step < len(words) - first:
-            raise CommandError("ERR Invalid arguments specified for command")
+            raise CommandError(_INVALID)
         return words[first + 1 : first + 1 + int(count) * range_.step : range_.step]
     if range_.halved:
         return _keys_behind_keyword(range_, words)
@@ -211,7 +217,7 @@ def _keys_behind_keyword(range_: KeyRange, words: list[bytes]) -> list[bytes]:
     """The first half of what follows the keyword."""
     upper = [word.upper() for word in words]
     if range_.keyword.encode() not in upper[range_.first :]:
-        raise CommandError("ERR Invalid arguments specified for command")
+        raise CommandError(_INVALID)
     behind = words[upper.index(range_.keyword.encode(), range_.first) + 1 :]
     return behind[: max(1, len(behind) // 2)]
 
