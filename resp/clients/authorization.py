@@ -39,7 +39,12 @@ def admission(server: Shared[Session], transport: asyncio.Transport) -> CommandE
 
 
 def denial(
-    server: Shared[Session], session: Session, plan: Plan, command: list[bytes], args: list[bytes]
+    server: Shared[Session],
+    session: Session,
+    plan: Plan,
+    command: list[bytes],
+    args: list[bytes],
+    context: Context | None = None,
 ) -> CommandError | None:
     """Why the session's user may not do this; it is counted, and noted in the ACL's log.
 
@@ -49,12 +54,13 @@ def denial(
         plan: of the command.
         command: as the client sent it.
         args: what follows the name, or the subcommand.
+        context: as `note_refusal` has it.
     """
     user = session.user
     for each, words in _commands(server, plan, args):
         refused = user.denial(each.name, words, session.db)
         if refused is not None:
-            note_refusal(session, refused.reason, refused.denied, user.name)
+            note_refusal(session, refused.reason, refused.denied, user.name, context)
             return CommandError(refused.error(user.name))
         patterns = each.spec.patterns(words) if each.spec is not None and each.spec.patterns is not None else ()
         if patterns and not user.reads_all_keys(each.name, words):
@@ -107,7 +113,9 @@ def _is_over_soft_limit(session: Session, now: float) -> bool:
     return bool(now - session.over_soft_limit_since > limit.soft_seconds)
 
 
-def note_refusal(session: Session, reason: Reason, denied: bytes, user_name: bytes) -> None:
+def note_refusal(
+    session: Session, reason: Reason, denied: bytes, user_name: bytes, context: Context | None = None
+) -> None:
     """Count what the ACL refused, and note it in `ACL LOG`.
 
     Args:
@@ -115,12 +123,13 @@ def note_refusal(session: Session, reason: Reason, denied: bytes, user_name: byt
         reason: what was refused.
         denied: the command, key, channel or database; for `auth` the command that would have logged in.
         user_name: who was refused, or who somebody wanted to be.
+        context: where; None: in a transaction if the client is in one now.
     """
     server = session.server
     counter = f"denied_{reason}"
     setattr(server.stats, counter, getattr(server.stats, counter) + 1)
-    context: Context = "toplevel" if session.transaction is None else "multi"
-    server.acl.log.add(reason, context, denied, user_name, line_of(session), now_ms())
+    here: Context = "toplevel" if session.transaction is None else "multi"
+    server.acl.log.add(reason, context or here, denied, user_name, line_of(session), now_ms())
     if count := server.refusals.count():
         address = session.address.decode()
         logger.warning("resp_refused", reason=reason, client=session.id, address=address, count=count)

@@ -98,16 +98,18 @@ def test_a_refusal_inside_multi_aborts_it(secured: Secured) -> None:
 
 
 def test_rights_that_are_lost_before_exec_abort_it(secured: Secured) -> None:
-    """A command that was allowed when it was queued is not run when it no longer is; nor is the rest of its EXEC."""
+    """A command that was allowed when queued is not run when it no longer is, nor the rest; ACL LOG says where."""
     with closing(secured.login("slow", "+@all", "~s*")) as client, closing(secured.admin()) as admin:
         client.pipeline([["MULTI"], ["SET", "s1", "1"], ["APPEND", "s2", "1"]])
-        admin.call("ACL", "SETUSER", "slow", "-append")
+        admin.pipeline([["ACL", "SETUSER", "slow", "-append"], ["ACL", "LOG", "RESET"]])
 
         assert client.call("EXEC") == ErrorReply(
             b"EXECABORT Transaction discarded because of: "
             b"NOPERM User slow has no permissions to run the 'append' command"
         )
         assert client.call("MGET", "s1", "s2") == [None, None]
+        ((*_, reason, _, context, _, denied),) = [entry[:8] for entry in admin.call("ACL", "LOG")]
+    assert (reason, context, denied) == (b"command", b"multi", b"append")
 
 
 def test_once_is_no_way_around_the_rules(secured: Secured) -> None:

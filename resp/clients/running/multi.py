@@ -143,7 +143,7 @@ def _check_rights(session: Session, steps: list[Step]) -> None:
     if session.user.unrestricted:
         return
     for step in steps:
-        error = denial(session.server, session, step.plan, step.command, step.args)
+        error = denial(session.server, session, step.plan, step.command, step.args, "multi")
         if error is not None:
             unwatch(session)
             raise CommandError(f"EXECABORT Transaction discarded because of: {error.message}")
