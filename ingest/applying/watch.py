@@ -96,10 +96,8 @@ class Watch:
     async def commit(self) -> None:
         """Tell lag tools how far the partitions are."""
         speaking = {partition: owned for partition, owned in self._owned.items() if owned.speaks}
-        positions = {partition: owned.committed for partition, owned in speaking.items() if owned.worker.is_open}
-        await self._log.commit(
-            {partition: position.next_offset for partition, position in positions.items() if position is not None}
-        )
+        offsets = {partition: owned.said_to for partition, owned in speaking.items() if owned.worker.is_open}
+        await self._log.commit({partition: offset for partition, offset in offsets.items() if offset is not None})
 
     async def _report_lag(self) -> None:
         for partition, owned in self._partitions.items():

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
@@ -27,12 +27,14 @@ from aiokafka.protocol.group import SyncGroupRequest
 from ingest.membership.assignor import assign
 from ingest.membership.plan import Member, Plan
 from ingest.membership.user_data import UserDataError, pack_member, pack_plan, unpack_member, unpack_plan
-from slotlog.log.kafka.clients import client_arguments, is_dead, stop_consumer, told
+from slotlog.errors import LogUnavailableError
+from slotlog.log.kafka.clients import client_arguments, is_dead, stop_consumer, told, unavailable
 from slotlog.log.kafka.settings import KafkaSettings
 
 _BEATS_A_SESSION: Final = 20  # the others learn of a dead member with their next one
 _COMMITS_A_SESSION: Final = 10
 _RETRY_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 2.0
 _LOOK_MS: Final = 500
 _NEVER_MS: Final = 2**31 - 1  # aiokafka leaves a group whose consumer does not poll records: here none does
 
@@ -107,6 +109,22 @@ class GroupMember:
         """Let the group rebalance, because this worker is no longer what it said."""
         if self._coordinator is not None:
             self._coordinator.request_rejoin()
+
+    async def said_to(self, partition: int) -> int:
+        """Before which offset the owners of a partition have done all that an owner does, as they have committed.
+
+        Raises:
+            LogUnavailableError: the group has not answered in time.
+        """
+        coordinator, asked, name = self._coordinator, TopicPartition(self._group.topic, partition), self._group.name
+        if coordinator is None:
+            raise LogUnavailableError(f"the group {name} cannot be asked: this worker is joining it")
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):  # aiokafka would try again for ever
+                found: dict[TopicPartition, Any] = await coordinator.fetch_committed_offsets([asked])
+        except Exception as error:
+            raise unavailable(f"the group {name} cannot be asked", error) from error
+        return found[asked].offset if asked in found else 0
 
     async def run(self) -> None:
         """Be a member until cancelled; then leave, unless membership is static."""

@@ -57,6 +57,7 @@ class CommitPath:
         tell_swept: told of what has expired, once that is committed.
         tracing: makes spans of what is applied from the log; None: no spans.
         may_speak: whether dead letters may be sent now: another worker may own the partition by now.
+        said_to: so far others have sent the dead letters when they owned the partition.
 
     Attributes:
         dead_letters: as above; it may change between two batches.
@@ -75,6 +76,7 @@ class CommitPath:
         tell_swept: Callable[[Swept], None],
         tracing: Tracing | None,
         may_speak: Callable[[], bool],
+        said_to: Callable[[], int],
     ) -> None:
         self._topic, self._partition = home.topic, home.partition
         self._opened = machine
@@ -86,6 +88,7 @@ class CommitPath:
         self._tell_swept = tell_swept
         self._tracing = tracing
         self._may_speak = may_speak
+        self._said_to = said_to
         self.headers_of: HeadersOf = no_headers
 
     @property
@@ -207,11 +210,14 @@ class CommitPath:
                     await self._gate.call(partial(self.commit, last))
 
     async def _store_dead_letters(self, place: DeadLetters, batch: Sequence[LogRecord], applied: Applied) -> None:
+        unsaid = [(offset, reason) for offset, reason in applied.dead_letters if offset >= self._said_to()]
+        if not unsaid:
+            return
         if not self._may_speak():
             raise LogUnavailableError("the group has not confirmed for long that this worker owns the partition")
         by_offset = {record[0]: record for record in batch}
         of = partial(letter_of, self._topic, self._partition)
-        letters = [of(by_offset[offset], reason, self.headers_of(offset)) for offset, reason in applied.dead_letters]
+        letters = [of(by_offset[offset], reason, self.headers_of(offset)) for offset, reason in unsaid]
         await place.store(letters)
 
     # ------------------------------------------------------------------ trouble

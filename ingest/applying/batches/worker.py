@@ -70,6 +70,7 @@ class Worker:
 
     Attributes:
         may_speak: whether an owner still is one, as far as its group can tell: else it sends no dead letters.
+        said_to: before this offset others have done all that an owner alone does, when they owned the partition.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Worker:
         self._tracing = tracing
         self.tell_swept: TellSwept = _tell_nobody
         self.may_speak: Callable[[], bool] = _always
+        self.said_to = 0
         self._store: MaintainedStore | None = None
         self._machine: Machine | None = None
         self._path: CommitPath | None = None
@@ -158,6 +160,7 @@ class Worker:
                 self._swept,
                 self._tracing,
                 self._may_speak_now,
+                self._said_to_now,
             )
         except BaseException:
             self.close()
@@ -181,6 +184,9 @@ class Worker:
 
     def _may_speak_now(self) -> bool:
         return self.may_speak()
+
+    def _said_to_now(self) -> int:
+        return self.said_to
 
     def _swept(self, swept: Swept) -> None:
         self.tell_swept(self.partition, swept)

@@ -172,6 +172,11 @@ class OwnedPartition:
         """The newest committed position; None before the worker was open."""
         return self.worker.machine.position if self.worker.is_open else self.position
 
+    @property
+    def said_to(self) -> int | None:
+        """Before which offset its owners have done all that an owner does: what it commits; None as `committed`."""
+        return None if (position := self.committed) is None else max(position.next_offset, self.worker.said_to)
+
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
         """`Machine.evaluate` behind what is suspended in the machine, where a failing store stops the partition.
 

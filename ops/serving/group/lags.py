@@ -53,6 +53,10 @@ class GroupLags:
         owned = self._consumer.every[partition]
         owned.owner_offset = max(owned.owner_offset, self._owner_offsets.get(partition, 0))
 
+    def owner_was_at(self, partition: int) -> int:
+        """Before which offset a partition's owner has applied everything, as far as that was heard; 0: it was not."""
+        return self._owner_offsets.get(partition, 0)
+
     def left(self, partition: int, next_offset: int) -> None:
         """Note that a partition is not applied any more, and its state is left at an offset."""
         self._left_at[partition] = next_offset

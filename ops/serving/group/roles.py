@@ -2,9 +2,11 @@
 
 A partition is given up before anything else is done with it: clients are sent on, and what they have written is
 answered. One that is taken is restored if there is no state of it. It is served when its former owner, if that is
-there, says that it has let go, and all that is in the log by then is applied.
+there, says that it has let go, and all that is in the log by then is applied. Up to where owners before have told the
+group that they are it is applied in silence: the group is asked for that each time.
 
-Where this worker cannot know that it still is a member, it owns nothing: it follows what it has owned.
+Where this worker cannot know that it still is a member, it owns nothing: it follows what it has owned. So it does where
+it finds only afterwards that its time was over for a while.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -78,6 +81,9 @@ class GroupRoles:
         self._planned_at = 0.0
         self._member: GroupMember | None = None
         self._is_current = False
+        self._current_until = 0.0
+        self._term = 0  # a time for which this worker is a member without a break
+        self._terms: dict[int, int] = {}  # in which each partition was taken
         self._rejoin_at = 0.0
         self._leaves = self._has_come = False
         self._changing: dict[int, asyncio.Task[None]] = {}
@@ -111,13 +117,17 @@ class GroupRoles:
 
     def renewed(self, until: float) -> None:
         """This worker is a member until then, on the monotonic clock, if nothing else is heard."""
+        if monotonic() >= self._current_until:  # others may have owned what it owned, if nobody has looked meanwhile
+            self._term += 1
+        self._current_until = until
         if self._server is not None:
             self._server.owns_until = until
 
     def positions(self) -> dict[int, int]:
-        """How far it is in each partition that it owns."""
-        owned = {each: owned.committed for each, owned in self._consumer.every.items() if owned.role is Role.OWNER}
-        return {partition: position.next_offset for partition, position in owned.items() if position is not None}
+        """How far it is in each partition that it owns, and has owned without a break: else others have said more."""
+        mine = {each: owned for each, owned in self._consumer.every.items() if owned.role is Role.OWNER}
+        offsets = {each: owned.said_to for each, owned in mine.items() if self._terms.get(each) == self._term}
+        return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def owner_at(self, partition: int, offset: int) -> None:
         """A partition's owner has applied everything before an offset."""
@@ -147,8 +157,8 @@ class GroupRoles:
         """Keep the roles until cancelled."""
         known: Plan | None = None
         self._member = member
-        for owned in self._consumer.every.values():
-            owned.worker.may_speak = self._may_speak
+        for partition, owned in self._consumer.every.items():
+            owned.worker.may_speak = partial(self._may_speak_of, partition)
         try:
             while True:
                 self._is_current = member.is_current and not self._has_lapsed()
@@ -216,6 +226,10 @@ class GroupRoles:
         """
         return self._is_current and self._member is not None and self._member.is_current
 
+    def _may_speak_of(self, partition: int) -> bool:
+        """Whether nobody else can own a partition that it owns, or can have since it has taken it."""
+        return self._may_speak() and self._terms.get(partition) == self._term
+
     def _has_lapsed(self) -> bool:
         """Whether the server has met the end of its time, even if Kafka has taken a heartbeat since."""
         if self._server is None or not self._server.has_lapsed:
@@ -225,7 +239,8 @@ class GroupRoles:
 
     def _wanted(self, partition: int) -> Role:
         role = self.plan.role(self._name, partition)
-        return Role.FOLLOWER if role is Role.OWNER and not self._is_current else role
+        is_old = self._consumer.every[partition].role is Role.OWNER and self._terms.get(partition) != self._term
+        return Role.FOLLOWER if role is Role.OWNER and (is_old or not self._is_current) else role
 
     def _is_served(self, partition: int) -> bool:
         return self._server is not None and partition in self._server.pipelines
@@ -259,8 +274,11 @@ class GroupRoles:
         if owned.role is Role.NONE:
             await self._restorer.restore_if_missing(partition)
         await self._former_has_let_go(partition)
-        if self._wanted(partition) is not Role.OWNER:
+        term = self._term
+        await self._hear_what_is_said(partition)
+        if self._wanted(partition) is not Role.OWNER or term != self._term:
             return
+        self._terms[partition] = term
         if self._server is not None:
             self._server.end_reads(partition)
         await self._consumer.roles.assume(partition, Role.OWNER)
@@ -305,6 +323,20 @@ class GroupRoles:
             return
         address, bus = parse_address(former.resp), self._server.bus
         await _until(lambda: bus.has_let_go(address, partition, since) or monotonic() >= until)
+
+    async def _hear_what_is_said(self, partition: int) -> None:
+        """Learn what owners before have done of a partition's records, so that it is not done again.
+
+        Where the group does not say, what was heard of it before has to do.
+        """
+        worker, said_to = self._consumer.every[partition].worker, self._lags.owner_was_at(partition)
+        assert self._member is not None
+        try:
+            said_to = max(said_to, await self._member.said_to(partition))
+        except LogUnavailableError as error:
+            hint = "dead letters that its last owner has sent may be sent again"
+            logger.warning("owner_offset_unknown", partition=partition, known=said_to, error=str(error), hint=hint)
+        worker.said_to = max(worker.said_to, said_to)
 
     def _has_warmed(self) -> bool:
         """Whether a partition that shall move to this worker is warm here."""

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.protocol.group import SyncGroupRequest
 
 from ingest.membership import Member, Plan
 from ingest.membership import group_member as module
 from ingest.membership.group_member import Group, GroupMember
+from slotlog.errors import LogUnavailableError
 from slotlog.log.kafka.settings import KafkaSettings
 
 _SESSION_SECONDS = 5.0
@@ -29,6 +31,14 @@ class _Coordinator:
         self.commits: list[list[Any]] = []
         self.answers: asyncio.Queue[int] = asyncio.Queue()
         self._client = self
+        self.committed: dict[TopicPartition, Any] = {}
+        self.is_away = False
+
+    async def fetch_committed_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        """What is committed, without partitions of which nothing is."""
+        if self.is_away:
+            await asyncio.Event().wait()
+        return {each: self.committed[each] for each in asked if each in self.committed}
 
     async def send(self, _node: int, request: Any) -> Any:
         """Take a commit, and answer it with the next of `answers`."""
@@ -155,6 +165,31 @@ async def test_a_commit_of_who_is_no_member_any_more_counts_nothing(clock: _Cloc
     await _answered(coordinator)
 
     assert (False, [0.0]) == (member.is_current, told)
+
+
+@pytest.mark.parametrize("offset", [7, None])
+async def test_a_group_says_how_far_owners_were(offset: int | None) -> None:
+    """What they have committed; nothing is an offset as well: a new group."""
+    member, coordinator = _listening()
+    member._coordinator = coordinator
+    if offset is not None:
+        coordinator.committed[TopicPartition("topic", 3)] = SimpleNamespace(offset=offset)
+
+    assert (offset or 0) == await member.said_to(3)
+
+
+async def test_a_group_that_does_not_answer_is_asked_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator may be away for long, and aiokafka tries for ever; before it joins there is nobody to be asked."""
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.01)
+    member, coordinator = _listening()
+    with pytest.raises(LogUnavailableError, match=r"^the group group cannot be asked: this worker is joining it$"):
+        await member.said_to(0)
+    member._coordinator = coordinator
+    coordinator.is_away = True
+    with pytest.raises(
+        LogUnavailableError, match=r"^the group group cannot be asked: the broker did not answer in time$"
+    ):
+        await member.said_to(0)
 
 
 async def _answered(coordinator: _Coordinator) -> None:
