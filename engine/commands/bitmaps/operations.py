@@ -1,6 +1,8 @@
-"""BITOP combines bitmaps. Source: https://valkey.io/commands/bitop/."""
+"""BITOP combines bitmaps. Source: https://redis.io/docs/latest/commands/bitop/."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from engine.batch.transaction import Transaction
 from engine.commands import keyspace_events
@@ -12,9 +14,13 @@ from engine.model import STRING
 from engine.types.string import bitmaps, strings
 from engine.values.replies import Reply
 
+_OF_FIRST_AND_OTHERS: Final = frozenset({b"DIFF", b"DIFF1", b"ANDOR"})
+_SOURCES_MIN: Final = 2
+_OPERATIONS: Final = frozenset({b"AND", b"OR", b"XOR", b"NOT", b"ONE"}) | _OF_FIRST_AND_OTHERS
+
 
 @command(
-    "BITOP <AND|OR|XOR|NOT> destination key [key ...]",
+    "BITOP <AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE> destination key [key ...]",
     group="bitmap",
     since="2.6.0",
     complexity="O(bytes of all sources that are not in a run of zeros); NOT: O(bytes)",
@@ -26,7 +32,8 @@ from engine.values.replies import Reply
 def bitop(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Combine strings bit by bit; shorter ones are padded with zeros. Returns the length of the result.
 
-    An empty result deletes the destination.
+    DIFF has the bits of the first string that no other has, ANDOR those that another has too, DIFF1 those of the others
+    that the first has not, and ONE those that exactly one string has. An empty result deletes the destination.
 
     > SET a "abc"
     OK
@@ -42,10 +49,12 @@ def bitop(tx: Transaction, args: list[bytes]) -> Reply:
     "\xbe\xbd"
     """
     operation, destination, names = read_option(args[0]), args[1], args[2:]
-    if operation not in {b"AND", b"OR", b"XOR", b"NOT"}:
+    if operation not in _OPERATIONS:
         raise CommandError(SYNTAX)
     if operation == b"NOT" and len(names) > 1:
         raise CommandError(BITOP_NOT_ONE_SOURCE)
+    if operation in _OF_FIRST_AND_OTHERS and len(names) < _SOURCES_MIN:
+        raise CommandError(f"ERR BITOP {operation.decode()} must be called with at least two source keys.")
     sources = [tx.find_typed(name, STRING) for name in names]
     size = max(0 if key is None else strings.length(key) for key in sources)
     if size:

@@ -11,6 +11,9 @@ from engine.limits import FRAGMENT_BYTES
 
 _BITS: Final = 8
 
+_Bits = dict[int, int]
+"""The bits of fragments that are not zero, little-endian, by their offset in bytes."""
+
 
 def count(key: Key, first: int, stop: int) -> int:
     """How many of the bits `first … stop - 1` are 1. They must be there."""
@@ -41,29 +44,66 @@ def position(key: Key, bit: int, first: int, stop: int) -> int:
 
 
 def combined(operation: bytes, sources: Sequence[Key | None]) -> list[Stretch]:
-    """The stretches of `sources` (None: an empty one) combined by AND, OR or XOR, or of the only one turned by NOT.
+    """The stretches of `sources` (None: an empty one), combined by one of the operations of BITOP.
 
-    One source after the other is gone through, so no more is held than the result and one fragment.
+    One source after the other is gone through, so no more is held than two results and one fragment.
     """
-    result: dict[int, int] = {}
-    for number, key in enumerate(sources):
-        fragments = () if key is None else _fragments(key)
-        if number == 0:
-            result = dict(fragments)
-        elif operation == b"AND":
-            result = {at: result[at] & bits for at, bits in fragments if at in result}
-        elif operation == b"OR":
-            for at, bits in fragments:
-                result[at] = result.get(at, 0) | bits
-        else:
-            for at, bits in fragments:
-                result[at] = result.get(at, 0) ^ bits
+    first, *others = sources
     if operation == b"NOT":
-        return [] if sources[0] is None else _inverted(result, length(sources[0]))
+        return [] if first is None else _inverted(_union([first]), length(first))
+    if operation in {b"DIFF", b"DIFF1", b"ANDOR"}:
+        result = _split(operation, _union([first]), _union(others))
+    elif operation == b"OR":
+        result = _union(sources)
+    else:
+        result = {b"AND": _intersection, b"XOR": _parity, b"ONE": _singles}[operation](sources)
     return [(at, _without_zeros(result.pop(at))) for at in sorted(result)]
 
 
-def _inverted(bits: dict[int, int], size: int) -> list[Stretch]:
+def _union(sources: Sequence[Key | None]) -> _Bits:
+    result: _Bits = {}
+    for key in sources:
+        for at, bits in _fragments(key):
+            result[at] = result.get(at, 0) | bits
+    return result
+
+
+def _intersection(sources: Sequence[Key | None]) -> _Bits:
+    result = _union(sources[:1])
+    for key in sources[1:]:
+        result = {at: result[at] & bits for at, bits in _fragments(key) if at in result}
+    return result
+
+
+def _parity(sources: Sequence[Key | None]) -> _Bits:
+    result: _Bits = {}
+    for key in sources:
+        for at, bits in _fragments(key):
+            result[at] = result.get(at, 0) ^ bits
+    return result
+
+
+def _singles(sources: Sequence[Key | None]) -> _Bits:
+    """The bits that exactly one source has."""
+    any_has: _Bits = {}
+    several_have: _Bits = {}
+    for key in sources:
+        for at, bits in _fragments(key):
+            before = any_has.get(at, 0)
+            several_have[at] = several_have.get(at, 0) | before & bits
+            any_has[at] = before | bits
+    return {at: bits & ~several_have[at] for at, bits in any_has.items()}
+
+
+def _split(operation: bytes, first: _Bits, others: _Bits) -> _Bits:
+    """The bits of the first source that no other has (DIFF) or another has too (ANDOR), or those it lacks."""
+    if operation == b"ANDOR":
+        return {at: bits & others[at] for at, bits in first.items() if at in others}
+    kept, taken = (first, others) if operation == b"DIFF" else (others, first)
+    return {at: bits & ~taken.get(at, 0) for at, bits in kept.items()}
+
+
+def _inverted(bits: _Bits, size: int) -> list[Stretch]:
     inverted = []
     for at in range(0, size, FRAGMENT_BYTES):
         width = min(FRAGMENT_BYTES, size - at)
@@ -75,8 +115,10 @@ def _without_zeros(bits: int) -> bytes:
     return bits.to_bytes((bits.bit_length() + _BITS - 1) // _BITS, "little")
 
 
-def _fragments(key: Key) -> Iterator[tuple[int, int]]:
+def _fragments(key: Key | None) -> Iterator[tuple[int, int]]:
     """The offsets and the bits of all fragments that are not zero. Little-endian: the ends of two need not meet."""
+    if key is None:
+        return
     for offset, content in stretches(key, 0, length(key)):
         for at in range(0, len(content), FRAGMENT_BYTES):
             yield offset + at, int.from_bytes(content[at : at + FRAGMENT_BYTES], "little")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import reduce
+from operator import and_
 from random import Random
 
 import pytest
@@ -69,22 +71,48 @@ def test_a_scan_for_a_bit_stops_where_it_is_found() -> None:
     assert (2, 1, 1) == (store.gets, store.scans, store.scanned)
 
 
-def test_bitop_reads_its_destination_first() -> None:
-    """The destination may be one of the sources, inline or in fragments, and gets their longest length."""
-    for size in (3, INLINE_BYTES_MAX + 5):
-        a, b = Random(2).randbytes(size), Random(3).randbytes(size - 2)
-        machine = holding(a, b)
-        for operation in (b"OR", b"XOR", b"AND"):
-            numbers = [int.from_bytes(machine.read(b"GET", [name]).ljust(size, b"\0")) for name in (b"k", b"k1")]
-            expected = {
-                b"OR": numbers[0] | numbers[1],
-                b"XOR": numbers[0] ^ numbers[1],
-                b"AND": numbers[0] & numbers[1],
-            }
-            offset = machine.next_offset
-            machine.apply([(offset, NOW_MS, b"BITOP", [operation, b"k", b"k", b"k1"], 0, None, None)], offset)
-            machine.commit(FINGERPRINT)
-            assert expected[operation].to_bytes(size) == machine.read(b"GET", [b"k"])
+def bits_of(machine: Machine, name: bytes, size: int) -> int:
+    """A string, or none, as a number of `size` bytes."""
+    return int.from_bytes((machine.read(b"GET", [name]) or b"").ljust(size, b"\0"))
+
+
+def as_documented(operation: bytes, first: int, *others: int) -> int:
+    """What BITOP makes of numbers, as https://redis.io/docs/latest/commands/bitop/ says it of three bitmaps."""
+    one, two, *_ = (*others, 0, 0)
+    every = [first, *others]
+    return {
+        b"AND": reduce(and_, every),
+        b"OR": first | one | two,
+        b"XOR": first ^ one ^ two,
+        b"DIFF": first & ~(one | two),
+        b"DIFF1": (one | two) & ~first,
+        b"ANDOR": first & (one | two),
+        b"ONE": (first ^ one ^ two) & ~(first & one & two),
+    }[operation]
+
+
+@pytest.mark.parametrize("operation", [b"AND", b"OR", b"XOR", b"DIFF", b"DIFF1", b"ANDOR", b"ONE"])
+@pytest.mark.parametrize("sources", [[b"k", b"k1"], [b"k1", b"k", b"k2"], [b"none", b"k", b"k1"], [b"k", b"none"]])
+@pytest.mark.parametrize("size", [3, INLINE_BYTES_MAX + 5, FRAGMENT_BYTES * 2 + 1])
+def test_bitop_combines_bit_by_bit(operation: bytes, sources: list[bytes], size: int) -> None:
+    """Inline or in fragments, with missing keys; the destination may be a source; the result has the longest length."""
+    machine = holding(*(Random(number).randbytes(size - number) for number in range(3)))
+    longest = max(len(machine.read(b"GET", [name]) or b"") for name in sources)
+    expected = as_documented(operation, *(bits_of(machine, name, longest) for name in sources))
+    offset = machine.next_offset
+    applied = machine.apply([(offset, NOW_MS, b"BITOP", [operation, b"k", *sources], 0, None, None)], offset, [offset])
+    machine.commit(FINGERPRINT)
+
+    assert longest == applied.outcomes[offset]
+    assert expected.to_bytes(longest) == machine.read(b"GET", [b"k"])
+
+
+@pytest.mark.parametrize("operation", ["DIFF", "DIFF1", "ANDOR"])
+def test_bitop_of_first_and_others_wants_two(operation: str) -> None:
+    """One source has no others; as in Redis 8.2 that is an error."""
+    (refused,) = send(open_machine(new_store()), f"BITOP {operation} k k")
+
+    assert f"ERR BITOP {operation} must be called with at least two source keys." == str(refused)
 
 
 def test_bitop_replaces_any_type_and_an_empty_result_deletes() -> None:
