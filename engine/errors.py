@@ -69,10 +69,10 @@ class StoreBusyError(Exception):
     """The store refused a write before it wrote anything, in a write stall: the one failed write to try again."""
 
 
-class StoreFullError(Exception):
+class StoreFullError(OSError):
     """The store's disk has no room: nothing was written, what was written before is read.
 
-    It takes no write until it is opened again, which needs room.
+    It takes no write until it is opened again, which needs room. Or it is this opening that has found none.
     """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.errors import CorruptionError, IndexUnavailableError
+from engine.errors import CorruptionError, IndexUnavailableError, StoreFullError
 from engine.store.store import Get, is_damage
 
 MEND: Final = "rebuild it with `slotlog replay`"
@@ -50,6 +50,8 @@ def open_error(path: str, error: Exception) -> Exception:
         return BlockingIOError(
             f"{path} is open in another process; stop it first, or read beside it with `slotlog query`"
         )
+    if is_full(error):
+        return StoreFullError(f"{path} cannot be opened, as its disk is full: make room ({text})")
     # The directory is there, and so is CURRENT: a file is missing that these name, such as the manifest.
     if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE) or _SIGN_OF_A_GAP in text:
         return CorruptionError(f"{path} is damaged ({text}); {MEND}")

@@ -59,6 +59,7 @@ class RocksStore:
 
     Raises:
         CorruptionError: the directory is damaged.
+        StoreFullError: its disk has no room for what an opening writes.
         OSError: another process has it open, it is missing (read_only), or the disk failed.
     """
 

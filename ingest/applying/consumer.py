@@ -92,8 +92,8 @@ class Consumer:
     async def open(self) -> None:
         """Open every partition and hold it against the log.
 
-        A partition that is damaged, or whose directory cannot be used, is set aside; where none can be used, and what
-        else does not fit, is a mistake in the settings and refuses the start.
+        A partition that is damaged, whose directory cannot be used, or whose disk is full, is set aside; where no
+        directory can be used, and what else does not fit, is a mistake in the settings and refuses the start.
 
         Raises:
             StateMismatchError, LogMismatchError, LogUnavailableError, OSError: nothing is open or running then; it can
@@ -116,6 +116,11 @@ class Consumer:
                 owned.worker.open()
             except BlockingIOError:  # another process has it
                 raise
+            except StoreFullError as error:
+                if self.conditions.guard is None:
+                    raise
+                self.conditions.wait_for_disk(partition, str(error))
+                continue
             except (CorruptionError, OSError) as error:
                 if isinstance(error, OSError):
                     unusable.append(error)

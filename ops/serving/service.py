@@ -48,6 +48,7 @@ from ops.state.opening.directories import (
     has_room_to_clean,
     has_state,
     home_of,
+    is_disk_full,
     key_cache_bytes,
     partition_path,
     prepare_data,
@@ -253,12 +254,18 @@ class Service:
     async def _once_log_answers(self, begin: Callable[[], Awaitable[None]]) -> None:
         """Begin. Kafka is waited for where it is away: both may come up at the same time, or it the later.
 
+        And room for the embedded log, whose opening writes.
+
         Raises:
             LogUnavailableError: the embedded log cannot be used; nothing would change that by itself.
         """
 
         def comes_back(error: Exception) -> bool:
-            return isinstance(error, LogUnavailableError) and embedded_path(self._log.url) is None
+            if not isinstance(error, LogUnavailableError) or (file := embedded_path(self._log.url)) is None:
+                return isinstance(error, LogUnavailableError)
+            if is_full := is_disk_full(file.parent):
+                logger.warning("log_waits_for_room", file=str(file), hint="its disk is full: make room")
+            return is_full
 
         async for attempt in retry_context(on=comes_back, attempts=None, timeout=None, wait_initial=1, wait_max=5):
             with attempt:

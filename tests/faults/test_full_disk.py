@@ -65,3 +65,42 @@ def test_a_disk_is_full_for_a_while(disk: FilledDisk, tmp_path: Path, what: str,
     assert [] == [text for text in errors if not text.startswith(_EXPECTED)]
     assert ([], [], []) == (unread, lost, service.said_wrongly())
     check_whole(service, log_url)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("what", "is_killed"), [("state", True), ("both", False)])
+def test_a_service_that_starts_on_a_full_disk_waits_for_room(
+    disk: FilledDisk, tmp_path: Path, what: str, is_killed: bool
+) -> None:
+    """It says what for, and goes on by itself: with a write-ahead log left behind, or with none of state and log."""
+    log_url = f"sqlite:///{(tmp_path if what == 'state' else disk.directory) / 'log.sqlite3'}"
+    environment = {**disk.environment, "SLOTLOG_FREE_BYTES_MIN": "0", "SLOTLOG_LOG": log_url}
+    service = Service(disk.directory / "data", environment)
+    with service.started() as process:
+        service.until(200)
+        service.write(20, _VALUE_BYTES)
+        if is_killed:
+            process.kill()
+            service.keep(process)
+        else:
+            service.end(process)
+    disk.fill(0)
+    with service.started() as process:
+        if what == "state":
+            process.wait_for("started")
+            (of_partition,) = service.until(503)["partitions"]
+            refused = {reply.text.decode() for reply in service.read().values()}
+            assert "waiting" == of_partition["condition"]
+            assert f"{service.data / '0'} cannot be opened, as its disk is full: make room " in of_partition["reason"]
+            assert {f"ERR partition 0 is waiting: {of_partition['reason']}"} == refused
+        else:
+            hint = process.wait_for("log_waits_for_room")["hint"]
+            assert ("its disk is full: make room", False) == (hint, service.until(503)["disk"]["ready"])
+        disk.make_room()
+        service.until(200)
+        service.write(20)
+        lost = service.lost()
+        service.end(process)
+
+    assert ([], []) == (lost, service.said_wrongly())
+    check_whole(service, log_url)

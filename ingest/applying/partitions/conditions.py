@@ -1,7 +1,7 @@
 """Keeps the condition of each owned partition: sets those aside that cannot go on, and tries them again.
 
 waiting   something outside is away (log, dead-letter store, disk space, RocksDB behind); the store stays open,
-and where it is disk space, the cleaner goes on (ingest/cleaning/cleaner.py)
+and where it is disk space, the cleaner goes on (ingest/cleaning/cleaner.py), unless there is none to open it
 stopped   a record or the store cannot be applied (a bug, damage, another log, an index that is away); the store is
 closed, so that an operator can work on it: `slotlog skip`, `slotlog replay`
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from engine.errors import IndexUnavailableError
+from engine.errors import IndexUnavailableError, StoreFullError
 from ingest.applying.partitions.owned_partition import RETRY_SECONDS_MIN, HasRoom, OwnedPartition
 from ingest.membership.plan import Role
 from ingest.reporting.observer import Condition, Observer
@@ -79,7 +79,7 @@ class Conditions:
     def wait_for_disk(self, partition: int, reason: str) -> None:
         """Set a partition aside whose store had no room for a write: it is read until it can be opened again.
 
-        Who has nobody to ask whether there is room, as a replay, is told at once.
+        Or for its opening, which is tried again. Who has nobody to ask for room, as a replay, is told at once.
         """
         self.set_aside(partition, Condition.STOPPED if self.guard is None else Condition.WAITING, reason)
         self._partitions[partition].opens_again = self.guard is not None
@@ -145,7 +145,8 @@ class Conditions:
             self.set_aside(partition, owned.condition, owned.reason)
             return True
         if owned.opens_again:  # it needs room for all that is in its write-ahead log alone
-            if not self.has_room(owned.worker.store.wal_bytes() + _OPENING_BYTES):
+            wal_bytes = owned.worker.store.wal_bytes() if owned.worker.is_open else 0  # else it tells when it is tried
+            if not self.has_room(wal_bytes + _OPENING_BYTES):
                 self.wait_for_disk(partition, owned.reason)
                 return True
             self.close(partition)
@@ -165,6 +166,9 @@ class Conditions:
             waits = owned.role is Role.FOLLOWER and owned.condition is Condition.OPENING and owned.worker.is_open
             self.set_aside(partition, Condition.WAITING if waits else owned.condition, str(error))
             return isinstance(error, LogDamagedError)
+        except StoreFullError as error:
+            self.wait_for_disk(partition, str(error))
+            return True
         except IndexUnavailableError as error:  # no state to mend: it is tried as often as a log that is away
             owned.retry_seconds = min(owned.retry_seconds, _RETRY_SECONDS_MAX[Condition.WAITING])
             self.set_aside(partition, Condition.STOPPED, str(error))

@@ -105,7 +105,8 @@ class OwnedPartition:
         begin_offset: where the log began when it was last asked; None before.
         snapshot_offset: the position of the newest verified snapshot; 0: there is none; None: it is not known yet.
         waits_for_room: it waits, with its store open, because the guard says that the disk is full.
-        opens_again: it waits, with its store open, because a write met a full disk: it is to be opened anew.
+        opens_again: it waits because a write met a full disk, with its store open, or its opening did: it is to be
+            opened anew.
         retry_at: when to try again, on the monotonic clock.
         retry_seconds: how long to wait after the next failure.
         local_appends: who applies own appends from memory; None when nobody does.

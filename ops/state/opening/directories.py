@@ -31,6 +31,7 @@ SWAPPING = "SWAPPING"
 _KEY_CACHE_BYTES_MIN = 256 * 1024
 
 _PROGRESS_KEYS = 1000
+_FULL_BYTES = 1 << 20
 
 
 def home_of(settings: Settings, partition: int) -> Home:
@@ -215,6 +216,14 @@ def has_room_to_clean(data: Path, free_bytes_min: int, size: int) -> bool:
     try:
         return shutil.disk_usage(data).free - size >= free_bytes_min // 2
     except OSError:  # the disk is gone
+        return False
+
+
+def is_disk_full(directory: Path) -> bool:
+    """Whether a directory's disk has no room for the few files that are written where something is opened."""
+    try:
+        return shutil.disk_usage(directory).free < _FULL_BYTES
+    except OSError:
         return False
 
 

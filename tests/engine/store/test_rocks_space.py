@@ -19,7 +19,7 @@ from engine.cleaning.reclaim import Reclaimer
 from engine.errors import CorruptionError, StoreBusyError, StoreFullError
 from engine.layouts.layout import Form
 from engine.store import rocks
-from engine.store.failures import damaged
+from engine.store.failures import damaged, open_error
 from engine.store.options import SharedMemory, database_options
 from engine.store.rocks import RocksStore
 from engine.store.store import EXPIRY_CF, GRAVEYARD_CF, SHARED_CFS, Changes
@@ -362,3 +362,14 @@ def test_a_write_without_room_is_told_from_others(tmp_path: Path, monkeypatch: p
         write(store, {b"k": b"v"})
     monkeypatch.setattr(store, "_db", database)
     store.close()
+
+
+def test_an_opening_without_room_is_told_from_others() -> None:
+    """What else keeps a database from opening is no matter of room."""
+    full = "IO error: No space left on device: While appending to file: /s/0/000008.sst: No space left on device"
+    gone = "IO error: Input/output error: While appending to file: /s/0/000008.sst"
+
+    error = open_error("/s/0", Exception(full))
+    assert isinstance(error, StoreFullError)
+    assert "/s/0 cannot be opened, as its disk is full: make room (IO error: No space left on device: " in str(error)
+    assert not isinstance(open_error("/s/0", Exception(gone)), StoreFullError)

@@ -10,6 +10,7 @@ from time import monotonic
 import pytest
 
 from engine.apply.machine import Applied
+from engine.errors import StoreFullError
 from engine.store.memory import MemoryStore
 from engine.store.store import Changes
 from ingest.applying.batches.worker import Worker
@@ -128,6 +129,40 @@ async def test_a_store_that_cannot_be_closed_takes_no_other_partition_along(log:
         await until(lambda: (0, "stopped") in observer.conditions, "partition 0 is stopped")
         await log.append([entry(1, "INCR", key_of(1))])
         await until(lambda: observer.records == 1, "partition 1 has applied its record")
+
+
+async def test_a_partition_whose_opening_finds_no_room_waits_for_it(log: Log) -> None:
+    """The others go on, and no store is opened before there is room; who cannot ask for room is refused the start."""
+    observer, room, opened = Recorder(), [0], 0
+    running = Running(log, observer, lambda: "")
+    conditions, owned = running.consumer.conditions, running.consumer.every[0]
+
+    def open_store(partition: int) -> Store:
+        nonlocal opened
+        opened += 1
+        if opened <= 2:
+            raise StoreFullError("no room to open it")
+        return running.stores[partition]
+
+    owned.worker._open_store = open_store
+    conditions.has_room = lambda size: size <= room[0]
+    async with running:
+        await log.append([entry(0, "INCR", key_of(0)), entry(1, "INCR", key_of(1))])
+        await until(lambda: observer.records == 1, "partition 1 has applied its record")
+        tried_at = owned.retry_at
+        await until(lambda: owned.retry_at > tried_at, "there is still no room")
+        while_full = owned.condition, owned.reason, owned.worker.is_open, opened
+        room[0] = 1 << 30
+        await until(lambda: observer.records == 2, "partition 0 has applied its record")
+
+        assert (Condition.WAITING, "no room to open it", False, 1) == while_full
+        assert (3, ["waiting", "running"]) == (
+            opened,
+            [said for partition, said in observer.conditions if not partition],
+        )
+    opened, conditions.guard = 0, None
+    with pytest.raises(StoreFullError, match="no room to open it"):
+        await running.consumer.open()
 
 
 async def test_a_stopped_partition_goes_on_reporting_its_lag(log: Log) -> None:
