@@ -40,14 +40,16 @@ FORMAT: Final = 1
 FIRST_RULES: Final = 1
 """Those of a log before it says otherwise."""
 
-RULES: Final = 2
+RULES: Final = 3
 """The newest rules that this engine knows: every command, limit and event version belongs to a rules number.
 
 1   from the first event on
 2   ZADD and ZINCRBY take a score in hexadecimal, as Redis 7.4 does
+3   XADD and XTRIM with `~` take whole nodes, as Redis does
 """
 
 RULES_OF_HEXADECIMAL_SCORES: Final = 2
+RULES_OF_STREAM_NODES: Final = 3
 
 COUNT: Final = b"count/"
 SKIP: Final = b"skip/"

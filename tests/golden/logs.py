@@ -36,7 +36,7 @@ from tests.differential.vocabulary import ALL_KEYS
 from tests.engine.workload import random_records
 from tests.golden.corpus import Log, LogRecord
 from tests.golden.function_events import function_events
-from tests.golden.rules_events import rules_events
+from tests.golden.rules_events import RULES_EVENTS
 from tests.golden.script_events import script_events
 from tests.golden.stream_events import stream_events
 from tests.ops.state.rebuilding.test_replay_everything import story
@@ -352,9 +352,9 @@ def _stopped() -> Log:
     return author.log()
 
 
-def _rules() -> Log:
+def _rules(number: int) -> Log:
     author = _Author("rules")
-    for name, args, fields in rules_events():
+    for name, args, fields in RULES_EVENTS[number]():
         author.now_ms += 7
         author.event(name, args, **fields)
     return author.log()
@@ -381,7 +381,8 @@ LOGS: Final[dict[str, Callable[[], Log]]] = {
     "clocks": _clocks,
     "hostile": _hostile,
     "stopped": _stopped,
-    "rules-2": _rules,
+    "rules-2": lambda: _rules(2),
+    "rules-3": lambda: _rules(3),
     "scripts": lambda: _played("scripts", script_events),
     "functions": lambda: _played("functions", function_events),
     "streams": lambda: _played("streams", stream_events),

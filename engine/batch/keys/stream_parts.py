@@ -6,6 +6,7 @@ from engine.batch.overlaid import Records, Scan, Subkeys
 from engine.model import StreamMetadata
 from engine.store.store import Changes, Get
 from engine.tables.compaction_notes import DeletedRange, delete_range
+from engine.values.stream_nodes import Node
 
 
 class StreamRecords(Subkeys):
@@ -84,10 +85,13 @@ class StreamParts:
     Attributes:
         records: of the kind STREAM.
         index: of the kind STREAM_INDEX.
+        oldest: what is known of the node that the first entry begins; None: nothing. It follows from the entries:
+            whatever deletes some must forget it.
     """
 
     __slots__ = (
-        "end_id", "entries_added", "first_id", "groups", "index", "last_id", "max_deleted_id", "records", "tail_count"
+        "end_id", "entries_added", "first_id", "groups", "index", "last_id", "max_deleted_id", "oldest", "records",
+        "tail_count",
     )  # fmt: skip
 
     def __init__(self, records: StreamRecords, index: StreamRecords, state: StreamMetadata) -> None:
@@ -97,6 +101,7 @@ class StreamParts:
 
     def restore(self, state: StreamMetadata) -> None:
         """Take over a state."""
+        self.oldest: Node | None = None
         (
             self.last_id,
             self.first_id,

@@ -39,8 +39,8 @@ def xadd(tx: Transaction, args: list[bytes]) -> Reply:
 
     The id has to be above all that the stream ever had. `*` stands for the time of the log in milliseconds and a
     number that starts at 0 in each of them; `1000-*` for the next number of that millisecond. MAXLEN keeps so many of
-    the newest entries, MINID those from this id on. With `~` some more may stay. In front of the id KEEPREF, DELREF
-    or ACKED (Redis 8.2) say as in XDELEX what becomes of entries that are pending.
+    the newest entries, MINID those from this id on. With `~` some more may stay, as in XTRIM. In front of the id
+    KEEPREF, DELREF or ACKED (Redis 8.2) say as in XDELEX what becomes of entries that are pending.
 
     > XADD s 1000-1 name ann
     "1000-1"
@@ -122,7 +122,7 @@ def xdel(tx: Transaction, args: list[bytes]) -> Reply:
     "XTRIM key <MAXLEN|MINID> [=|~] threshold [LIMIT count]",
     group="stream",
     since="5.0.0",
-    complexity="O(n) with n entries that are trimmed; a large number of them costs little more than 1000",
+    complexity="O(n) with n entries that are trimmed; without `~` a large number of them costs little more than 1000",
     write=True,
     access="RW delete",
     notifies="xtrim",
@@ -130,8 +130,9 @@ def xdel(tx: Transaction, args: list[bytes]) -> Reply:
 def xtrim(tx: Transaction, args: list[bytes]) -> Reply:
     """Delete the oldest entries of a stream: all but so many, or all below an id. Returns how many.
 
-    With `~` some may stay, and at most LIMIT go, 10,000 if it is not given. KEEPREF, DELREF or ACKED (Redis 8.2) say as
-    in XDELEX what becomes of entries that are pending.
+    With `~` only whole nodes of Redis go, of up to 100 entries or 4096 bytes, and at most LIMIT entries, 10,000 if it
+    is not given; before rules 3 hundreds of them with MAXLEN. KEEPREF, DELREF or ACKED (Redis 8.2) say as in XDELEX
+    what becomes of entries that are pending.
 
     > XADD s 1000-1 name ann
     "1000-1"

@@ -1,11 +1,12 @@
 """Parses the words in front of XADD's id, and those of XTRIM, which say how to trim.
 
 `~` lets Redis keep what would cost it more to delete: it deletes whole nodes of its tree, of 100 entries with the
-default settings. Here it deletes hundreds of entries with MAXLEN, so that a stream of steady length is trimmed once in
-100 XADDs, and with MINID all that are too old. As in Redis it deletes at most as many as LIMIT says, 10,000 without it.
+default settings, or of as many as fit into 4096 bytes. From rules 3 on that is so here. With older rules it deletes
+hundreds of entries with MAXLEN, and with MINID all that are too old. As in Redis it deletes at most as many as LIMIT
+says, 10,000 without it.
 
 KEEPREF, DELREF and ACKED are those of Redis 8.2: see `engine.types.stream.stream_references`. With the latter two LIMIT
-says how many entries are looked at.
+says how many entries are looked at, and MINID deletes single entries.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from engine.batch.transaction import Transaction
 from engine.commands.options import read_integer, read_option
 from engine.commands.streams.ids import PartialId, parse_id, parse_partial_id
 from engine.errors import SYNTAX, CommandError
-from engine.types.stream import stream_references
+from engine.tables.system import RULES_OF_STREAM_NODES
+from engine.types.stream import stream_nodes, stream_references
 from engine.types.stream.stream_references import References, references_of
-from engine.types.stream.streams import Trim
+from engine.types.stream.streams import Trim, parts
+from engine.values.stream_nodes import NODE_ENTRIES
 
-_NODE_ENTRIES: Final = 100
-_LIMIT: Final = 100 * _NODE_ENTRIES
+_LIMIT: Final = 100 * NODE_ENTRIES
 
 
 class Options(NamedTuple):
@@ -52,21 +54,26 @@ class Options(NamedTuple):
 
     def trim(self, tx: Transaction, key: Key) -> int:
         """Trim a stream. Returns how many entries are gone."""
-        return stream_references.trim(tx, key, self._how(key), self.references)
-
-    def _how(self, key: Key) -> Trim:
-        """How to trim this stream."""
         most = self.limit or None
-        if self.min_id is not None:
-            return Trim(None, self.min_id, most)
-        length = self.length or 0
+        how = Trim(self.length, most=most) if self.min_id is None else Trim(None, self.min_id, most)
         if self.limit is None:
-            return Trim(length)
-        surplus = max(key.size - length, 0)
-        surplus -= surplus % _NODE_ENTRIES
-        if most is not None:
-            surplus = min(surplus, most - most % _NODE_ENTRIES)
-        return Trim(key.size - surplus, most=most)
+            return stream_references.trim(tx, key, how, self.references)
+        if tx.rules < RULES_OF_STREAM_NODES:
+            return stream_references.trim(tx, key, how if how.length is None else _hundreds(key, how), self.references)
+        if self.references is References.KEEP or not parts(key).groups:
+            return stream_nodes.trim(tx, key, how)
+        if how.length is not None:
+            how = Trim(key.size - stream_nodes.count(key, how)[0], most=most)
+        return stream_references.trim(tx, key, how, self.references)
+
+
+def _hundreds(key: Key, how: Trim) -> Trim:
+    """What MAXLEN with `~` is before `RULES_OF_STREAM_NODES`."""
+    surplus = max(key.size - (how.length or 0), 0)
+    surplus -= surplus % NODE_ENTRIES
+    if how.most is not None:
+        surplus = min(surplus, how.most - how.most % NODE_ENTRIES)
+    return Trim(key.size - surplus, most=how.most)
 
 
 class _Words:

@@ -160,6 +160,7 @@ def delete(tx: Transaction, key: Key, ids: Iterable[bytes]) -> int:
         key.size -= 1
         deleted += 1
     if deleted:
+        stream.oldest = None
         key.changed = True
         _find_ends(key)
     return deleted
@@ -190,7 +191,7 @@ def trim(tx: Transaction, key: Key, how: Trim) -> int:
     _remove_below(tx, key, behind, count)
     stream_index.drop(tx, stream, blocks, behind, walked)
     key.size -= count
-    stream.first_id = behind
+    stream.first_id, stream.oldest = behind, None
     key.changed = True
     _find_ends(key)
     return count
