@@ -185,6 +185,9 @@ class Executor:
                             witness.expired.append((len(witness.modified), db, name))
                         elif due:
                             witness.expired_fields.append((len(witness.modified), db, name, due == LAST_FIELD))
+                        further = tx.done_to(name)
+                        if further:
+                            witness.further[len(witness.modified)] = further
                         which = names.index(name) if name in names else -1
                         witness.modified.append((offset, db, spec.name, args, which, name, before, after, tx.now_ms))
 

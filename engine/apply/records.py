@@ -49,6 +49,7 @@ class Applied:
             it before its own event.
         expired_fields: the same of hashes that had fields which were due: (place in `modified`, db, key, whether it was
             dead with them).
+        further: place in `modified` -> what else the command has done to that key, by the names of its keyspace events.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Applied:
         "expired",
         "expired_fields",
         "first_time_ms",
+        "further",
         "modified",
         "next_offset",
         "outcomes",
@@ -87,6 +89,7 @@ class Applied:
         self.emptied: list[Emptied] = []
         self.expired: list[tuple[int, int, bytes]] = []
         self.expired_fields: list[tuple[int, int, bytes, bool]] = []
+        self.further: dict[int, tuple[bytes, ...]] = {}
 
     def reject(self, offset: int, name: bytes, error: CommandError) -> CommandError:
         """Count and note a command that refused to run; its error is its reply."""

@@ -48,7 +48,7 @@ class EffectObserver:
     One object for all commands, as making the parts for each costs more than the rest (0.6 us).
     """
 
-    __slots__ = ("_db", "_lost_fields", "_now_ms", "_replaced", "_seen", "keys")
+    __slots__ = ("_db", "_lost_fields", "_now_ms", "_replaced", "_seen", "done", "keys")
 
     def __init__(self) -> None:
         self.keys: dict[bytes, Key] = {}
@@ -57,12 +57,14 @@ class EffectObserver:
         self._seen: dict[Key, tuple[int, int, int, bool]] = {}
         self._lost_fields: dict[Key, None] = {}
         self._replaced: list[Subkeys] = []
+        self.done: dict[bytes, tuple[bytes, ...]] = {}  # of a key: see `Lookup.note_done`
 
     def begin(self, now_ms: int) -> None:
         """Observe a command that runs at this log time."""
         self._now_ms = now_ms
         self._seen = {}
         self._lost_fields = {}
+        self.done = {}
 
     def lost_field(self, key: Key) -> None:
         """The command replaces a field of a hash that is due."""

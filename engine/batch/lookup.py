@@ -171,6 +171,16 @@ class Lookup:
         if self._observed:
             self._observer.lost_field(key)
 
+    def note_done(self, name: bytes, event: bytes) -> None:
+        """Note that the command has changed a key in another way, which has a keyspace event of its own."""
+        if self._observed:
+            done = self._observer.done
+            done[name] = (*done.get(name, ()), event)
+
+    def done_to(self, name: bytes) -> tuple[bytes, ...]:
+        """What was noted of a key since `observe`."""
+        return self._observer.done.get(name, ())
+
     def end_observation(self) -> list[Effect]:
         """The keys that were modified since `observe`."""
         self._observed = False

@@ -4,6 +4,7 @@
     @command("SUNIONSTORE destination key [key ...]", …, notifies=stored("s", b"sunionstore"))
 
 An event follows from the command, from its arguments, and from whether a key was there before and is there after it.
+XADD that trims and commands that make a consumer note that beside (`Transaction.note_done`), as it follows from none.
 Classes are the letters of `notify-keyspace-events`: g generic, $ string, l list, s set, h hash, z sorted set,
 t stream, x expired, n new. Names and order are those of valkey 9.1: https://valkey.io/topics/notifications/.
 """
@@ -24,6 +25,10 @@ ZSET: Final = "z"
 STREAM: Final = "t"
 EXPIRED: Final = "x"
 NEW: Final = "n"
+
+CONSUMER_MADE: Final = b"xgroup-createconsumer"
+TRIMMED: Final = b"xtrim"
+"""Events of streams that a command may tell beside its own."""
 
 _OF_GROUP: Final = {
     **dict.fromkeys(("string", "bitmap", "hyperloglog"), STRING),
@@ -58,6 +63,7 @@ class Change(NamedTuple):
         created: it was not there before.
         gone: it is not there any more.
         now_ms: the log time of the command.
+        further: what else the command has done to the key: further events of streams.
     """
 
     db: int
@@ -65,16 +71,18 @@ class Change(NamedTuple):
     created: bool
     gone: bool
     now_ms: int
+    further: tuple[bytes, ...] = ()
 
     def event(self, letter: str, name: bytes) -> KeyspaceEvent:
         """An event about this key."""
         return KeyspaceEvent(letter, name, self.db, self.key)
 
     def happened(self, letter: str, name: bytes) -> Iterator[KeyspaceEvent]:
-        """An event about this key, with `new` before it and `del` behind it where they belong."""
+        """An event about this key, with `new` before it, and further ones and `del` behind it where they belong."""
         if self.created:
             yield self.event(NEW, b"new")
         yield self.event(letter, name)
+        yield from (self.event(STREAM, each) for each in self.further)
         if self.gone:
             yield self.event(GENERIC, b"del")
 
@@ -138,6 +146,11 @@ def popped(letter: str, names: Mapping[bytes, bytes]) -> Rule:
         return always(letter, names[where])(args, changes)
 
     return rule
+
+
+def further(_args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceEvent]:
+    """Tell nothing but what the command has done beside."""
+    return (change.event(STREAM, name) for change in changes for name in change.further)
 
 
 def deleted(_args: list[bytes], changes: list[Change]) -> Iterator[KeyspaceEvent]:

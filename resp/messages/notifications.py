@@ -85,7 +85,9 @@ def events_of(applied: Applied) -> Iterator[KeyspaceEvent]:
             yield gone.popleft()[1]
         rule = SPECS[name].rule
         if rule is not None:
-            yield from rule(args, [_change(one) for one in modified[at:end]])
+            yield from rule(
+                args, [_change(modified[place], applied.further.get(place, ())) for place in range(at, end)]
+            )
         at = end
 
 
@@ -99,9 +101,9 @@ def _expired(applied: Applied) -> list[tuple[int, KeyspaceEvent]]:
     return sorted(events, key=itemgetter(0))
 
 
-def _change(modified: Modified) -> Change:
+def _change(modified: Modified, further: tuple[bytes, ...]) -> Change:
     _, db, _, _, _, key, before, after, now_ms = modified
-    return Change(db, key, created=before == NONE, gone=after == NONE, now_ms=now_ms)
+    return Change(db, key, created=before == NONE, gone=after == NONE, now_ms=now_ms, further=further)
 
 
 def _events_of_expiry(swept: Swept) -> Iterator[KeyspaceEvent]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands.keyspace_events import CONSUMER_MADE, further
 from engine.commands.options import read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_bound, parse_id, shown
@@ -56,7 +57,7 @@ class _Claim(NamedTuple):
     write=True,
     keeps_watches=True,
     fast=True,
-    notifies="",
+    notifies=further,
 )
 def xclaim(tx: Transaction, args: list[bytes]) -> Reply:
     """Hand pending entries over to a consumer, if they were delivered so many milliseconds ago. Returns them.
@@ -79,7 +80,7 @@ def xclaim(tx: Transaction, args: list[bytes]) -> Reply:
     claimed = [entry_id for entry_id in claim.ids if entry_id in texts]
     reply = {} if claim.only_ids else dict(zip(claimed, shown((each, texts[each]) for each in claimed), strict=True))
     group.last_id = max(group.last_id, claim.last_id)
-    consumer = _consumer(tx, group, args[2])
+    consumer = _consumer(tx, args[0], group, args[2])
     replies: list[Reply] = []
     for entry_id in claim.ids:
         if entry_id not in texts:
@@ -152,9 +153,12 @@ def _number(text: bytes, otherwise: str) -> int:
     return number
 
 
-def _consumer(tx: Transaction, group: Group, name: bytes) -> Consumer:
+def _consumer(tx: Transaction, stream: bytes, group: Group, name: bytes) -> Consumer:
     """The consumer of that name, new or not, who is seen now."""
-    consumer = group.consumer(name) or group.add_consumer(name, tx.now_ms)
+    consumer = group.consumer(name)
+    if consumer is None:
+        consumer = group.add_consumer(name, tx.now_ms)
+        tx.note_done(stream, CONSUMER_MADE)
     consumer.seen_ms = tx.now_ms
     return consumer
 
@@ -180,7 +184,7 @@ class _Walk(NamedTuple):
     keeps_watches=True,
     fast=True,
     access="RW delete",
-    notifies="",
+    notifies=further,
 )
 def xautoclaim(tx: Transaction, args: list[bytes]) -> Reply:
     """Hand what was delivered so many milliseconds ago over to a consumer, from an id on.
@@ -209,7 +213,7 @@ def xautoclaim(tx: Transaction, args: list[bytes]) -> Reply:
     walk = _walk(tx, key, group, start, min_idle_ms, count)
     ids = [entry_id for entry_id, _ in walk.claimed]
     replies = [show_id(each) for each in ids] if only_ids else shown((each, walk.values[each]) for each in ids)
-    consumer = _consumer(tx, group, args[2])
+    consumer = _consumer(tx, args[0], group, args[2])
     for entry_id in walk.deleted:
         group.acknowledge(entry_id)
     for entry_id, deliveries in walk.claimed:

@@ -7,6 +7,7 @@ from typing import Final
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
 from engine.commands import fills
+from engine.commands.keyspace_events import TRIMMED
 from engine.commands.options import read_integer, read_option
 from engine.commands.registry import command
 from engine.commands.streams.ids import PartialId, parse_id
@@ -65,8 +66,8 @@ def xadd(tx: Transaction, args: list[bytes]) -> Reply:
     if key is None:
         key = streams.create(tx, args[0])
     streams.add(tx, key, entry_id, texts)
-    if options.trims:
-        options.trim(tx, key)
+    if options.trims and options.trim(tx, key):
+        tx.note_done(args[0], TRIMMED)
     return show_id(entry_id)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from engine.batch.keys.key import Key
 from engine.batch.transaction import Transaction
+from engine.commands.keyspace_events import CONSUMER_MADE, further
 from engine.commands.registry import command
 from engine.commands.streams.ids import parse_id
 from engine.commands.streams.read_options import ReadOptions, read_options_of
@@ -71,7 +72,7 @@ def _read_nothing(tx: Transaction, args: list[bytes]) -> Reply:
     categories=("write", "stream", "slow", "blocking"),
     only_reads=_changes_nothing,
     reads_as=_read_nothing,
-    notifies="",
+    notifies=further,
 )
 def xreadgroup(tx: Transaction, args: list[bytes]) -> Reply:
     """Give a consumer the entries that its group has not given yet, or those that it has not acknowledged.
@@ -104,6 +105,7 @@ def xreadgroup(tx: Transaction, args: list[bytes]) -> Reply:
         is_new = consumer is None
         if consumer is None:
             consumer = group.add_consumer(options.consumer, tx.now_ms)
+            tx.note_done(source.name, CONSUMER_MADE)
         changed = _deliver(source, consumer, entries, tx.now_ms, noack=options.noack)
         if changed or is_new:
             consumer.seen_ms = tx.now_ms
