@@ -22,11 +22,23 @@ class CommandError(QuotingError):
     """An error reply. `message` starts with its code, such as `ERR` or `WRONGTYPE`, as Redis sends it after `-`.
 
     Where it repeats bytes of a request that are not UTF-8, they stand in it as Python's `surrogateescape` writes them.
+
+    Attributes:
+        is_counted: it is the error of a command inside a script, which is counted there (engine/apply/script_calls.py).
     """
+
+    is_counted = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+def counted_error(message: str) -> CommandError:
+    """The error of a script that is the one of a command which it called."""
+    error = CommandError(message)
+    error.is_counted = True
+    return error
 
 
 class DueError(Exception):

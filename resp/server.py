@@ -293,6 +293,8 @@ class Server(Shared[Session]):
             self.blocked.look_again()
         if self.tracking.any:
             self.tracking.on_applied(partition, applied)
+        if applied.script_calls is not None:
+            self.accounting.called_by_scripts(applied.script_calls)
         if applied.published:
             self._publish(applied.published)
         if applied.modified:

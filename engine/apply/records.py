@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Final
 
+from engine.apply.script_calls import ScriptCalls
 from engine.errors import CommandError
 from engine.values.replies import Reply
 
@@ -43,6 +44,7 @@ class Applied:
         modified: the keys that commands changed, in order, while the machine is `witnessing`; not those that FLUSHALL,
             FLUSHDB and SWAPDB take away or bring.
         emptied: what took away or exchanged whole databases, in order, while the machine is `witnessing`.
+        script_calls: what the scripts called that somebody waits for; None: nothing.
         published: what scripts have published, in order: (channel, message, whether it is a shard channel).
         expired: those of `modified` that were due by their own time to live and still stored, so that no sweep meets
             them (engine/cleaning/sweep.py): (place in `modified`, db, key). They were gone before the command ran: tell
@@ -69,6 +71,7 @@ class Applied:
         "rejected",
         "rejected_commands",
         "rejections",
+        "script_calls",
         "skipped",
     )
 
@@ -84,6 +87,7 @@ class Applied:
         self.rejected_commands: dict[bytes, int] = {}
         self.rejections: list[tuple[int, str, str]] = []
         self.commands: defaultdict[bytes, int] = defaultdict(int)
+        self.script_calls: ScriptCalls | None = None
         self.published: list[tuple[bytes, bytes, bool]] = []
         self.modified: list[Modified] = []
         self.emptied: list[Emptied] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.apply.admission import pattern_refusal
 from engine.apply.records import Applied
+from engine.apply.script_calls import ScriptCalls
 from engine.apply.script_runs import ScriptRuns
 from engine.apply.script_sources import ReadSources
 from engine.batch.runner import Call
@@ -32,11 +33,18 @@ _REFUSED: Final = "ERR This Redis command is not allowed from script"
 _WRITES: Final = "ERR Write commands are not allowed from read-only scripts."
 _NOT_HERE: Final = "ERR Script attempted to access a non local key in a cluster node"
 _CROSS_SLOT: Final = "ERR Script attempted to access keys that do not hash to the same slot"
+_DENIED: Final = "ERR ACL failure in script: "
+_DENIED_CODE: Final = "NOPERM"
+"""What statistics show of such an error, as in Redis."""
+
 _PHYSICAL: Final = "ERR {} reads what is physically there: a script that is an event cannot call it, EVAL_RO can"
 
 RunCommand = Callable[[Spec, list[bytes], Applied], Reply]
 Show = Callable[[int, list[bytes]], None]
 """Takes the database and the words of a command that has run."""
+
+TakeCalls = Callable[[ScriptCalls], None]
+"""Takes what a script has called that was no event."""
 
 
 class ScriptRunner:
@@ -51,6 +59,8 @@ class ScriptRunner:
         applied: of the records that are being applied; None while a server reads.
         waiting: the offsets of those whose outcome somebody waits for.
         show: is told of each command that a read or one of those events runs; None: nobody wants to know.
+        take_calls: takes what a read has called; None: nobody counts. What those events called stands in
+            `Applied.script_calls`.
         keys_read: takes the keys that the commands of the next script read, if that is no event; None: nobody wants to
             know.
         clustered: whether there are other partitions.
@@ -61,6 +71,8 @@ class ScriptRunner:
         self.applied: Applied | None = None
         self.waiting: Container[int] = frozenset()
         self.show: Show | None = None
+        self.take_calls: TakeCalls | None = None
+        self._calls: ScriptCalls | None = None
         self.keys_read: dict[bytes, None] | None = None
         self._keys_read: dict[bytes, None] | None = None
         self.clustered = home.partitions > 1
@@ -107,13 +119,16 @@ class ScriptRunner:
         if call.keys and self.clustered:
             self._slot = slot(call.keys[0])
         self._call = call
+        self._calls = self._counts()
         try:
             if self.applied is not None:
                 return self._runs.event(step, partial(self._run_in, call=call))
             self._keys_read, self.keys_read = self.keys_read, None
             return self._runs.read(partial(self._run_in, call=call))
         finally:
-            self._call = self._killed = self._keys_read = None
+            if self._calls is not None and self.applied is None and self.take_calls is not None:
+                self.take_calls(self._calls)
+            self._call = self._calls = self._killed = self._keys_read = None
             if tx.db != db:
                 tx.select(db)
 
@@ -157,15 +172,38 @@ class ScriptRunner:
             CommandError: its own, or it cannot be called.
         """
         assert self._call is not None, "a script runs"
-        name = words[0].upper()
-        simple = WITHOUT_KEYS.get(name)
-        if simple is not None:
-            self._check_rights(name, None, words[1:])
-            reply = simple(self, words[1:])
-            if self.show is not None:
-                self._tell(self.show, words)
-            return reply
-        spec, args = self._find(name, words)
+        name, has_run = words[0].upper(), False
+        try:
+            simple = WITHOUT_KEYS.get(name)
+            if simple is not None:
+                self._check_rights(name, None, words[1:])
+                reply = simple(self, words[1:])
+                if self.show is not None:
+                    self._tell(self.show, words)
+            else:
+                spec, args = self._find(name, words)
+                name = spec.name
+                self._check(spec, args)
+                has_run = True
+                try:
+                    reply = self._step(spec, args)
+                finally:
+                    if self.show is not None:
+                        self._tell(self.show, words)
+                if spec.sorted_in_scripts:
+                    reply = sorted(reply)
+        except CommandError as error:
+            if self._calls is not None:
+                code = _DENIED_CODE if error.message.startswith(_DENIED) else error.message
+                self._calls.note_error(name, code, has_run=has_run)
+            raise
+        if self._calls is not None:
+            self._calls.calls[name] += 1
+        return reply
+
+    def _check(self, spec: Spec, args: list[bytes]) -> None:
+        """Refuse what the script may not call so."""
+        assert self._call is not None, "a script runs"
         if not spec.arguments_min <= len(args) <= spec.arguments_max:
             raise CommandError(_WRONG_ARITY)
         if self._call.reads_only and spec.changes_data:
@@ -177,12 +215,6 @@ class ScriptRunner:
             self._check_place(spec, args)
         if self._keys_read is not None and not spec.write:
             self._keys_read.update(dict.fromkeys(spec.keys(args)))
-        try:
-            reply = self._step(spec, args)
-        finally:
-            if self.show is not None:
-                self._tell(self.show, words)
-        return sorted(reply) if spec.sorted_in_scripts else reply
 
     def check_acl(self, words: list[bytes]) -> bool:
         """Whether the script's user may run this command. Raises CommandError: there is no such command."""
@@ -221,6 +253,17 @@ class ScriptRunner:
 
     # ------------------------------------------------------------------ inside
 
+    def _counts(self) -> ScriptCalls | None:
+        """Where the commands of the script that begins are counted; None: nobody here has sent it."""
+        applied = self.applied
+        if applied is None:
+            return None if self.take_calls is None else ScriptCalls()
+        if self._tx.offset not in self.waiting:
+            return None
+        if applied.script_calls is None:
+            applied.script_calls = ScriptCalls()
+        return applied.script_calls
+
     def _tell(self, show: Show, words: list[bytes]) -> None:
         if self.applied is None or self._tx.offset in self.waiting:
             show(self._tx.db, words)
@@ -242,7 +285,7 @@ class ScriptRunner:
     def _check_rights(self, name: bytes, spec: Spec | None, args: list[bytes]) -> None:
         denied = self._denial(name, spec, args)
         if denied is not None:
-            raise CommandError(f"ERR ACL failure in script: {denied}")
+            raise CommandError(_DENIED + denied)
 
     def _check_place(self, spec: Spec, args: list[bytes]) -> None:
         """Refuse keys of another partition, and of another slot than those before."""

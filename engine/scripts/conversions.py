@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from engine.errors import CommandError
+from engine.errors import CommandError, counted_error
 from engine.values.replies import NIL_ARRAY, BigNumber, Digits, Map, Named, Pairs, Reply, Set, Status, Verbatim
 from slotlog.shared.doubles import format_double
 
@@ -157,6 +157,7 @@ _SCALARS: Final[dict[bytes, Callable[[Any], Reply]]] = {
     b":": _integer,
     b"+": Status,
     b"-": lambda text: CommandError(text.decode(errors="surrogateescape")),
+    b"!": lambda text: counted_error(text.decode(errors="surrogateescape")),
     b",": float,
     b"(": BigNumber,
 }

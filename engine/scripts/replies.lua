@@ -1,7 +1,7 @@
 -- What a script returns, as one flat list for Python: for each value a letter and what belongs to it. An item is set
 -- when those before it are: Python walks through the table, and only an array without holes has the order of its numbers.
 --
---     $ text    : number    + text    - text    _    t    f    , digits    ( digits    = format text
+--     $ text    : number    + text    - text    ! text (of an error that is counted)    _    t    f    , digits    ( digits    = format text
 --     * count elements    % count keys and values    ~ count members
 
 local host = ...
@@ -53,7 +53,9 @@ end
 local function add_table(out, size, value, depth)
     value = unwrap(value)
     local err, ok, double = rawget(value, "err"), rawget(value, "ok"), rawget(value, "double")
-    if type(err) == "string" then return add_two(out, size, "-", one_line(err)) end
+    if type(err) == "string" then
+        return add_two(out, size, rawget(value, "ignore_error_stats_update") and "!" or "-", one_line(err))
+    end
     if type(ok) == "string" then return add_two(out, size, "+", one_line(ok)) end
     if type(double) == "number" then return add_two(out, size, ",", format("%.17g", double)) end
     local map, set, big = rawget(value, "map"), rawget(value, "set"), rawget(value, "big_number")

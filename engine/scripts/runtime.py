@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from lupa import lua51
 
-from engine.errors import CommandError
+from engine.errors import CommandError, counted_error
 from engine.scripts.bytecode import rewritten
 from engine.scripts.conversions import from_list, to_lua, to_word
 from engine.scripts.host import ScriptHost, ScriptLimitError
@@ -187,14 +187,23 @@ class ScriptRuntime:
             self._host = None
         return tuple(outcome)
 
-    def _error(self, name: bytes, how: bytes, result: Any, source: bytes | None = None, line: int = 0) -> BaseException:
+    def _error(
+        self,
+        name: bytes,
+        how: bytes,
+        result: Any,
+        source: bytes | None = None,
+        line: int = 0,
+        is_counted: bool = False,
+    ) -> BaseException:
         """What a script, or a function of that name, that did not end well raises."""
         if how == b"stopped":
             return self._limit_error(result)
         if how == b"raised":
             assert isinstance(result, BaseException)
             return result
-        return CommandError(_failure(name, result, source, line))
+        text = _failure(name, result, source, line)
+        return counted_error(text) if is_counted else CommandError(text)
 
     def _script(self, sha: bytes, source: bytes) -> Any:
         """The compiled script."""

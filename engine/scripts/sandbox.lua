@@ -127,10 +127,11 @@ host.globals = globals
 
 -- Says where an error was raised, as Redis' own handler does.
 local function handler(problem)
-    local kind, text = type(problem), nil
+    local kind, text, counted = type(problem), nil, nil
     if kind == "table" then
         text = problem.err -- here, where it counts: it may be what a function of the script returns
         if type(text) ~= "string" and type(text) ~= "number" then text = "ERR unknown error" end
+        counted = host.rawget(problem, "ignore_error_stats_update")
     else
         if problem == "not enough memory" or host.is_exception(problem) then return problem end
         text = "ERR " .. tables.tostring(problem)
@@ -149,7 +150,8 @@ local function handler(problem)
             info = getinfo(level, "Sl")
         end
     end
-    return { text = tostring(text), source = info and info.source, line = info and info.currentline }
+    local source, line = info and info.source, info and info.currentline
+    return { text = tostring(text), source = source, line = line, counted = counted and true or false }
 end
 
 local current, result_of_current -- the script that runs, and what it has returned
@@ -182,7 +184,8 @@ local function prepare(script, instructions, ...)
     begin(instructions)
 end
 
--- Returns "done" and what `to_list` does; "failed", text, source and line; "stopped" and why; or "raised" and what.
+-- Returns "done" and what `to_list` does; "failed", text, source, line and whether it is
+-- an error that is counted; "stopped" and why; or "raised" and what.
 local function outcome(ended, result, ...)
     local stopped, killed = finish()
     current, result_of_current, globals.KEYS, globals.ARGV = nil, nil, nil, nil
@@ -199,7 +202,7 @@ local function outcome(ended, result, ...)
     if stopped or result == "not enough memory" then return "stopped", stopped or "memory" end
     if ended then return "done", result, ... end
     if type(result) ~= "table" then return "failed", tostring(result) end -- an error within the handler
-    return "failed", result.text, result.source, result.line
+    return "failed", result.text, result.source, result.line, result.counted
 end
 
 local function execute()

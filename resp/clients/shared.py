@@ -129,7 +129,7 @@ class Shared(Generic[S]):
         self.plans, self.stats = Plans(), Stats()
         self.pubsub = PubSub()
         self.monitors, self.slowlog, self.latency = Monitors(self._monitor), SlowLog(), Latency()
-        self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
+        self.accounting = Accounting(self.plans, self.config, self.stats, self.slowlog, self.latency)
         self.notifications = Notifications(self.pubsub)
         self.tracking = Tracking(self.sessions, self.config, self._follow, self.flush)
         self.blocked = Blocked(self)
@@ -285,9 +285,11 @@ class Shared(Generic[S]):
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
                 pipeline.machine.scripts.show = self._show if self.monitors.any else None
+                pipeline.machine.scripts.take_calls = self.accounting.called_by_scripts
         for replica in self.replicas.values():
             if replica.owned.worker.is_open:
                 replica.machine.use_knobs(self.config.knobs)
+                replica.machine.scripts.take_calls = self.accounting.called_by_scripts
 
     # ------------------------------------------------------------------ inside
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.apply.script_calls import ScriptCalls
 from engine.errors import CommandError
 from engine.values.replies import Reply
-from resp.catalog.plans import CommandKind, Plan
+from resp.catalog.plans import CommandKind, Plan, Plans
 from resp.settings.config import Config
 from resp.statistics.latency import Latency
 from resp.statistics.slowlog import NamedClient, SlowLog
@@ -26,14 +27,16 @@ class Accounting:
     """The accounts of one server's commands.
 
     Args:
+        plans: of the commands that scripts call.
         config: has the limits above which a command is slow.
         stats: counts errors and keyspace hits.
         slowlog, latency: take slow commands.
     """
 
-    __slots__ = ("_latency", "_slow_seconds", "_slowlog", "_stats", "_tracks_latencies")
+    __slots__ = ("_latency", "_plans", "_slow_seconds", "_slowlog", "_stats", "_tracks_latencies")
 
-    def __init__(self, config: Config, stats: Stats, slowlog: SlowLog, latency: Latency) -> None:
+    def __init__(self, plans: Plans, config: Config, stats: Stats, slowlog: SlowLog, latency: Latency) -> None:
+        self._plans = plans
         self._stats, self._slowlog, self._latency = stats, slowlog, latency
         self._slow_seconds = 0.0  # what takes longer is of interest to one of the two
         self._tracks_latencies = True
@@ -60,7 +63,8 @@ class Accounting:
             counted.calls_by_digits[(seconds * 1e6).__trunc__().bit_length()] += 1
         if type(reply) is CommandError:  # what is a kind of it is raised where a command is refused, and never here
             counted.failed += 1
-            self._stats.count_error(reply.message)
+            if not reply.is_counted:
+                self._stats.count_error(reply.message)
         elif plan.kind is _READ:
             if reply:
                 self._stats.keyspace_hits += 1
@@ -110,6 +114,19 @@ class Accounting:
         if plan is not None:
             plan.counted.rejected += 1
         self._stats.count_error(error.message)
+
+    def called_by_scripts(self, calls: ScriptCalls) -> None:
+        """Commands have run inside scripts, or were refused there. Their time is part of the scripts' own."""
+        for name, count in calls.calls.items():
+            self._plans.by_name[name].calls += count
+        for name, count in calls.failed.items():
+            self._plans.by_name[name].failed += count
+        for name, count in calls.rejected.items():
+            plan = self._plans.by_name.get(name)  # none of what there is not
+            if plan is not None and plan.kind is not CommandKind.CONTAINER:
+                plan.rejected += count
+        for code, count in calls.errors.items():
+            self._stats.count_error(code, count)
 
     # ------------------------------------------------------------------ inside
 

@@ -181,13 +181,13 @@ class Stats:
         else:
             self.keyspace_misses += 1
 
-    def count_error(self, message: str) -> None:
-        """Count an error reply by its code, the first word of `message`. Codes are bounded, as in Redis."""
-        self.error_replies += 1
+    def count_error(self, message: str, count: int = 1) -> None:
+        """Count so many errors by their code, the first word of `message`. Codes are bounded, as in Redis."""
+        self.error_replies += count
         code = message.partition(" ")[0]
         if code not in self.errors and len(self.errors) >= _ERROR_CODES_MAX:
             code = _TOO_MANY_ERROR_CODES
-        self.errors[code] = self.errors.get(code, 0) + 1
+        self.errors[code] = self.errors.get(code, 0) + count
 
     def sample(self, now_s: float, commands: int) -> None:
         """Note how far the totals have come: commands that ran, bytes. To be called every `SAMPLE_SECONDS`.

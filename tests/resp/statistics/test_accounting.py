@@ -32,7 +32,7 @@ class Accounts:
         self.config = Config()
         self.stats, self.slowlog, self.latency = Stats(), SlowLog(), Latency()
         self.plans = Plans()
-        self.accounting = Accounting(self.config, self.stats, self.slowlog, self.latency)
+        self.accounting = Accounting(self.plans, self.config, self.stats, self.slowlog, self.latency)
 
     def ended(self, name: bytes, reply: Reply, seconds: float = 0.0) -> Plan:
         """A command has ended so; returns its plan."""

@@ -1,0 +1,107 @@
+"""Counts of the commands that scripts call, in INFO: as the oracle has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+import redis
+
+from tests.real.oracle import Oracle
+from tests.resp.processes import serving
+from tests.wire.servers import RespServer
+
+FAILS: Final = "redis.pcall('LPUSH', 'x', 1)"
+SCRIPTS: Final = (
+    "redis.call('GET', 'x') redis.call('GET', 'none') return redis.call('INCR', 'x')",
+    "redis.call('PING') redis.call('PUBLISH', 'a', 'b') redis.call('SELECT', 1) redis.call('TIME') return 1",
+    "return redis.pcall('OBJECT', 'NOSUCH')",
+    "return redis.pcall('NOSUCH')",
+    "return redis.pcall('GET')",
+    "return redis.call('GET')",
+    "return redis.pcall('ECHO', 1, 2)",
+    "return redis.pcall('SUBSCRIBE', 'x')",
+    "return redis.pcall(1, {})",
+    f"return {FAILS}",
+    f"{FAILS} return 1",
+    f"{FAILS} error('x')",
+    "return redis.call('LPUSH', 'x', 1)",
+    f"error({FAILS})",
+    "return redis.error_reply('MY x')",
+    "return redis.call('SELECT', 99)",
+    f"local error = {FAILS} return {{err = error.err}}",
+    "for _ = 1, 300 do redis.call('SET', 'y', 1) redis.pcall('LPUSH', 'y', 1) end",
+)
+READS: Final = (
+    "return redis.call('GET', 'x')",
+    "return redis.pcall('SET', 'x', 'y')",
+    "return redis.call('SET', 'x', 'y')",
+    "return redis.call('OBJECT', 'ENCODING', 'x')",
+    "redis.pcall('LLEN', 'x') return redis.pcall('PUBLISH', 'a', 'b')",
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
+    """A standalone slotlog."""
+    with serving(tmp_path_factory.mktemp("scripts")) as running:
+        yield running
+
+
+def counted(client: Any, *commands: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """What the commands count: calls, refusals and failures by command; errors by code; all errors."""
+    client.flushall()
+    client.set("x", 1)
+    client.config_resetstat()
+    for command in commands:
+        with suppress(redis.ResponseError):
+            client.execute_command(*command)
+    by_command = {
+        name: (found["calls"], found["rejected_calls"], found["failed_calls"])
+        for name, found in client.info("commandstats").items()
+        if name not in {"cmdstat_config|resetstat", "cmdstat_info"}
+    }
+    return by_command, client.info("errorstats"), client.info("stats")["total_error_replies"]
+
+
+def both(server: RespServer, oracle_server: Oracle) -> tuple[Any, Any]:
+    """A client of each."""
+    client: Any = redis.Redis
+    return client(unix_socket_path=oracle_server.path), client(port=server.address[1])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*(("EVAL", script, "0") for script in SCRIPTS), *(("EVAL_RO", script, "0") for script in READS)],
+    ids=lambda command: f"{command[0]} {command[1][:60]}",
+)
+def test_the_commands_of_a_script_count(server: RespServer, oracle_server: Oracle, command: tuple[str, ...]) -> None:
+    """Each call, failure and refusal counts as the oracle counts it, and each error once."""
+    theirs, ours = both(server, oracle_server)
+    assert counted(theirs, command) == counted(ours, command)
+
+
+def test_functions_and_transactions_count_the_commands_of_their_scripts(
+    server: RespServer, oracle_server: Oracle
+) -> None:
+    """FCALL, FCALL_RO, and EVAL and EVAL_RO in an EXEC that writes and in one that only reads."""
+    library = (
+        "#!lua name=counted\n"
+        "redis.register_function('writes', function() return redis.call('INCR', 'x') end)\n"
+        "redis.register_function{function_name='reads', callback=function() return redis.call('GET', 'x') end, "
+        "flags={'no-writes'}}"
+    )
+    writes, reads = ("EVAL", "return redis.call('INCR', 'x')", "0"), ("EVAL_RO", READS[0], "0")
+    sessions: tuple[tuple[tuple[str, ...], ...], ...] = (
+        (("FCALL", "writes", "0"), ("FCALL", "reads", "0"), ("FCALL_RO", "reads", "0")),
+        (("MULTI",), writes, reads, ("EXEC",)),
+        (("MULTI",), reads, reads, ("EXEC",)),
+    )
+    found = []
+    for client in both(server, oracle_server):
+        client.function_load(library, replace=True)
+        with client.client() as one:
+            found.append([counted(one, *commands) for commands in sessions])
+    assert found[0] == found[1]
