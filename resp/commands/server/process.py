@@ -16,7 +16,7 @@ from engine.values.numbers import parse_int
 from engine.values.replies import OK, Map, Reply, Status, Verbatim
 from resp.cluster.standbys import applied_here, hurry, standbys_at, standbys_of, standbys_planned
 from resp.commands.handlers import Client, server_command
-from resp.reports.info import info_text
+from resp.reports.info import REDIS_VERSION, info_text
 from resp.reports.sentinel import sentinel_info
 from resp.resources.memory import memory_use
 from resp.statistics.partitions import applied_offsets, key_counts
@@ -83,9 +83,11 @@ def time_(client: object, args: list[bytes]) -> Reply:
     immediate=True,
 )
 def lolwut(client: Client[Process], args: list[bytes]) -> Reply:
-    """Draw a slot and a log, and show slotlog's version."""
+    """Draw a slot and a log, and show the versions of Redis and of slotlog."""
+    if len(args) > 1 and args[0].upper() == b"VERSION":
+        read_integer(args[1])
     drawing = "  ___________\n (_|_|_|_|_|_)  every ring is an event\n"
-    return Verbatim(f"{drawing}\nslotlog ver. {client.server.host.version}\n".encode())
+    return Verbatim(f"{drawing}\nRedis ver. {REDIS_VERSION}, slotlog ver. {client.server.host.version}\n".encode())
 
 
 # ---------------------------------------------------------------------- persistence

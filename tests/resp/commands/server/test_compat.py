@@ -135,9 +135,11 @@ def test_memory_is_that_of_the_process(client: Connection) -> None:
     assert 0 < stats[b"startup.allocated"] <= stats[b"total.allocated"] <= stats[b"peak.allocated"]
 
 
-def test_lolwut_names_the_version(client: Connection) -> None:
-    """LOLWUT is a drawing and the version, for people: verbatim text in RESP3."""
-    assert client.call("LOLWUT").splitlines()[-1].startswith(b"slotlog ver. ")
+def test_lolwut_names_the_versions(client: Connection) -> None:
+    """LOLWUT is a drawing and the versions, for people: verbatim text in RESP3. As in Redis VERSION needs a number."""
+    for words in ((), ("VERSION", "5", "1"), ("version",), ("7",)):
+        assert client.call("LOLWUT", *words).splitlines()[-1].startswith(b"Redis ver. 7.4.0, slotlog ver. ")
+    assert ErrorReply(b"ERR value is not an integer or out of range") == client.call("LOLWUT", "VERSION", "x")
 
 
 @pytest.mark.parametrize(
