@@ -20,6 +20,7 @@ from engine.batch.keys.object_encoding import DEFAULT_KNOBS
 from engine.errors import SYNTAX, CommandError
 from engine.limits import STRING_BYTES_MAX
 from engine.values.glob import matcher
+from engine.values.stream_nodes import NODE_BYTES, NODE_ENTRIES
 from resp.settings.parameters import (
     BUFFER_LIMITS,
     EVENTS,
@@ -157,6 +158,8 @@ _CONSTANTS: Final[Mapping[str, str]] = {
     "activerehashing": "yes",
     "activedefrag": "no",
     "io-threads": "1",
+    "stream-node-max-bytes": str(NODE_BYTES),
+    "stream-node-max-entries": str(NODE_ENTRIES),
     "hz": "10",
     "daemonize": "no",
     "supervised": "no",

@@ -262,7 +262,11 @@ def test_knobs_follow_their_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("save", ""), ("appendonly", "yes"), ("maxmemory-policy", "noeviction"), ("databases", "16")]
+    ("name", "value"),
+    [
+        *(("save", ""), ("appendonly", "yes"), ("maxmemory-policy", "noeviction"), ("databases", "16")),
+        *(("stream-node-max-entries", "100"), ("stream-node-max-bytes", "4096")),
+    ],
 )
 def test_what_is_so_already_may_be_set(name: str, value: str) -> None:
     """A constant, or a read-only parameter, may be set to the value that it has."""
@@ -270,7 +274,11 @@ def test_what_is_so_already_may_be_set(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("save", "60 1"), ("appendonly", "no"), ("maxmemory-policy", "allkeys-lru"), ("port", "6380")]
+    ("name", "value"),
+    [
+        *(("save", "60 1"), ("appendonly", "no"), ("maxmemory-policy", "allkeys-lru"), ("port", "6380")),
+        ("stream-node-max-entries", "2"),
+    ],
 )
 def test_what_cannot_be_otherwise_is_refused(name: str, value: str) -> None:
     """A constant, or a read-only parameter, cannot be set to anything else."""
