@@ -135,7 +135,8 @@ def _facts(each: Trimmed) -> dict[str, int | str]:
 
 
 def _print(each: Trimmed, *, dry_run: bool) -> None:
-    said = f"{counted(each.records, 'record')} {'to be deleted' if dry_run else 'deleted'}"
-    print(f"partition {each.partition}: {said}, the log begins at offset {each.trimmed_to}")
+    if each.records or not each.trouble:
+        said = f"{counted(each.records, 'record')} {'to be deleted' if dry_run else 'deleted'}"
+        print(f"partition {each.partition}: {said}, the log begins at offset {each.trimmed_to}")
     if each.trouble:
         print_note(f"partition {each.partition}: {each.trouble}")

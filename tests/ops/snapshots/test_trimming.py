@@ -137,6 +137,7 @@ def test_without_a_verified_snapshot_nothing_goes(data: Path, tmp_path: Path) ->
     assert (1, 1, 0) == (unverified.exit_code, none.exit_code, begin_of(data))
     assert "has no verified snapshot of it" in unverified.stderr
     assert "has no verified snapshot of it" in none.stderr
+    assert ("", "") == (unverified.stdout, none.stdout)
 
 
 def test_a_snapshot_of_another_log_cuts_nothing(data: Path, tmp_path: Path) -> None:
