@@ -25,8 +25,9 @@ WEIGHTS: Final = (25, 25, 48, 52, 48, 68, 68, 68, 100)
 SUBKEY_BYTES: Final = 224
 """Of a subkey that is kept with its value."""
 
-COUNT_BYTES: Final = 130
-"""Of a rank count."""
+COUNT_BYTES: Final = 152
+"""Of a rank count: 64 its end, 20 its place in both lists, 10 its number, as many are small; 42 its total, which Python
+searches, and 16 the packed head and sum, which C does."""
 
 SCORES_BYTES: Final = 1232
 """Of the scores of a rank block, at most."""

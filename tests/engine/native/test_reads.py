@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from array import array
 from itertools import accumulate
+from sys import getsizeof
 from typing import Any, Final
 
 import pytest
 
 from engine.apply.machine import Machine, Record
+from engine.batch.in_memory.memory import COUNT_BYTES
 from engine.batch.ranks.rank_records import Stretches
 from engine.commands.registry import SPECS
 from engine.errors import CommandError, DueError
@@ -167,6 +169,23 @@ def test_places_follow_blocks_that_are_cut_anew(sender: Sender) -> None:
                 assert array("Q", stretches.heads).tolist() == heads
             if stretches.sums is not None:
                 assert array("q", stretches.sums).tolist() == list(accumulate(stretches.counts))
+
+
+def test_a_rank_count_takes_what_is_estimated(sender: Sender) -> None:
+    """Within an eighth, when Python and C have both made of it what they search."""
+    for score in range(0, _SIZE, 3):
+        for words in (["ZCOUNT", "z", str(score), "inf"], ["ZRANK", "z", f"m{score}"]):
+            sender.both(*words)
+    held = held_stretches(sender.machine, b"z")
+    taken = 0
+    for each in held:
+        assert each.totals
+        assert each.heads
+        assert each.sums
+        parts = [each, each.ends, each.counts, each.totals, each.heads, each.sums, *each.ends, *each.totals]
+        taken += sum(getsizeof(part) for part in parts) + sum(getsizeof(count) for count in each.counts if count > 256)
+    counts = sum(len(each.ends) for each in held)
+    assert taken * 7 < counts * COUNT_BYTES * 8 < taken * 9
 
 
 def held_stretches(machine: Machine, name: bytes) -> list[Stretches]:
