@@ -5,6 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final, NamedTuple
+
+_DENIALS_KEPT: Final = 128
+_KEPT_BYTES: Final = 1024
+
+
+class ScriptDenial(NamedTuple):
+    """One refusal by the rights of a script's user.
+
+    Attributes:
+        offset: of the script's event.
+        user: whose rights.
+        reason: `command`, `key`, `channel` or `database`.
+        denied: which one; of a long one the beginning.
+    """
+
+    offset: int
+    user: bytes
+    reason: str
+    denied: bytes
 
 
 @dataclass(slots=True)
@@ -15,6 +35,8 @@ class ScriptCalls:
         calls: command name -> how often it ran, with an error or without.
         failed: command name -> how often it ran and answered with an error.
         rejected: command name -> how often it was refused before it ran. Scripts may name commands that there are not.
+        denied: `command`, `key`, `channel` or `database` -> how often rights have refused one.
+        denials: the newest kinds of these -> how often.
         errors: error code -> how many errors of commands began with it.
     """
 
@@ -22,6 +44,17 @@ class ScriptCalls:
     failed: defaultdict[bytes, int] = field(default_factory=partial(defaultdict, int))
     rejected: defaultdict[bytes, int] = field(default_factory=partial(defaultdict, int))
     errors: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+
+    denied: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    denials: dict[ScriptDenial, int] = field(default_factory=dict)
+
+    def note_denial(self, offset: int, user: bytes, reason: str, denied: bytes) -> None:
+        """Count what the rights of a user have refused: see `ScriptDenial`. `note_error` counts its error."""
+        self.denied[reason] += 1
+        denial = ScriptDenial(offset, user, reason, denied[:_KEPT_BYTES])
+        self.denials[denial] = self.denials.pop(denial, 0) + 1
+        if len(self.denials) > _DENIALS_KEPT:
+            del self.denials[next(iter(self.denials))]
 
     def note_error(self, name: bytes, message: str, *, has_run: bool) -> None:
         """Count a command that ended with an error.

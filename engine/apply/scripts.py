@@ -14,7 +14,7 @@ from engine.apply.script_sources import ReadSources
 from engine.batch.runner import Call
 from engine.commands.registry import SPECS, Spec
 from engine.commands.scripting.callable import REFUSED, WITHOUT_KEYS
-from engine.commands.scripting.rights import Rights
+from engine.commands.scripting.rights import Denial, Rights
 from engine.errors import EXEC_TOO_LARGE, CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.scripts.runtime import ScriptRuntime
@@ -279,13 +279,15 @@ class ScriptRunner:
             raise CommandError(_REFUSED)
         return spec, args
 
-    def _denial(self, name: bytes, spec: Spec | None, args: list[bytes]) -> str | None:
+    def _denial(self, name: bytes, spec: Spec | None, args: list[bytes]) -> Denial | None:
         return None if self.rights is None else self.rights.denial(name, spec, args, self._tx.db)
 
     def _check_rights(self, name: bytes, spec: Spec | None, args: list[bytes]) -> None:
         denied = self._denial(name, spec, args)
         if denied is not None:
-            raise CommandError(_DENIED + denied)
+            if self._calls is not None and self.rights is not None:
+                self._calls.note_denial(self._tx.offset, self.rights.user, denied.reason, denied.denied)
+            raise CommandError(_DENIED + denied.message)
 
     def _check_place(self, spec: Spec, args: list[bytes]) -> None:
         """Refuse keys of another partition, and of another slot than those before."""

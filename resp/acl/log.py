@@ -16,7 +16,7 @@ _GROUPING_ENTRIES: Final = 10
 """Only so many of the newest entries are looked through for one to count a repetition in."""
 
 Reason = Literal["auth", "command", "key", "channel", "database"]
-Context = Literal["toplevel", "multi"]
+Context = Literal["toplevel", "multi", "lua"]
 
 
 @dataclass(slots=True)
@@ -63,9 +63,16 @@ class AclLog:
         self._next_id = 0
 
     def add(
-        self, reason: Reason, context: Context, denied: bytes, user_name: bytes, client_info: bytes, now_ms: int
+        self,
+        reason: Reason,
+        context: Context,
+        denied: bytes,
+        user_name: bytes,
+        client_info: bytes,
+        now_ms: int,
+        count: int = 1,
     ) -> None:
-        """Note a refusal: in a new entry, or in one of the same kind that is less than a minute old.
+        """Note a refusal, or so many alike: in a new entry, or in one of the same kind that is less than a minute old.
 
         Of a long key or name only the beginning is kept, so that nobody fills the memory with what is refused.
         """
@@ -75,13 +82,13 @@ class AclLog:
             if (entry.reason, entry.context, entry.denied, entry.user_name) == same:
                 if now_ms - entry.updated_ms > _GROUPING_MS:
                     continue
-                entry.count += 1
+                entry.count += count
                 entry.client_info, entry.updated_ms = client_info, now_ms
                 self._entries.remove(entry)
                 self._entries.appendleft(entry)
                 return
         self._entries.appendleft(
-            Refusal(reason, context, denied, user_name, client_info, self._next_id, now_ms, now_ms)
+            Refusal(reason, context, denied, user_name, client_info, self._next_id, now_ms, now_ms, count)
         )
         self._next_id += 1
         self._trim()

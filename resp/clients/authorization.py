@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -19,6 +19,7 @@ from resp.clients.output import FREE_BYTES
 from slotlog.clock import now_ms
 
 if TYPE_CHECKING:
+    from engine.apply.script_calls import ScriptDenial
     from resp.clients.session import Session
     from resp.clients.shared import Shared
 
@@ -111,6 +112,17 @@ def _is_over_soft_limit(session: Session, now: float) -> bool:
         return False
     session.over_soft_limit_since = session.over_soft_limit_since or now
     return bool(now - session.over_soft_limit_since > limit.soft_seconds)
+
+
+def note_script_denials(session: Session, denials: Mapping[ScriptDenial, int]) -> None:
+    """Note in `ACL LOG` what the rights of the session's user have refused to its script. They are counted already."""
+    server = session.server
+    for denial, count in denials.items():
+        reason = cast("Reason", denial.reason)
+        server.acl.log.add(reason, "lua", denial.denied, denial.user, line_of(session), now_ms(), count)
+    if count := server.refusals.count():
+        address = session.address.decode()
+        logger.warning("resp_refused", reason="script", client=session.id, address=address, count=count)
 
 
 def note_refusal(

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from engine import native
 from engine.apply.machine import Machine
+from engine.apply.script_calls import ScriptCalls
 from engine.commands.registry import Spec
 from engine.errors import CommandError, DueError
 from engine.values.replies import Reply
@@ -17,6 +18,7 @@ from ingest.applying.slicing.slices import Slices
 from ingest.reporting.observer import Condition
 from ingest.reporting.rate_limited import RateLimitedLog
 from resp.acl import Acl
+from resp.acl.script_denials import tell_reader
 from resp.blocking.blocked_clients import Blocked
 from resp.blocking.holding import Holding
 from resp.blocking.pause import Pause
@@ -285,11 +287,11 @@ class Shared(Generic[S]):
                 pipeline.machine.witnessing = wanted
                 pipeline.machine.use_knobs(self.config.knobs)
                 pipeline.machine.scripts.show = self._show if self.monitors.any else None
-                pipeline.machine.scripts.take_calls = self.accounting.called_by_scripts
+                pipeline.machine.scripts.take_calls = self._take_calls
         for replica in self.replicas.values():
             if replica.owned.worker.is_open:
                 replica.machine.use_knobs(self.config.knobs)
-                replica.machine.scripts.take_calls = self.accounting.called_by_scripts
+                replica.machine.scripts.take_calls = self._take_calls
 
     # ------------------------------------------------------------------ inside
 
@@ -309,6 +311,11 @@ class Shared(Generic[S]):
         """Show a command of a script. It runs in a machine, where a slice may end: a client is not left half-way."""
         with self.slices.whole():
             self.monitors.feed_script(db, command)
+
+    def _take_calls(self, calls: ScriptCalls) -> None:
+        """Count what a script has called that was no event, and note what it was refused."""
+        self.accounting.called_by_scripts(calls)
+        tell_reader(calls.denials)
 
     def _notify(self, events: str) -> None:
         self.notifications.flags = self.notifications.parse(events)

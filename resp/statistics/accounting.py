@@ -125,6 +125,7 @@ class Accounting:
             plan = self._plans.by_name.get(name)  # none of what there is not
             if plan is not None and plan.kind is not CommandKind.CONTAINER:
                 plan.rejected += count
+        self._stats.count_denials(calls.denied)
         for code, count in calls.errors.items():
             self._stats.count_error(code, count)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 from engine.apply.records import Applied
@@ -180,6 +181,11 @@ class Stats:
             self.keyspace_hits += 1
         else:
             self.keyspace_misses += 1
+
+    def count_denials(self, denied: Mapping[str, int]) -> None:
+        """Count what rights have refused to scripts: how often a command, key, channel or database."""
+        for reason, count in denied.items():
+            setattr(self, f"denied_{reason}", getattr(self, f"denied_{reason}") + count)
 
     def count_error(self, message: str, count: int = 1) -> None:
         """Count so many errors by their code, the first word of `message`. Codes are bounded, as in Redis."""

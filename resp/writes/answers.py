@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -9,6 +10,8 @@ from typing import Final
 import structlog
 from greenlet import GreenletExit
 
+from engine.apply.records import Applied
+from engine.apply.script_calls import ScriptDenial
 from engine.errors import CommandError
 from engine.values.replies import Reply
 from ingest.applying.partitions.owned_partition import OwnedPartition
@@ -86,6 +89,17 @@ class Answers:
         self.pending_bytes -= size
         self.pending_events -= len(replies)
         return size - ITEM_BYTES * len(replies)
+
+    def tell_denials(self, replies: Replies, applied: Applied) -> None:
+        """Tell each item what the rights of its user have refused to its scripts."""
+        if applied.script_calls is None or not applied.script_calls.denials:
+            return
+        by_offset: defaultdict[int, dict[ScriptDenial, int]] = defaultdict(dict)
+        for denial, count in applied.script_calls.denials.items():
+            by_offset[denial.offset][denial] = count
+        for item, _ in replies:
+            if item.entry is not None and item.offset in by_offset:
+                item.was_denied(by_offset[item.offset])
 
     def fail(self, items: Sequence[Item], error: CommandError) -> None:
         """Writes get the error; reads behind them are still possible, and see what is due by the wall clock as gone.

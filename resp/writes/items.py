@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from msgpack import Packer
 
+from engine.apply.script_calls import ScriptDenial
 from engine.commands.registry import Spec
 from engine.values.replies import Reply
 from ingest.applying.ticker import TICK
@@ -77,6 +78,9 @@ class Item:
         """
         self.answer(replies[at][1], seconds)
         return at + 1
+
+    def was_denied(self, denials: Mapping[ScriptDenial, int]) -> None:
+        """Told of what the rights of its user have refused to its script."""
 
     def lose(self) -> None:
         """Told that `answer` failed."""

@@ -204,6 +204,7 @@ class LocalWrites:
         value_bytes = self._answers.hand_out(replies, seconds)
         if path is not None:
             for applied in done:
+                self._answers.tell_denials(replies, applied)
                 path.observe(applied, value_bytes, seconds)
                 value_bytes, seconds = 0, 0.0
         self._answers.delivered()
@@ -256,4 +257,6 @@ class LocalWrites:
             except BaseException:
                 self._durable.appendleft((items[at:], [position, *places]))
                 raise
-            self._answer([(item, outcome(applied, item.offset))])
+            replies: Replies = [(item, outcome(applied, item.offset))]
+            self._answers.tell_denials(replies, applied)
+            self._answer(replies)

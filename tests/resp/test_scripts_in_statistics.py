@@ -105,3 +105,65 @@ def test_functions_and_transactions_count_the_commands_of_their_scripts(
         with client.client() as one:
             found.append([counted(one, *commands) for commands in sessions])
     assert found[0] == found[1]
+
+
+DENIED: Final = (
+    (("EVAL", "redis.pcall('GET', 'b') redis.pcall('GET', 'b') return redis.pcall('MGET', 'a', 'bb')", "0"),),
+    (("EVAL", "redis.pcall('SET', 'a', 1) redis.pcall('PUBLISH', 'x', 1) return redis.call('PUBLISH', 'c', 1)", "0"),),
+    (("EVAL", "redis.pcall('SELECT', 3) redis.pcall('flushall') return redis.call('GET', 'b')", "0"),),
+    (("EVAL_RO", "redis.pcall('LLEN', 'b') return redis.call('GET', 'b')", "0"),),
+    (("FCALL", "reads", "0"), ("FCALL_RO", "reads", "0")),
+    (("MULTI",), ("EVAL", "return redis.pcall('GET', 'b')", "0"), ("EVAL_RO", "return 1", "0"), ("EXEC",)),
+    (("MULTI",), ("EVAL_RO", "return redis.pcall('GET', 'b')", "0"), ("EXEC",)),
+    (("INCR", "a"), ("EVAL_RO", "return redis.pcall('GET', 'b')", "0")),
+)
+
+
+def denied(client: Any, *commands: tuple[str, ...]) -> Any:
+    """What ACL LOG and INFO show when Ann has sent these commands at once."""
+    client.flushall()
+    client.acl_setuser("ann", enabled=True, nopass=True, reset=True, commands=["+@all", "-set"], keys=["a*"])
+    client.execute_command("ACL", "SETUSER", "ann", "&c*", "db=0,1")
+    client.acl_log_reset()
+    with client.client() as ann:
+        ann.execute_command("AUTH", "ann", "x")
+        client.config_resetstat()
+        before = refusals(client)
+        connection = ann.connection
+        connection.send_packed_command(connection.pack_commands(commands))
+        for _ in commands:
+            with suppress(redis.ResponseError):
+                connection.read_response()
+        entries = [
+            (
+                *(entry[name] for name in ("count", "reason", "context", "object", "username")),
+                entry["client-info"]["user"],
+            )
+            for entry in client.acl_log()
+        ]
+    counts = {name: count - before[name] for name, count in refusals(client).items()}
+    return entries, counts, client.info("errorstats")
+
+
+def refusals(client: Any) -> dict[str, int]:
+    """What INFO counts of them, by kind."""
+    stats = client.info("stats")
+    return {name: stats[f"acl_access_denied_{name}"] for name in ("cmd", "key", "channel", "db")}
+
+
+@pytest.mark.parametrize("commands", DENIED, ids=lambda commands: " ".join(map(" ".join, commands))[:70])
+def test_acl_log_has_what_scripts_were_refused(
+    server: RespServer, oracle_server: Oracle, commands: tuple[tuple[str, ...], ...]
+) -> None:
+    """Whether the script handles the error or not: command, key, channel or database, and who has sent the script."""
+    theirs, ours = both(server, oracle_server)
+    library = (
+        "#!lua name=denied\nredis.register_function{function_name='reads', "
+        "callback=function() return redis.call('GET', 'b') end, flags={'no-writes'}}"
+    )
+    for client in (theirs, ours):
+        client.function_flush()
+        client.function_load(library)
+    expected = denied(theirs, *commands)
+    assert expected[0]
+    assert expected == denied(ours, *commands)

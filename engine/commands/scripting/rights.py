@@ -31,12 +31,28 @@ _NO_KEY: Final = "No permissions to access a key"
 _NO_CHANNEL: Final = "No permissions to access a channel"
 
 
-class _Denial(NamedTuple):
-    """Of the denials by several selectors, the greatest is the one to tell."""
+_REASONS: Final = ("database", "command", "key", "channel")
+
+
+class Denial(NamedTuple):
+    """The reason why a command may not run. Of those of several selectors, the greatest is the one to tell.
+
+    Attributes:
+        kind: what is not allowed.
+        position: among the keys.
+        message: for the script.
+        denied: the command (lower case), key, channel or database, as `ACL LOG` shows it.
+    """
 
     kind: int
     position: int
     message: str
+    denied: bytes
+
+    @property
+    def reason(self) -> str:
+        """What is not allowed, as `ACL LOG` shows it."""
+        return _REASONS[self.kind]
 
 
 class _Selector:
@@ -67,26 +83,29 @@ class _Selector:
         elif word.startswith(b"db="):
             self._databases = frozenset(int(number) for number in word[3:].split(b",") if number)
 
-    def denial(self, user: str, name: bytes, spec: Spec | None, args: list[bytes], db: int) -> _Denial | None:
+    def denial(self, user: str, name: bytes, spec: Spec | None, args: list[bytes], db: int) -> Denial | None:
         if not self._allows_command(name, args):
             shown = name.decode().lower()
-            return _Denial(_COMMAND, 0, f"User {user} has no permissions to run the '{shown}' command")
+            message = f"User {user} has no permissions to run the '{shown}' command"
+            return Denial(_COMMAND, 0, message, name.lower())
         if spec is None:
             return None
-        if self._databases is not None and not self._allows_databases(self._databases, spec, args, db):
-            return _Denial(_DATABASE, 0, _NO_DATABASE)
+        if self._databases is not None:
+            denied = self._denied_database(self._databases, spec, args, db)
+            if denied is not None:
+                return Denial(_DATABASE, 0, _NO_DATABASE, denied)
         if self._all_keys or not (keys := spec.keys(args)):
             return None
         access = [spec.access_by(args)] if spec.access_by is not None else spec.access
         needed = [letters(access[0]), *(letters(access[-1]),) * (len(keys) - 1)]
         for position, (key, wanted) in enumerate(zip(keys, needed, strict=True)):
             if not any(wanted in allowed and matches(key) for allowed, matches in self._keys):
-                return _Denial(_KEY, position, _NO_KEY)
+                return Denial(_KEY, position, _NO_KEY, key)
         return None
 
-    def channel_denial(self, channel: bytes) -> _Denial | None:
+    def channel_denial(self, channel: bytes) -> Denial | None:
         allowed = self._all_channels or any(matches(channel) for matches in self._channels)
-        return None if allowed else _Denial(_CHANNEL, 0, _NO_CHANNEL)
+        return None if allowed else Denial(_CHANNEL, 0, _NO_CHANNEL, channel)
 
     def _allows_command(self, name: bytes, args: list[bytes]) -> bool:
         lower = name.lower()
@@ -94,14 +113,16 @@ class _Selector:
             return True
         return self._allows_named and bool(args) and lower + b"|" + args[0].lower() in self._named
 
-    def _allows_databases(self, allowed: frozenset[int], spec: Spec, args: list[bytes], db: int) -> bool:
+    def _denied_database(self, allowed: frozenset[int], spec: Spec, args: list[bytes], db: int) -> bytes | None:
+        """The first database that is named and not allowed; the command, lower case, where that is another one."""
         if spec.database == "every":
-            return False
-        if spec.databases is None:
-            return db in allowed
-        numbers = [parse_int(argument) for argument in spec.databases(args)]
-        named = all(number in allowed for number in numbers if number is not None)
-        return named and (spec.database == "named" or db in allowed)
+            return spec.name.lower()
+        for argument in () if spec.databases is None else spec.databases(args):
+            number = parse_int(argument)
+            if number is not None and number not in allowed:
+                return argument
+        uses_current = spec.databases is None or spec.database != "named"
+        return spec.name.lower() if uses_current and db not in allowed else None
 
 
 class Rights:
@@ -110,13 +131,17 @@ class Rights:
     Args:
         user: the name, for error texts.
         text: as above.
+
+    Attributes:
+        user: as given.
     """
 
     def __init__(self, user: bytes, text: bytes) -> None:
+        self.user = user
         self._user = user.decode(errors="surrogateescape")
         self._selectors = [_Selector(line) for line in text.split(b"\n")]
 
-    def denial(self, name: bytes, spec: Spec | None, args: list[bytes], db: int) -> str | None:
+    def denial(self, name: bytes, spec: Spec | None, args: list[bytes], db: int) -> Denial | None:
         """Why a command may not run; None when it may.
 
         Args:
@@ -125,7 +150,7 @@ class Rights:
             args: what follows the name.
             db: the database that is selected.
         """
-        denials: list[_Denial] = []
+        denials: list[Denial] = []
         for selector in self._selectors:
             denial = selector.denial(self._user, name, spec, args, db)
             if denial is None and args and name in {b"PUBLISH", b"SPUBLISH"}:
@@ -133,4 +158,4 @@ class Rights:
             if denial is None:
                 return None
             denials.append(denial)
-        return max(denials).message
+        return max(denials)

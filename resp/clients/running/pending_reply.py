@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.apply.script_calls import ScriptDenial
 from engine.commands.registry import Spec
 from engine.values.replies import OK, Reply
+from resp.acl.script_denials import script_reader
 from resp.catalog.plans import Plan
+from resp.clients.authorization import note_script_denials
 from resp.wire.encode import encode2, encode3
 from resp.writes.groups import BROKEN
 from resp.writes.items import ITEM_BYTES, Item, Replies
@@ -87,7 +91,13 @@ class PendingReply(Item):
 
     def begins(self) -> bool:
         """Whether its session is still there to be answered."""
+        if self.plan.is_script:
+            script_reader.set(self.was_denied)
         return not self.session.closing
+
+    def was_denied(self, denials: Mapping[ScriptDenial, int]) -> None:
+        """Note in `ACL LOG` what its script was refused."""
+        note_script_denials(self.session, denials)
 
     def lose(self) -> None:
         """Say that the reply was lost."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.values.replies import Reply
+from resp.acl.script_denials import script_reader
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import CommandKind, Plan
+from resp.clients.authorization import note_script_denials
 from resp.clients.running.pending_reply import PendingReply
 
 if TYPE_CHECKING:
@@ -16,10 +19,14 @@ if TYPE_CHECKING:
 
 
 def note_next_script(session: Session, plan: Plan, pipeline: WritePipeline) -> dict[bytes, None] | None:
-    """Takes the keys that a script reads, which is to run next and is no event; None: no script, or nobody caches.
+    """Note whose script is to run next, if it is one.
 
-    As in Redis those count that its commands read, and not those that it declares.
+    Returns:
+        Takes the keys that it reads; None: no script, or nobody caches. As in Redis those count that its commands
+        read, and not those that it declares.
     """
+    if plan.is_script:
+        script_reader.set(partial(note_script_denials, session))
     if not plan.is_script or session.tracking is None or not session.tracking.wants_keys:
         return None
     keys: dict[bytes, None] = {}

@@ -6,7 +6,7 @@ import pytest
 
 from engine.commands.registry import find_words
 from engine.commands.scripting.callable import WITHOUT_KEYS
-from engine.commands.scripting.rights import Rights
+from engine.commands.scripting.rights import Denial, Rights
 from engine.errors import CommandError
 from engine.values.replies import OK
 from tests.engine.commands.scripting.harness import outcome
@@ -18,6 +18,12 @@ NO_DATABASE = "No permissions to access database"
 
 def denial(rights: str, command: str, db: int = 0) -> str | None:
     """What Ann is told who has these rights."""
+    found = denied(rights, command, db)
+    return None if found is None else found.message
+
+
+def denied(rights: str, command: str, db: int = 0) -> Denial | None:
+    """Why Ann may not do this who has these rights."""
     words = command.encode().split()
     if words[0] in WITHOUT_KEYS:
         return Rights(b"ann", rights.encode()).denial(words[0], None, words[1:], db)
@@ -92,3 +98,21 @@ def test_only_scripts_run_as_somebody(name: str) -> None:
     """RUNAS takes the commands that run scripts."""
     reply = outcome(open_machine(new_store()), "RUNAS", "ann", "-", name, "return 1", "0")
     assert shape(CommandError("ERR only a script runs as somebody")) == shape(reply)
+
+
+@pytest.mark.parametrize(
+    ("rights", "command", "expected"),
+    [
+        ("-object|encoding ~*", "OBJECT ENCODING a", ("command", b"object|encoding")),
+        ("- ~a", "MSET a 1 b 2 c 3", ("key", b"b")),
+        ("- ~* &a", "PUBLISH b x", ("channel", b"b")),
+        ("- ~* db=0", "SELECT 3", ("database", b"3")),
+        ("- ~* db=3", "GET a", ("database", b"get")),
+        ("- ~* db=0", "FLUSHALL", ("database", b"flushall")),
+    ],
+)
+def test_what_was_denied(rights: str, command: str, expected: tuple[str, bytes]) -> None:
+    """A denial says what ACL LOG shows."""
+    found = denied(rights, command)
+    assert found is not None
+    assert expected == (found.reason, found.denied)
