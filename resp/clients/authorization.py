@@ -83,6 +83,17 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
         yield inner, inner_args
 
 
+def allows_oom(session: Session, plan: Plan, args: list[bytes]) -> bool:
+    """Whether a script says that it may run while more than `maxmemory` is used. Nothing is queued then."""
+    if plan.spec is None or plan.spec.allows_oom is None or session.transaction is not None:
+        return False
+    try:
+        pipeline = session.server.pipeline_of(plan.keys(args))
+    except CommandError:
+        return False
+    return pipeline.owned.worker.is_open and pipeline.machine.allows_oom(plan.spec, args)
+
+
 def cut_off(server: Shared[Session]) -> None:
     """Close the connections that have taken too long: to log in, to say anything, to read what waits for them."""
     now = monotonic()

@@ -5,13 +5,14 @@ A script is one event: it runs when it is applied. Source: https://valkey.io/com
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from engine.batch.runner import Call
 from engine.batch.transaction import Transaction
 from engine.commands.registry import command
-from engine.commands.scripting.shebang import ALLOW_CROSS_SLOT_KEYS, NO_CLUSTER, NO_WRITES, parse
+from engine.commands.scripting.shebang import ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, NO_CLUSTER, NO_WRITES, parse
 from engine.errors import NO_SCRIPT, NOT_AN_INTEGER, CommandError
 from engine.tables.scripts import digest_of
 from engine.values.numbers import parse_int
@@ -46,6 +47,24 @@ def _eval_reads(tx: Transaction, args: list[bytes]) -> bool:
     return args[0].startswith(b"#!") and _reads_by_sha(tx, digest_of(args[0]))
 
 
+def _eval_allows_oom(tx: Transaction, args: list[bytes]) -> bool:
+    """Whether a script says so, or that it does not write; one without flags, or with wrong ones, says nothing."""
+    with suppress(CommandError):
+        return allows_oom(parse(args[0]).flags or frozenset())
+    return False
+
+
+def _evalsha_allows_oom(tx: Transaction, args: list[bytes]) -> bool:
+    """As `_eval_allows_oom`, and an unknown script may have its error."""
+    source = tx.scripts.find(args[0])
+    return source is None or _eval_allows_oom(tx, [source])
+
+
+def allows_oom(flags: frozenset[bytes]) -> bool:
+    """Whether what has these flags may run while there is no more memory to be used."""
+    return not flags.isdisjoint((ALLOW_OOM, NO_WRITES))
+
+
 @writing_script(
     "EVAL script numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
@@ -53,6 +72,7 @@ def _eval_reads(tx: Transaction, args: list[bytes]) -> bool:
     grows=True,
     large_reply=True,
     only_reads=_eval_reads,
+    allows_oom=_eval_allows_oom,
 )
 def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a Lua script as one event. EVALSHA finds it afterwards.
@@ -72,6 +92,7 @@ def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     grows=True,
     large_reply=True,
     only_reads=_evalsha_reads,
+    allows_oom=_evalsha_allows_oom,
 )
 def evalsha(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script that EVAL or SCRIPT LOAD has brought, by the SHA-1 of its source.

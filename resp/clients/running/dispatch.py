@@ -19,7 +19,7 @@ from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.addresses import Endpoint
-from resp.clients.authorization import denial
+from resp.clients.authorization import allows_oom, denial
 from resp.clients.running.long_commands import start
 from resp.clients.running.looking_back import read_past, refusal_in_past
 from resp.clients.running.multi import aborted, reads_here, show_when_run
@@ -148,7 +148,7 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:
             return denied
-    if session.server.shortage.refuses(plan, session.transaction):
+    if session.server.shortage.refuses(plan, session.transaction) and not allows_oom(session, plan, args):
         return OUT_OF_MEMORY
     if session.protocol == 2 and session.is_subscriber and not allowed_while_subscribed(plan.name):
         return CommandError(not_while_subscribed(plan.shown))

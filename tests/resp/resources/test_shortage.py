@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.real.oracle import ErrorReply, SimpleString
+from engine.tables.scripts import digest_of
+from tests.real.oracle import ErrorReply, Oracle, SimpleString
 from tests.resp.harness import Live, pipeline, serving, until
 from tests.wire.client import Client
 
@@ -73,3 +74,46 @@ async def test_memory_is_looked_at_by_time(tmp_path: Path) -> None:
                 b"maxmemory"
             ],
         ]
+
+
+NO_FLAGS: Final = "#!lua\nreturn 1"
+ALLOWED: Final = "#!lua flags=allow-oom\nreturn redis.call('SET', 'x', '1')"
+READS: Final = "#!lua flags=no-writes\nreturn redis.call('GET', 'x')"
+LIBRARY: Final = (
+    "#!lua name=l\n"
+    "redis.register_function('plain', function() return 1 end)\n"
+    "redis.register_function{function_name='allowed', callback=function() return 1 end, flags={'allow-oom'}}\n"
+    "redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}"
+)
+SCRIPTS: Final = [
+    ["EVAL", NO_FLAGS, "0"],
+    ["EVAL", ALLOWED, "0"],
+    ["EVAL", READS, "0"],
+    ["EVAL", "#!lua\nreturn )", "0"],
+    ["EVAL_RO", READS, "0"],
+    ["EVALSHA", digest_of(NO_FLAGS.encode()).decode(), "0"],
+    ["EVALSHA", digest_of(ALLOWED.encode()).decode(), "0"],
+    ["EVALSHA", "0" * 40, "0"],
+    ["FCALL", "plain", "0"],
+    ["FCALL", "allowed", "0"],
+    ["FCALL", "reads", "0"],
+    ["FCALL_RO", "reads", "0"],
+    ["FCALL", "nosuch", "0"],
+]
+
+
+async def test_scripts_run_as_their_flags_say(tmp_path: Path, oracle_server: Oracle) -> None:
+    """Those with `allow-oom` or `no-writes` run, and those without are refused, with the oracle's replies."""
+    loads = [["FLUSHALL"], ["FUNCTION", "FLUSH"], ["FUNCTION", "LOAD", LIBRARY], ["SCRIPT", "LOAD", NO_FLAGS]]
+    theirs = oracle_server.connect()
+    theirs.pipeline([*loads, ["CONFIG", "SET", "maxmemory", "1"]])
+    expected = theirs.pipeline([*SCRIPTS, ["CONFIG", "SET", "maxmemory", "0"]])[:-1]
+    theirs.close()
+    async with serving(tmp_path) as live:
+        for load in loads:
+            await live.ask(*load)
+        client = await limited(live)
+        got = [await client.call(*script) for script in SCRIPTS]
+
+    assert {FULL, b"1", 1, OK} < set(expected)
+    assert expected == got
