@@ -15,7 +15,7 @@ from engine.commands.registry import SPECS, Spec
 from engine.commands.usage import KEY_WORDS, Argument, Choice, Line, Literal, parse
 from engine.layouts.layout import Form
 from tests.differential.loose import SORTS
-from tests.differential.vocabulary import ALL_KEYS, KEYS, ODD, STRAY, Later, Value, kind_of
+from tests.differential.vocabulary import ALL_KEYS, INSTEAD, KEYS, ODD, STRAY, Later, Value, kind_of
 from tests.layouts import holds, refused_commands
 
 STEPS_MAX: Final = 99
@@ -240,7 +240,7 @@ def _line(random: Random, spec: Spec, line: Line, key: bytes) -> list[Value]:
     values: list[Value] = []
     for node in line:
         if isinstance(node, Literal):
-            values.append(node.word.encode())
+            values.append(INSTEAD.get(node.word, node.word).encode())
         elif isinstance(node, Argument):
             value = _argument(random, spec, node.word, key)
             values.append(value)

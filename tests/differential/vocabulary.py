@@ -338,6 +338,10 @@ STRAY: Final = (
 """Options, of any command, that may stand where they do not belong."""
 
 
+INSTEAD: Final = dict.fromkeys(("DIFF", "DIFF1", "ANDOR", "ONE"), "XOR")
+"""Words of a usage that the oracle does not know, of Redis 8.2's BITOP: what is sent instead."""
+
+
 def kind_of(name: str, word: str) -> Kind:
     """The values of the argument `word` of the command `name`.
 
