@@ -34,7 +34,7 @@ from tests.differential import loose
 from tests.differential.cleaning import Slices, check_uncleaned
 from tests.differential.contents import of_engine, of_oracle, unfound
 from tests.differential.strategy import Command, FieldLapse, Lapse, Step, Transaction, rendered
-from tests.differential.streams import untimed
+from tests.differential.streams import untimed, with_their_lag
 from tests.differential.versions import are_rounded, is_of_redis
 from tests.differential.vocabulary import EXACT_FROM_MS, EXACT_UNTIL_MS, SPREAD_S
 from tests.differential.wire import RESP2, wire
@@ -275,6 +275,7 @@ class Pair:
             assert _same_times(name, replies[0], actual), f"{where}: {replies[0]} != {actual}"
         elif not is_of_redis(requests[0], _shown(replies[0]), _shown(actual)):
             expected, actual = untimed(name, replies[0]), untimed(name, actual)
+            actual = with_their_lag(expected, actual)
             expected, actual = _ordered(name, requests[0], expected), _ordered(name, requests[0], actual)
             if not self._in_listpacks and name in SPECS and SPECS[name].group == "sorted-set":
                 if _is_open(requests[0]):

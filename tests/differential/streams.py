@@ -40,6 +40,19 @@ def untimed(name: bytes, reply: Any) -> Any:
     return _described(reply) if name.startswith(b"XINFO|") else reply
 
 
+def with_their_lag(theirs: Any, ours: Any) -> Any:
+    """What slotlog says, with the oracle's lag of a group where that counts entries that were trimmed, or is unknown.
+
+    slotlog does as Redis 7.4 and Valkey 9.1.4 here; the oracle is Valkey 9.1.2.
+    """
+    if type(theirs) is not type(ours) or type(ours) not in {list, tuple} or len(theirs) != len(ours):
+        return ours
+    if type(ours) is tuple and ours[0] == theirs[0] == b"lag" and isinstance(ours[1], int):
+        is_less = not isinstance(theirs[1], int) or ours[1] < theirs[1]
+        return theirs if is_less else ours
+    return type(ours)(map(with_their_lag, theirs, ours))
+
+
 def _is_pending(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == _PENDING
 

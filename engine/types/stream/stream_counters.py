@@ -1,6 +1,7 @@
 """Counts the entries of a stream that a group has read, and those that it has not: Redis' logical counters.
 
-Where entries in the middle were deleted, nobody knows; then it is `UNKNOWN`. Source: t_stream.c of valkey 9.
+Where entries in the middle were deleted, nobody knows; then it is `UNKNOWN`. Sources: t_stream.c of valkey 9; for `lag`
+the release notes of Redis 7.4.
 """
 
 from __future__ import annotations
@@ -47,14 +48,19 @@ def position(key: Key, entry_id: bytes) -> int:
 
 
 def lag(key: Key, group: Group) -> int | None:
-    """How many entries a group has not read; None where nobody knows."""
-    added = parts(key).entries_added
-    if not added:
+    """How many entries a group has not read; None where nobody knows.
+
+    As in Redis 7.4 and Valkey 9.1.4: entries that were trimmed before the group has read them do not count.
+    """
+    stream = parts(key)
+    if not key.size:
         return 0
+    if group.last_id < stream.first_id and stream.max_deleted_id < stream.first_id:
+        return key.size
     if _is_exact(key, group):
-        return added - group.entries_read
+        return stream.entries_added - group.entries_read
     read = position(key, group.last_id)
-    return None if read == UNKNOWN else added - read
+    return None if read == UNKNOWN else stream.entries_added - read
 
 
 def _is_exact(key: Key, group: Group) -> bool:
