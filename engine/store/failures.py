@@ -15,7 +15,8 @@ _SIGNS_OF_DAMAGE: Final = ("corruption", "checksum mismatch")
 _SIGNS_OF_A_HOLDER: Final = ("Resource temporarily unavailable", "lock hold by current process")
 _SIGN_OF_A_GAP: Final = "No such file or directory"
 _SIGN_OF_A_FILE: Final = "IO error"
-_SIGN_OF_A_FULL_DISK: Final = "IO error: No space left on device"
+_SIGN_OF_NO_ROOM: Final = "No space left on device"
+_SIGN_OF_A_FULL_DISK: Final = f"{_SIGN_OF_A_FILE}: {_SIGN_OF_NO_ROOM}"
 
 
 def get_checked(get: Get, key: bytes) -> bytes | None:
@@ -50,7 +51,7 @@ def open_error(path: str, error: Exception) -> Exception:
         return BlockingIOError(
             f"{path} is open in another process; stop it first, or read beside it with `slotlog query`"
         )
-    if is_full(error):
+    if _SIGN_OF_NO_ROOM in text:  # rocksdict, which writes a file of its own, says it without RocksDB's words before it
         return StoreFullError(f"{path} cannot be opened, as its disk is full: make room ({text})")
     # The directory is there, and so is CURRENT: a file is missing that these name, such as the manifest.
     if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE) or _SIGN_OF_A_GAP in text:

@@ -373,3 +373,5 @@ def test_an_opening_without_room_is_told_from_others() -> None:
     assert isinstance(error, StoreFullError)
     assert "/s/0 cannot be opened, as its disk is full: make room (IO error: No space left on device: " in str(error)
     assert not isinstance(open_error("/s/0", Exception(gone)), StoreFullError)
+    of_rocksdict = "No space left on device (os error 28)"  # where it writes its own file
+    assert isinstance(open_error("/s/0", Exception(of_rocksdict)), StoreFullError)
