@@ -35,16 +35,15 @@ class ScriptCalls:
         calls: command name -> how often it ran, with an error or without.
         failed: command name -> how often it ran and answered with an error.
         rejected: command name -> how often it was refused before it ran. Scripts may name commands that there are not.
+        errors: error code -> how many errors of commands began with it.
         denied: `command`, `key`, `channel` or `database` -> how often rights have refused one.
         denials: the newest kinds of these -> how often.
-        errors: error code -> how many errors of commands began with it.
     """
 
     calls: defaultdict[bytes, int] = field(default_factory=partial(defaultdict, int))
     failed: defaultdict[bytes, int] = field(default_factory=partial(defaultdict, int))
     rejected: defaultdict[bytes, int] = field(default_factory=partial(defaultdict, int))
     errors: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
-
     denied: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     denials: dict[ScriptDenial, int] = field(default_factory=dict)
 

@@ -1,7 +1,8 @@
 -- What a script returns, as one flat list for Python: for each value a letter and what belongs to it. An item is set
 -- when those before it are: Python walks through the table, and only an array without holes has the order of its numbers.
 --
---     $ text    : number    + text    - text    ! text (of an error that is counted)    _    t    f    , digits    ( digits    = format text
+--     $ text    : number    + text    - text    _    t    f    , digits    ( digits    = format text
+--     ! text: an error of a command that the script has called, which is counted already
 --     * count elements    % count keys and values    ~ count members
 
 local host = ...

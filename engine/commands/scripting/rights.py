@@ -26,12 +26,10 @@ Matches = Callable[[bytes], bool]
 
 _READ_WRITE: Final = "RW"
 _DATABASE, _COMMAND, _KEY, _CHANNEL = range(4)
+_REASONS: Final = ("database", "command", "key", "channel")
 _NO_DATABASE: Final = "No permissions to access database"
 _NO_KEY: Final = "No permissions to access a key"
 _NO_CHANNEL: Final = "No permissions to access a channel"
-
-
-_REASONS: Final = ("database", "command", "key", "channel")
 
 
 class Denial(NamedTuple):

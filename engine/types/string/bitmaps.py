@@ -96,7 +96,7 @@ def _singles(sources: Sequence[Key | None]) -> _Bits:
 
 
 def _split(operation: bytes, first: _Bits, others: _Bits) -> _Bits:
-    """The bits of the first source that no other has (DIFF) or another has too (ANDOR), or those it lacks."""
+    """DIFF: the bits that only the first source has. ANDOR: that another has too. DIFF1: that only others have."""
     if operation == b"ANDOR":
         return {at: bits & others[at] for at, bits in first.items() if at in others}
     kept, taken = (first, others) if operation == b"DIFF" else (others, first)

@@ -90,7 +90,7 @@ class PendingReply(Item):
         return at + 1
 
     def begins(self) -> bool:
-        """Whether its session is still there to be answered."""
+        """Whether its session is still there to be answered. A script makes it hear of refusals."""
         if self.plan.is_script:
             script_reader.set(self.was_denied)
         return not self.session.closing

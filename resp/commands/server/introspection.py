@@ -188,7 +188,7 @@ def _keys_in(words: list[bytes]) -> list[tuple[bytes, Access]]:
     try:
         fixed = [(key, flags) for range_, flags in entry.keys if range_.known for key in _keys_of_range(range_, words)]
     except CommandError:
-        if "no_mandatory_keys" not in entry.flags:
+        if "no_mandatory_keys" not in entry.flags:  # as in Redis, of which such a command has none, whatever is wrong
             raise
         fixed = []
     spec = SPECS.get(entry.name.upper().encode())
