@@ -21,7 +21,7 @@ from resp.clients.addresses import Endpoint
 from resp.clients.authorization import cut_off
 from resp.clients.connection import Connection
 from resp.clients.running.entrances import ENTRANCES
-from resp.clients.running.request_path import teach_items
+from resp.clients.running.request_path import teach
 from resp.clients.session import Session
 from resp.clients.shared import Shared
 from resp.cluster.topology import ClusterMap, map_of
@@ -54,7 +54,7 @@ class Server(Shared[Session]):
 
     def __init__(self, settings: RespSettings, host: Host, log: Log) -> None:
         super().__init__(settings, host, log)
-        teach_items(self.hot)
+        teach(self.hot)
         self._loading: dict[int, None] = {}
         self._listeners: list[asyncio.Server] = []
         self._cron: asyncio.Task[None] | None = None

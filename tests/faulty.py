@@ -15,8 +15,8 @@ REASON: Final = "InvariantError: a string of version 0 is to die at -5"
 
 def plant_bug(patch: pytest.MonkeyPatch) -> None:
     """Let a string with the value `POISON` die before time began."""
-    in_python = property(lambda _: None, lambda machine, path: machine.__dict__.update(_hot=path))
-    patch.setattr(Machine, "_hot", in_python, raising=False)  # what is compiled has no such bug
+    in_python = property(lambda _: None, lambda machine, path: machine.__dict__.update(hot_path=path))
+    patch.setattr(Machine, "hot_path", in_python, raising=False)  # what is compiled has no such bug
     real = Transaction.put_string
 
     def put_string(tx: Transaction, name: bytes, value: bytes, expire_ms: int = 0) -> None:

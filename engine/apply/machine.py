@@ -46,8 +46,8 @@ class Machine(Readable):
     ) -> None:
         super().__init__(store, home, verify=verify, key_cache_bytes=key_cache_bytes)
         self.notes = self._tx.staging.notes  # of deleted ranges, since a reclaimer looked: compaction_notes.py
-        self._hot = hot_path(self._tx, self._executor, self._dedup, home, OVERLAY_BYTES_MAX)
-        self._read_run = run_reader(self._hot)
+        self.hot_path = hot_path(self._tx, self._executor, self._dedup, home, OVERLAY_BYTES_MAX)
+        self._read_run = run_reader(self.hot_path)
         self._stored_home = read_home(store)
         self.has_changed = False
 
@@ -131,7 +131,7 @@ class Machine(Readable):
         offset, name, taken, is_begun = from_offset - 1, b"", 0, False
         executor.waiting, commands = waiting, applied.commands
         executor.scripts.applied, executor.scripts.waiting = applied, waiting
-        run = None if skips or self._hot is None else self._hot.others(records, applied, waiting)
+        run = None if skips or self.hot_path is None else self.hot_path.others(records, applied, waiting)
         try:
             for offset, time_ms, name, args, db, event_id, session in records if run is None else run:
                 taken += 1

@@ -18,6 +18,8 @@ and, for the clients of the RESP server and the embedded log, which are given it
     answer_writes    replies take their places             twin: `PendingReply.answer` of each
     take_filled      and go out                            twin: `resp.clients.output.take_filled`
     read_run         reads are answered                    twin: `resp.clients.running.fast_path.read` of each
+    ClientPath.take  bytes of a client are run             twin: `Connection.data_received`
+    ClientPath.send  its only reply goes out               twin: `Session.flush`
 
 It works on the objects of Python, and takes only what is usual:
 
@@ -45,7 +47,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _hot = None  # type: ignore[assignment]
 
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 """What Python and C agree on: to be raised here and in module.c whenever a call between the two changes."""
 
 IS_BUILT: Final = _hot is not None

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 Record: TypeAlias = tuple[int, int, bytes, list[Any], int, bytes | None, bytes | None]
@@ -38,6 +38,37 @@ class Path:
     ) -> Self: ...
     def others(self, records: Sequence[Record], applied: object, waiting: Container[int], /) -> Run: ...
 
+class ClientPath:
+    def __new__(
+        cls,
+        *,
+        server: object,
+        stats: object,
+        accounting: object,
+        machine: object,
+        path: Path,
+        pipeline: object,
+        outbox: object,
+        answers: object,
+        by_spelling: Mapping[bytes, Any],
+        plain_writes: Mapping[bytes, Any],
+        now_ms: Callable[[], int],
+        encode3: Callable[[Any], bytes],
+        count_max: int,
+        items_max: int,
+        data_bytes_max: int,
+        pending_replies_max: int,
+        ahead_bytes: int,
+        pending_events_max: int,
+        pending_bytes_max: int,
+        sent_bytes_max: int,
+        mean_bytes_max: int,
+        window_max: int,
+        run_seconds: float,
+    ) -> Self: ...
+    def take(self, session: Any, data: bytes, /) -> int: ...
+    def send(self, sessions: Iterable[Any], /) -> None: ...
+
 class Run(Iterator[Record]):
     def __next__(self) -> Record: ...
     def at_hand(self, offset: int, name: bytes, /) -> tuple[int, bytes]: ...
@@ -68,6 +99,20 @@ def write_keys(
     kept_max: int,
     /,
 ) -> tuple[int, int, int]: ...
+def configure_clients(
+    session: type,
+    output: type,
+    inbox: type,
+    parser: type,
+    window: type,
+    stats: type,
+    distribution: type,
+    accounting: type,
+    plan: type,
+    answers: type,
+    outbox: type,
+    /,
+) -> None: ...
 def configure_items(item: type, entry: type, item_bytes: int, record_bytes_max: int, arguments_max: int, /) -> None: ...
 def answer_writes(
     replies: list[tuple[Any, Any]],

@@ -41,6 +41,9 @@ extern PyObject *new_key_model;      /* a key as `Key` makes it */
 extern PyObject *codes[6];           /* type codes as objects */
 enum { NONE, STRING, HASH, LIST, SET, ZSET }; /* engine/model.py, burned into disk */
 
+/* Where a type has the slots of these names, up to NULL; -1: an error. */
+int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots);
+
 static inline PyObject *at(PyObject *object, Py_ssize_t slot) { return *(PyObject **)((char *)object + slot); }
 
 /* Takes over the reference to `value`. */

@@ -3,8 +3,6 @@
 
 #include "requests.h"
 
-#include <structmember.h>
-
 struct item_slots ITEM;
 static const char *const ITEM_SLOTS[] = {"_muted", "args", "command", "data", "db", "entry", "event_id", "name", "offset", "plan",
     "session", "size", "spec", "watch_id", NULL};
@@ -14,30 +12,13 @@ static PyTypeObject *entry_type;
 static PyObject *no_headers, *minus_one;
 static Py_ssize_t item_bytes, record_bytes_max, arguments_max;
 
-static int find_item_slots(PyTypeObject *type)
-{
-    Py_ssize_t *slots = (Py_ssize_t *)&ITEM;
-    for (int i = 0; ITEM_SLOTS[i] != NULL; i++) {
-        PyObject *found = PyObject_GetAttrString((PyObject *)type, ITEM_SLOTS[i]);
-        if (found == NULL) return -1;
-        int fits = Py_TYPE(found) == &PyMemberDescr_Type && ((PyMemberDescrObject *)found)->d_member->type == T_OBJECT_EX;
-        if (fits) slots[i] = ((PyMemberDescrObject *)found)->d_member->offset;
-        Py_DECREF(found);
-        if (!fits) {
-            PyErr_Format(PyExc_TypeError, "%s.%s is no slot", type->tp_name, ITEM_SLOTS[i]);
-            return -1;
-        }
-    }
-    return 0;
-}
-
 PyObject *configure_items(PyObject *module, PyObject *args)
 {
     PyTypeObject *item, *entry;
     Py_ssize_t bytes, record_max, count_max;
     if (!PyArg_ParseTuple(args, "O!O!nnn", &PyType_Type, &item, &PyType_Type, &entry, &bytes, &record_max, &count_max))
         return NULL;
-    if (find_item_slots(item)) return NULL;
+    if (find_slots(item, ITEM_SLOTS, (Py_ssize_t *)&ITEM)) return NULL;
     if (item->tp_itemsize || item->tp_dictoffset || item->tp_weaklistoffset || entry->tp_base != &PyTuple_Type ||
         entry->tp_dictoffset || (item->tp_flags & (Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_HAVE_GC)) != Py_TPFLAGS_HAVE_GC) {
         PyErr_SetString(PyExc_TypeError, "items have more than slots, or an entry is no tuple");

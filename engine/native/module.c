@@ -30,7 +30,7 @@ static const char *const BLOCK_SCORES_SLOTS[] = {"changes", "scores", NULL};
 PyTypeObject *key_type, *subkeys_type, *tx_type, *ranks_type, *stretches_type, *holders_type, *block_scores_type;
 PyObject *zero, *empty_bytes, *new_key_model, *codes[6];
 
-static int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
+int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *slots)
 {
     for (; *names != NULL; names++, slots++) {
         PyObject *found = PyObject_GetAttrString((PyObject *)type, *names);
@@ -84,7 +84,7 @@ static PyObject *configure(PyObject *module, PyObject *args)
 }
 
 // What Python and C agree on: see INTERFACE in __init__.py.
-#define INTERFACE 11
+#define INTERFACE 12
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 
@@ -119,10 +119,11 @@ PyMODINIT_FUNC PyInit__hot(void)
     for (int i = 0; i < 6; i++)
         if ((codes[i] = PyLong_FromLong(i)) == NULL) return NULL;
     if (init_keys() != DONE || init_commands() != DONE || init_ids() != DONE || init_records() != DONE || init_runs() != DONE ||
-        init_requests() != DONE)
+        init_requests() != DONE || init_turns() != DONE)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyModule_AddFunctions(module, request_functions) < 0 || PyModule_AddObjectRef(module, "Path", (PyObject *)&PathType) < 0 ||
+        PyModule_AddObjectRef(module, "ClientPath", (PyObject *)&ClientPathType) < 0 ||
         PyModule_AddIntMacro(module, INTERFACE) < 0) {
         Py_XDECREF(module);
         return NULL;

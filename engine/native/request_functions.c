@@ -8,6 +8,9 @@ PyMethodDef request_functions[] = {
     {"answer_writes", FAST(answer_writes),
      "answer_writes(replies, at, ok, encode2, encode3, ready, large): fill the places of the writes of one plan.\n\n"
      "Their sessions are told, and added to `ready`. Returns where it has stopped: at a pair that is Python's, or the end."},
+    {"configure_clients", configure_clients, METH_VARARGS,
+     "configure_clients(session, output, inbox, parser, window, stats, distribution, accounting, plan, answers, outbox): learn where\n"
+     "the types of these have their slots."},
     {"configure_items", configure_items, METH_VARARGS,
      "configure_items(item, entry, item_bytes, record_bytes_max, arguments_max): learn what items are made of."},
     {"pack_listing", FAST(pack_listing),

@@ -81,6 +81,13 @@ static inline Py_ssize_t write_bulk(char *to, const char *text, Py_ssize_t size)
     return 1 + count + 2 + size + 2;
 }
 
+/* clients.c */
+PyObject *configure_clients(PyObject *module, PyObject *args);
+
+/* turns.c */
+extern PyTypeObject ClientPathType;
+int init_turns(void);
+
 /* request_functions.c */
 extern PyMethodDef request_functions[];
 int init_requests(void);

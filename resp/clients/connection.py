@@ -16,7 +16,6 @@ from resp.clients.running.inbox import Inbox
 from resp.clients.running.multi import unwatch
 from resp.clients.session import Session
 from resp.clients.turns import TURN_SECONDS
-from resp.clients.window import DATA_BYTES_MAX
 from resp.wire.encode import encode2
 
 if TYPE_CHECKING:
@@ -64,12 +63,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse the bytes and run every complete command.
 
-        The hot path: a turn of one GET took 67,200 instructions, of which 54,600 are left without calls of what has
-        nothing to do.
+        The hot path: what is usual is taken in C. Measured with 50 clients that send one GET at a time: 5.5 µs of CPU
+        time for each, those of the kernel included, instead of 13.0.
         """
         session, server = self._session, self._server
         if session is None or session.closing:
             return
+        path = server.client_path
+        if path is not None and (taken := path.take(session, data)):
+            if server.ready:  # as below
+                server.flush()
+            if taken == len(data):
+                return
+            data = data[taken:]
         size, stats, parser = len(data), server.stats, session.parser
         session.last_active = monotonic()
         stats.net_input_bytes += size
@@ -83,14 +89,6 @@ class Connection(asyncio.Protocol):
         may_be_too_large = session.query_bytes > _STRANGER_QUERY_BYTES_MAX or session.transaction is not None
         if may_be_too_large and self._is_too_large(session):
             return
-        is_usual = session.plain and parser.is_between and size <= DATA_BYTES_MAX
-        if is_usual and session.last_command in server.plans.plain_writes and (taken := session.inbox.take(data)):
-            if taken == size:
-                session.query_bytes = 0
-                if server.ready:
-                    server.flush()
-                return
-            data = data[taken:]
         commands = parser.feed(data)
         if not commands and monotonic() - session.last_active > TURN_SECONDS:
             self._rest(session)

@@ -12,7 +12,7 @@ import structlog
 
 from engine import native
 from engine.values.replies import Reply
-from resp.clients.window import AHEAD_BYTES, HELD_BYTES_MAX, ITEMS_MAX, PENDING_REPLIES_MAX, Window
+from resp.clients.window import AHEAD_BYTES, HELD_BYTES_MAX, PENDING_REPLIES_MAX, Window
 
 if TYPE_CHECKING:
     import asyncio
@@ -127,12 +127,6 @@ class Output:
     def is_full(self) -> bool:
         """Whether so many replies are still to come, or wait for those, that the client's commands should wait."""
         return len(self.pending_replies) > PENDING_REPLIES_MAX or self.pending_reply_bytes > AHEAD_BYTES
-
-    @property
-    def has_room(self) -> bool:
-        """Whether `ITEMS_MAX` more replies may wait, and no message waits for those that are there."""
-        places = len(self.pending_replies)
-        return places <= PENDING_REPLIES_MAX - ITEMS_MAX and self.pending_reply_bytes <= AHEAD_BYTES and not self.pushes
 
     @property
     def free_places(self) -> int:

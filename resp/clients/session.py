@@ -56,10 +56,6 @@ class CommandRunner(Protocol):
         """Whether every command is over, or waits for its pending reply."""
         ...
 
-    def take(self, data: bytes) -> int:
-        """Run the commands with which `data` begins, before it is parsed, if it can; where the rest begins."""
-        ...
-
     def receive(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait; then send what they have answered."""
         ...
@@ -99,6 +95,16 @@ class Session:
         served_command: that command as the client has sent it, while it runs or waits; else empty.
         waited_seconds: how long the command that takes its time has done nothing but wait for others.
     """
+
+    __slots__ = (
+        "_ending", "_finished", "address", "as_of", "authenticated", "blocked", "channels", "choked", "choked_since",
+        "closing", "created", "db", "encode", "endpoint", "fd", "id", "in_exec", "inbox", "is_loopback",
+        "last_active", "last_command", "last_position", "lib_name", "lib_ver", "local_address", "monitoring", "muted",
+        "name", "no_evict", "no_touch", "output", "over_soft_limit_since", "parser", "patterns", "peer", "plain",
+        "protocol", "query_bytes", "readonly", "received_bytes", "received_commands", "reply_mode", "served_command",
+        "served_plan", "server", "shard_channels", "task", "tracking", "transacting", "transaction", "transport",
+        "turns", "user", "waited_seconds", "waits", "watch_id", "watched_keys", "watched_partition", "watched_slot",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from resp.blocking.blocked_clients import Blocked
 from resp.blocking.holding import Holding
 from resp.blocking.pause import Pause
 from resp.catalog.plans import Plans
+from resp.clients.client_path import ClientPath, client_path
 from resp.cluster.all_partitions import AllPartitions
 from resp.cluster.bus import Bus
 from resp.cluster.sentinel import Sentinel
@@ -106,6 +107,7 @@ class Shared(Generic[S]):
         evaluate: the one machine's `evaluate` while every plain read can be answered by it; None otherwise.
         hot: the part of the way of commands that is in C; None: it goes by Python alone.
         runs_of: the one machine, where reads may be answered from memory; None: while `evaluate` is None.
+        client_path: takes what is usual of their bytes, and sends replies, in C; None: not now, or not at all.
         wall_ms: the read clock as of the last bytes from any client, or the last round of what happens by time.
         accounting: is told how each command ended.
         active_expire: whether keys may go by themselves (DEBUG SET-ACTIVE-EXPIRE).
@@ -148,6 +150,7 @@ class Shared(Generic[S]):
         self.active_expire = True
         self.evaluate: Callable[[Spec, list[bytes], int, int], Reply] | None = None
         self.runs_of: Machine | None = None
+        self.client_path: ClientPath[S] | None = None
         self.hot = native.chosen()
         self._crowd: dict[S, None] = {}
         self.config.follow("notify-keyspace-events", self._notify)
@@ -160,8 +163,11 @@ class Shared(Generic[S]):
         """Send what has come up for the sessions."""
         while self.ready:
             ready, self.ready = self.ready, {}
-            for session in ready:
-                session.flush()
+            if self.client_path is not None:
+                self.client_path.send(ready)
+            else:
+                for session in ready:
+                    session.flush()
         if self._crowd and not any(pipeline.answers.crowded for pipeline in self.pipelines.values()):
             crowd, self._crowd = self._crowd, {}
             for session in crowd:
@@ -169,13 +175,14 @@ class Shared(Generic[S]):
 
     def refresh(self) -> None:
         """A partition, or a user's rights, changed: which commands may take the short way is to be found out anew."""
-        self.evaluate = self.runs_of = None
+        self.evaluate = self.runs_of = self.client_path = None
         held = self.pause.is_on or self.monitors.any or self.shortage.is_on
         if not (held or self.clustered) and len(self.pipelines) == 1:
             pipeline = self.pipelines[0]
             if pipeline.refusal(write=True) is None and pipeline.owned.condition is Condition.RUNNING:
                 self.runs_of = pipeline.machine
                 self.evaluate = self.runs_of.evaluate
+                self.client_path = client_path(self, self.runs_of, pipeline)
         for session in self.sessions.values():
             session.refresh()
 

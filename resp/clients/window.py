@@ -21,7 +21,7 @@ HELD_BYTES_MAX: Final = 256 * 1024 * 1024
 """When they turn out larger all the same, and the client does not read: so much is held for it before it is cut off."""
 
 _FIRST_COMMANDS: Final = 16
-_MEAN_BYTES_MAX: Final = AHEAD_BYTES // PENDING_REPLIES_MAX  # replies of this mean may be as many as any
+MEAN_BYTES_MAX: Final = AHEAD_BYTES // PENDING_REPLIES_MAX  # replies of this mean may be as many as any
 
 
 class Window:
@@ -40,7 +40,7 @@ class Window:
     def learn(self, size: int, count: int) -> None:
         """So many replies had so many bytes. The window closes at once and opens by doubling."""
         mean = size // count
-        if mean <= _MEAN_BYTES_MAX and self.commands >= PENDING_REPLIES_MAX:
+        if mean <= MEAN_BYTES_MAX and self.commands >= PENDING_REPLIES_MAX:
             return
         self._mean_bytes = max(mean, self._mean_bytes // 2)
         self.commands = min(PENDING_REPLIES_MAX, AHEAD_BYTES // max(self._mean_bytes, 1)) or 1

@@ -19,7 +19,7 @@ from resp.statistics.stats import Stats
 from slotlog.clock import now_ms
 
 _READ: Final = CommandKind.READ
-_RUN_SECONDS: Final = 0.001
+RUN_SECONDS: Final = 0.001
 """Reads that are told of together take less than this, unless the process stands still."""
 
 
@@ -76,7 +76,7 @@ class Accounting:
     @property
     def takes_runs(self) -> bool:
         """Whether reads from memory may be told of together: one of a few microseconds is of no interest."""
-        return self._slow_seconds >= _RUN_SECONDS
+        return self._slow_seconds >= RUN_SECONDS
 
     def ended_reads(
         self, client: NamedClient, plan: Plan, command: list[bytes], count: int, hits: int, seconds: float

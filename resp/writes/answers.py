@@ -22,8 +22,6 @@ from slotlog.shared.errors import EventError
 
 PENDING_EVENTS_MAX: Final = 50_000
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
-_EVENTS_BEFORE: Final = PENDING_EVENTS_MAX - 1000
-_BYTES_BEFORE: Final = PENDING_BYTES_MAX - 1024 * 1024
 
 logger = structlog.get_logger(__name__)
 
@@ -53,11 +51,6 @@ class Answers:
     def crowded(self) -> bool:
         """Whether so much waits that clients should be held."""
         return self.pending_events > PENDING_EVENTS_MAX or self.pending_bytes > PENDING_BYTES_MAX
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a thousand more may wait, of some 64 KiB together."""
-        return self.pending_events <= _EVENTS_BEFORE and self.pending_bytes <= _BYTES_BEFORE
 
     @property
     def free_events(self) -> int:

@@ -29,7 +29,11 @@ class Client:
 
     def send(self, *commands: Iterable[bytes | str | float]) -> None:
         """Hand commands to the kernel in one write; the replies are read one by one with `reply`."""
-        self._writer.write(b"".join(map(request, commands)))
+        self.send_bytes(b"".join(map(request, commands)))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Hand any bytes to the kernel, such as a piece of a command."""
+        self._writer.write(data)
 
     async def call(self, *args: bytes | str | float) -> Any:
         """Send one command and wait for its reply."""

@@ -15,9 +15,7 @@ from greenlet import GreenletExit
 from resp.catalog.plans import CommandKind, Plan
 from resp.clients.output import FLUSH_BYTES
 from resp.clients.running.pending_reply import PendingReply
-from resp.clients.window import ITEMS_MAX
 from resp.wire.encode import encode3
-from resp.wire.protocol import QUICK_COUNT_MAX
 from resp.writes.items import make_entry, pack_arguments
 from slotlog.shared.limits import ARGUMENTS_MAX, RECORD_BYTES_MAX
 from slotlog.shared.slots import slot
@@ -91,30 +89,6 @@ def read_run(session: Session, plan: Plan, commands: list[list[bytes]], at: int)
             output.write_much()
         if ended > session.turns.ends:
             session.turns.end()
-    return int(end)
-
-
-def take_data(session: Session, data: bytes) -> int:
-    """Take the writes with one key with which `data` begins, as it came from a plain session.
-
-    Nothing of that session waits, but for replies.
-
-    In C, from bytes to items, and what holds for all of them is asked once; `write` does the same with what was parsed.
-
-    Returns:
-        Where the first command begins that it does not take; that one, and all behind it, take another way.
-    """
-    server, output, pipeline = session.server, session.output, session.server.pipelines[0]
-    if session.db or server.hot is None or not (output.has_room and pipeline.answers.has_room):
-        return 0
-    items, end, size = server.hot.take_data(data, server.plans.plain_writes, session, QUICK_COUNT_MAX, ITEMS_MAX)
-    if items:
-        if not output.pending_replies:
-            output.waiting_since = session.last_active
-        output.pending_replies.extend(items)
-        pipeline.submit_all(items, size)
-        session.received_commands += len(items)
-        session.last_command = items[-1].name
     return int(end)
 
 

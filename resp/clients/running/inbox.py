@@ -53,14 +53,6 @@ class Inbox:
         """Whether every command is over, or waits for its pending reply."""
         return not self.backlog and self.fiber is None
 
-    def take(self, data: bytes) -> int:
-        """Run commands with which `data` begins, before it is parsed: a plain session's writes, if no command waits.
-
-        Returns:
-            Where the rest of `data` begins.
-        """
-        return 0 if self.backlog or self.fiber is not None else fast_path.take_data(self._session, data)
-
     def receive(self, commands: list[list[bytes]]) -> None:
         """Run these commands, which have just come, behind those that wait; then send what they have answered."""
         session = self._session

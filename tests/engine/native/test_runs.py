@@ -177,8 +177,8 @@ def test_members_of_ranked_sets_are_moved_in_c(monkeypatch: pytest.MonkeyPatch) 
         (n, NOW_MS, b"ZADD", [b"z", b"%d" % (n * 7 % 60), b"m%d" % (n % 50)], 0, None, None) for n in range(120)
     ]
     machine.apply(records[:70], 0)
-    assert machine._hot is not None
-    run = machine._hot.others(records[70:], Applied(70), frozenset())
+    assert machine.hot_path is not None
+    run = machine.hot_path.others(records[70:], Applied(70), frozenset())
 
     assert [] == list(run)
 
@@ -263,8 +263,8 @@ def test_an_overlay_that_is_full_ends_a_batch_at_the_same_record() -> None:
 def test_a_record_of_other_types_is_for_python(record: Any) -> None:
     """What is no record, or holds other objects than bytes and integers, is given as it is, and nothing done."""
     machine = machine_of(new_store(), natively=True)
-    assert machine._hot is not None
-    run = machine._hot.others([record], Applied(0), frozenset())
+    assert machine.hot_path is not None
+    run = machine.hot_path.others([record], Applied(0), frozenset())
 
     assert [record] == list(run)
     assert (0, -1) == run.end(-1)
@@ -315,8 +315,8 @@ def test_usual_records_are_applied_in_c() -> None:
             for n, (name, *args) in enumerate(commands)
         ]
         records.append((first + len(records), *records[1][1:]))  # a second time
-        assert machine._hot is not None
-        run = machine._hot.others(records, Applied(first), frozenset())
+        assert machine.hot_path is not None
+        run = machine.hot_path.others(records, Applied(first), frozenset())
 
         assert [] == list(run)
         assert (len(records), records[-1][0]) == run.end(-1)
@@ -334,9 +334,9 @@ def test_what_has_begun_in_c_goes_on_in_python(home: Home) -> None:
     records: list[Record] = [(n, NOW_MS, b"EXEC", steps, 0, b"id", None) for n in range(3)]
     compare(records, [2], home=home)
     machine = machine_of(new_store(), natively=True, home=home)
-    assert machine._hot is not None
+    assert machine.hot_path is not None
 
-    assert [] == list(machine._hot.others(records, Applied(0), frozenset()))
+    assert [] == list(machine.hot_path.others(records, Applied(0), frozenset()))
 
 
 def test_nothing_leaks() -> None:

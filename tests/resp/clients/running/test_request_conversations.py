@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from resp.clients.running.inbox import Inbox
+from resp.clients import shared
+from resp.clients.client_path import ClientPath, client_path
 from tests.engine.native.twins import running
+from tests.real.oracle import request
 from tests.resp.harness import Live, serving
+from tests.wire.client import Client
 
 
 def _lot(draws: random.Random, client: int) -> list[list[str]]:
@@ -58,11 +62,43 @@ def _lot(draws: random.Random, client: int) -> list[list[str]]:
     return [*lot, ["CLIENT", "REPLY", "ON"], ["DISCARD"], ["ECHO", "end"]]
 
 
+async def _alone(draws: random.Random, number: int, client: Client) -> list[object]:
+    """Replies to commands that are sent one at a time; some come in two pieces, or with the beginning of the next."""
+    said: list[object] = []
+    for _ in range(20):
+        key = f"{number}:{draws.randrange(6)}"
+        command = draws.choice(
+            [
+                ["GET", key],
+                ["SET", key, "v" * draws.choice([0, 3, 20_000])],
+                ["INCR", f"{number}:n"],
+                ["get", f"{number}:h"],
+                ["HSET", f"{number}:h", key, "1"],
+                ["HGET", f"{number}:h", key],
+                ["LPUSH", f"{number}:l", "a"],
+                ["ZADD", f"{number}:z", "1", key],
+                ["ZRANK", f"{number}:z", key],
+                ["HGETALL", f"{number}:h"],
+                ["GET", "none"],
+            ]
+        )
+        data = request([word.encode() for word in command])
+        cut = draws.choice([0, 0, 0, 9, len(data) - 1])
+        if cut:
+            client.send_bytes(data[:cut])
+            await asyncio.sleep(0.001)
+        client.send_bytes(data[cut:])
+        reply = await client.reply()
+        said.append(getattr(reply, "text", reply))
+    return said
+
+
 async def _converse(live: Live, seed: int) -> list[object]:
     """Replies of three clients that send pipelines in turn, then all that a server tells of what it did."""
     draws, said = random.Random(seed), []
     clients = [await live.client() for _ in range(3)]
     for _ in range(8):
+        said += [await _alone(draws, number, client) for number, client in enumerate(clients)]
         for number, client in enumerate(clients):
             said.append(await client.call("SET", f"{number}:before", "v"))
             client.send(*_lot(draws, number))
@@ -71,16 +107,26 @@ async def _converse(live: Live, seed: int) -> list[object]:
             while not lot or lot[-1] != b"end":
                 lot.append(await client.reply())
             said.append([getattr(reply, "text", reply) for reply in lot])
+    said += [await _alone(draws, number, client) for number, client in enumerate(clients)]
     server = live.server
     plans = {
         name: (plan.calls, plan.failed, plan.rejected) for name, plan in server.plans.by_name.items() if plan.calls
     }
-    tails = [(each.last_command, each.received_commands) for each in server.sessions.values()]
+    tails = [
+        (each.last_command, each.received_commands, each.received_bytes, each.output.sent_bytes, each.query_bytes)
+        for each in server.sessions.values()
+    ]
+    rest = [
+        (each.output.pending_reply_bytes, len(each.output.pending_replies), each.held_bytes)
+        for each in server.sessions.values()
+    ]
+    waiting = [(each.answers.pending_events, each.answers.pending_bytes) for each in server.pipelines.values()]
     stats = server.stats
     counts = stats.keyspace_hits, stats.keyspace_misses, stats.errors, stats.net_output_bytes, stats.net_input_bytes
+    answered = [sum(each.counts) for each in (stats.request_seconds, stats.write_seconds)]
     histograms = [sum(plan.calls_by_digits) for plan in server.plans.by_name.values() if plan.calls]
     events = sorted(map(repr, await live.events()))  # which client's are first is chance
-    return [said, plans, tails, counts, histograms, len(server.slowlog), events]
+    return [said, plans, tails, rest, waiting, counts, answered, histograms, len(server.slowlog), events]
 
 
 @pytest.mark.parametrize("slower_than", ["10000000", "0"])
@@ -98,19 +144,53 @@ async def test_conversations_are_the_same(tmp_path: Path, slower_than: str) -> N
         assert alone == here
 
 
-@pytest.mark.parametrize("name", ["ended_reads", "ended_writes", "take"])
-async def test_conversations_go_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """These conversations would show what it does wrong: they do not go by Python alone."""
+class _Counted:
+    """A way in C that notes what it takes.
+
+    Attributes:
+        taken: the bytes of each lot, and how many of them it took.
+    """
+
+    taken: ClassVar[list[tuple[bytes, int]]] = []
+
+    def __init__(self, path: ClientPath[Any]) -> None:
+        self._path = path
+        self.send = path.send
+
+    def take(self, session: Any, data: bytes) -> int:
+        """Pass it on."""
+        count = self._path.take(session, data)
+        self.taken.append((data, count))
+        return count
+
+
+async def test_conversations_go_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These conversations would show what it does wrong: it takes some of each kind of command."""
+    taken: list[tuple[bytes, int]] = []
+    monkeypatch.setattr(_Counted, "taken", taken)
+    monkeypatch.setattr(shared, "client_path", lambda *given: _Counted(path) if (path := client_path(*given)) else None)
+    with running(natively=True):
+        async with serving(tmp_path / "log") as live:
+            await _converse(live, 7)
+
+    whole = [data for data, count in taken if count == len(data)]
+    for name in (b"GET", b"SET", b"INCR", b"HSET", b"HGET", b"LPUSH", b"ZADD", b"ZRANK", b"HGETALL"):
+        assert [data for data in whole if b"\r\n%b\r\n" % name in data]
+    assert [data for data, count in taken if 0 < count < len(data)]
+    assert [data for data, count in taken if not count]
+
+
+@pytest.mark.parametrize("name", ["ended_reads", "ended_writes"])
+async def test_conversations_are_told_of_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Pipelines of reads, and writes, do not go by Python alone."""
     calls: list[object] = []
     with running(natively=True):
         async with serving(tmp_path / "log") as live:
-            kind = Inbox if name == "take" else type(live.server.accounting)
-            real = getattr(kind, name)
+            real = getattr(kind := type(live.server.accounting), name)
 
-            def counting(*args: Any) -> Any:
-                result = real(*args)
-                calls.extend([args] if name != "take" or result else [])
-                return result
+            def counting(*args: Any) -> None:
+                calls.append(args)
+                real(*args)
 
             monkeypatch.setattr(kind, name, counting)
             await _converse(live, 7)

@@ -23,7 +23,7 @@ from resp.clients import output
 from resp.clients.output import Filled, Place
 from resp.clients.running import fast_path
 from resp.clients.running.pending_reply import PendingReply
-from resp.clients.running.request_path import teach_items
+from resp.clients.running.request_path import teach
 from resp.wire.encode import encode2, encode3
 from resp.wire.protocol import TooLarge
 from resp.writes import groups
@@ -62,7 +62,7 @@ def shown(items: Sequence[Item]) -> list[dict[str, Any]]:
 def hot() -> Any:
     """The part in C, which knows items."""
     module = part_in_c()
-    teach_items(module)
+    teach(module)
     return module
 
 

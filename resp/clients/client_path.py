@@ -1,0 +1,82 @@
+"""The way of the usual commands of all clients in C (`engine/native/turns.c`): from bytes to items, and to replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from resp.clients.output import FREE_BYTES
+from resp.clients.window import AHEAD_BYTES, DATA_BYTES_MAX, ITEMS_MAX, MEAN_BYTES_MAX, PENDING_REPLIES_MAX
+from resp.statistics.accounting import RUN_SECONDS
+from resp.wire.encode import encode3
+from resp.wire.protocol import QUICK_COUNT_MAX
+from resp.writes.answers import PENDING_BYTES_MAX, PENDING_EVENTS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+    from engine.apply.machine import Machine
+    from resp.catalog.plans import Plans
+    from resp.statistics.accounting import Accounting
+    from resp.statistics.stats import Stats
+    from resp.writes.write_pipeline import WritePipeline
+    from slotlog.clock import ReadClock
+
+_ITEMS_BYTES: Final = 1024 * 1024
+"""What the writes in `DATA_BYTES_MAX` may take as items."""
+
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class CountingServer(Protocol):
+    """A server, as far as it needs it: what counts its clients' commands, and the read clock; `Shared` says more of each."""
+
+    hot: ModuleType | None
+    plans: Plans
+    stats: Stats
+    accounting: Accounting
+    read_clock: ReadClock
+
+
+class ClientPath(Protocol[S_contra]):
+    """One server's, as long as it has the same machine. What is not usual it leaves to Python, untouched."""
+
+    def take(self, session: S_contra, data: bytes, /) -> int:
+        """Run what is usual at the beginning of what a client has sent; returns how many bytes that are."""
+        ...
+
+    def send(self, sessions: Iterable[S_contra], /) -> None:
+        """Send what is there for each: `Session.flush`, where it is more than one small reply."""
+        ...
+
+
+def client_path(server: CountingServer, machine: Machine, pipeline: WritePipeline) -> ClientPath[Any] | None:
+    """That of a server whose one partition this is; None: Python alone does it."""
+    if server.hot is None or machine.hot_path is None:
+        return None
+    path: ClientPath[Any] = server.hot.ClientPath(
+        server=server,
+        stats=server.stats,
+        accounting=server.accounting,
+        machine=machine,
+        path=machine.hot_path,
+        pipeline=pipeline,
+        outbox=pipeline.local_writes.outbox,
+        answers=pipeline.answers,
+        by_spelling=server.plans.by_spelling,
+        plain_writes=server.plans.plain_writes,
+        now_ms=server.read_clock.now_ms,
+        encode3=encode3,
+        count_max=QUICK_COUNT_MAX,
+        items_max=ITEMS_MAX,
+        data_bytes_max=DATA_BYTES_MAX,
+        pending_replies_max=PENDING_REPLIES_MAX - ITEMS_MAX,
+        ahead_bytes=AHEAD_BYTES,
+        pending_events_max=PENDING_EVENTS_MAX - ITEMS_MAX,
+        pending_bytes_max=PENDING_BYTES_MAX - _ITEMS_BYTES,
+        sent_bytes_max=FREE_BYTES,
+        mean_bytes_max=MEAN_BYTES_MAX,
+        window_max=PENDING_REPLIES_MAX,
+        run_seconds=RUN_SECONDS,
+    )
+    return path

@@ -1,0 +1,248 @@
+"""The way of usual commands in C leaves to Python what is not usual, and changes nothing then."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from resp.clients import client_path
+from resp.clients.output import FREE_BYTES, Filled
+from resp.clients.session import Session
+from resp.clients.window import DATA_BYTES_MAX
+from resp.writes.answers import PENDING_BYTES_MAX, PENDING_EVENTS_MAX
+from tests.engine.native.twins import running
+from tests.real.oracle import request
+from tests.resp.harness import serving
+
+GET: Final = request([b"GET", b"k"])
+SET: Final = request([b"SET", b"k", b"v"])
+
+
+class _Connected:
+    """A client's session, and all that its server counts of it.
+
+    Attributes:
+        session, server, path, output, answers: those of it.
+    """
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        (self.session,) = server.sessions.values()
+        self.path, self.output, self.answers = server.client_path, self.session.output, server.pipelines[0].answers
+
+    def counted(self) -> list[Any]:
+        """Everything that it may count or change."""
+        session, output, stats = self.session, self.output, self.server.stats
+        names = "last_active", "last_command", "received_bytes", "received_commands", "query_bytes"
+        counts = stats.net_input_bytes, stats.net_output_bytes, stats.reads_processed, stats.writes_processed
+        seconds = stats.request_seconds.sum, stats.write_seconds.sum, sum(stats.request_seconds.counts)
+        calls = [self.server.plans.by_name[name].calls for name in (b"GET", b"SET")]
+        places = len(output.pending_replies), output.pending_reply_bytes, output.waiting_since, list(output.parts)
+        waiting = self.answers.pending_events, self.answers.pending_bytes, stats.keyspace_hits
+        return [[getattr(session, name) for name in names], counts, seconds, calls, places, waiting]
+
+
+@asynccontextmanager
+async def connected(directory: Path) -> AsyncIterator[_Connected]:
+    """A client that has written and read, so that all is usual."""
+    with running(natively=True):
+        async with serving(directory / "log", cleans=False) as live:
+            client = await live.client()
+            for _ in range(20):  # its window opens by doubling
+                await client.call("SET", "k", "v")
+            await client.call("GET", "k")
+            yield _Connected(live.server)
+
+
+def _set(of: Callable[[_Connected], Any], name: str, value: Any) -> Callable[[_Connected], None]:
+    return lambda client: setattr(of(client), name, value)
+
+
+_session: Final = lambda client: client.session  # noqa: E731 - a name for the tables below
+_output: Final = lambda client: client.output  # noqa: E731
+_answers: Final = lambda client: client.answers  # noqa: E731
+_EITHER: Final[dict[str, Callable[[_Connected], None]]] = {
+    "it may not do all, or is held": _set(_session, "plain", False),
+    "another database": _set(_session, "db", 1),
+    "bytes came before": _set(_session, "query_bytes", 3),
+    "it has not logged in": lambda client: setattr(client.session.parser, "authenticated", False),
+    "within a command, or behind a wrong one": lambda client: setattr(client.session.parser, "is_between", False),
+    "commands wait": lambda client: client.session.inbox.backlog.append([b"PING"]),
+    "a command is suspended": lambda client: setattr(client.session.inbox, "fiber", object()),
+    "a message waits": lambda client: client.output.pushes.append(b">0\r\n"),
+    "its group may have given the partition away": lambda client: setattr(client.server, "owns_until", 0.0),
+}
+_READ: Final[dict[str, Callable[[_Connected], None]]] = {
+    "behind a write": lambda client: client.output.pending_replies.append(Filled(b"+OK\r\n")),
+    "replies wait": lambda client: client.output.parts.append(b"+OK\r\n"),
+    "a machine left in the middle": lambda client: setattr(client.server.runs_of, "is_held", True),
+    "each read may be slow": lambda client: setattr(client.server.accounting, "_slow_seconds", 0.0009),
+}
+_WRITE: Final[dict[str, Callable[[_Connected], None]]] = {
+    "many wait": _set(_answers, "pending_events", PENDING_EVENTS_MAX - 999),
+    "much waits": _set(_answers, "pending_bytes", PENDING_BYTES_MAX),
+    "large replies wait": _set(_output, "pending_reply_bytes", math.inf),
+    "somebody wants to know": lambda client: setattr(client.server.pipelines[0], "on_submitted", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("why", [*_EITHER, *_READ])
+async def test_a_read_is_left(tmp_path: Path, why: str) -> None:
+    """Whatever is not usual with its client or server: nothing of it is counted, and it is not answered."""
+    async with connected(tmp_path) as client:
+        (_EITHER | _READ)[why](client)
+        before = client.counted()
+
+        assert (0, before) == (client.path.take(client.session, GET), client.counted())
+        client.session.kill()
+
+
+@pytest.mark.parametrize("why", [*_EITHER, *_WRITE])
+async def test_a_write_is_left(tmp_path: Path, why: str) -> None:
+    """The same of one that would be queued."""
+    async with connected(tmp_path) as client:
+        (_EITHER | _WRITE)[why](client)
+        before = client.counted()
+
+        assert (0, before) == (client.path.take(client.session, SET), client.counted())
+        client.answers.pending_events = client.answers.pending_bytes = 0
+        client.session.kill()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        GET[:-1],
+        GET + GET,
+        GET + SET,
+        b"PING\r\n",
+        b"",
+        request([b"GET", b"none"]),
+        request([b"NOPE"]),
+        b"x" * DATA_BYTES_MAX,
+    ],
+)
+async def test_other_bytes_are_left(tmp_path: Path, data: bytes) -> None:
+    """A piece of a command, many of which not all are writes, what is not in memory, other commands, and nonsense."""
+    async with connected(tmp_path) as client:
+        before = client.counted()
+
+        assert (0, before) == (client.path.take(client.session, data), client.counted())
+
+
+async def test_more_than_a_lot_is_left(tmp_path: Path) -> None:
+    """How many items that would be, nobody knows before they are made."""
+    async with connected(tmp_path) as client:
+        assert 0 == client.path.take(client.session, SET * (DATA_BYTES_MAX // len(SET) + 1))
+
+
+_REPLY: Final[dict[str, Callable[[_Connected], None]]] = {
+    "it is being closed": _set(_session, "closing", True),
+    "it has sent its last": _set(_session, "_finished", True),
+    "it has sent what is none": _set(_session, "_ending", RuntimeError()),
+    "commands wait for the reply": lambda client: client.session.inbox.backlog.append([b"PING"]),
+    "a message waits": lambda client: client.output.pushes.append(b">0\r\n"),
+    "replies wait": lambda client: client.output.parts.append(b"+OK\r\n"),
+    "another reply waits": lambda client: client.output.pending_replies.append(Filled(b"+OK\r\n")),
+    "its window is not open": lambda client: setattr(client.output.window, "commands", 16),
+    "its socket is full": lambda client: setattr(client.output, "_transport", _Full()),
+}
+
+
+class _Full:
+    """A socket that has taken all it takes."""
+
+    def is_closing(self) -> bool:
+        """It is open."""
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        """As much as counts for no limit."""
+        return FREE_BYTES
+
+    def write(self, data: bytes) -> None:
+        """It must not be asked."""
+        raise AssertionError(data)
+
+
+def _noting(sessions: list[Any]) -> Callable[[Session], None]:
+    """A method that notes whose it was."""
+
+    def flush(session: Session) -> None:
+        sessions.append(session)
+
+    return flush
+
+
+@pytest.mark.parametrize("why", _REPLY)
+async def test_a_reply_is_left_to_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    """Whatever is not usual: `Session.flush` sends it, and what else is there."""
+    async with connected(tmp_path) as client:
+        assert len(SET) == client.path.take(client.session, SET)
+        client.output.pending_replies[0].data = b"+OK\r\n"
+        transport = client.output._transport
+        _REPLY[why](client)
+        flushed: list[Any] = []
+        before = client.counted()
+        with monkeypatch.context() as patched:
+            patched.setattr(Session, "flush", _noting(flushed))
+            client.path.send({client.session: None})
+
+        assert ([client.session], before) == (flushed, client.counted())
+        client.output._transport = transport
+        client.session.kill()
+
+
+async def test_a_reply_goes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all is usual Python is not asked; one that is not there yet it is asked about."""
+    async with connected(tmp_path) as client:
+        flushed: list[Any] = []
+        client.path.take(client.session, SET)
+        with monkeypatch.context() as patched:
+            patched.setattr(Session, "flush", _noting(flushed))
+            client.path.send([client.session])
+            assert [client.session] == flushed
+            client.output.pending_replies[0].data = b"+OK\r\n"
+            client.output.pending_reply_bytes = 5
+            sent = client.output.sent_bytes
+            client.path.send([client.session])
+
+        assert (1, 0, 0, 5) == (
+            len(flushed),
+            len(client.output.pending_replies),
+            client.output.pending_reply_bytes,
+            client.output.sent_bytes - sent,
+        )
+
+
+async def test_a_slow_read_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In SLOWLOG, and it counts as one call."""
+    monkeypatch.setattr(client_path, "RUN_SECONDS", 0.0)
+    async with connected(tmp_path) as client:
+        client.server.accounting._slow_seconds = 0.0
+        client.server.slowlog.slower_than_us = 0
+        calls = client.server.plans.by_name[b"GET"].calls
+        assert len(GET) == client.path.take(client.session, GET)
+
+        assert (1, calls + 1) == (len(client.server.slowlog), client.server.plans.by_name[b"GET"].calls)
+
+
+async def test_turns_leave_nothing_behind(tmp_path: Path) -> None:
+    """What was made for reads that are answered goes with them."""
+    async with connected(tmp_path) as client:
+        for _ in range(2000):
+            client.path.take(client.session, GET)
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(5000):
+            assert len(GET) == client.path.take(client.session, GET) or client.output._transport.get_write_buffer_size()
+        gc.collect()
+
+        assert sys.getallocatedblocks() - before < 200
