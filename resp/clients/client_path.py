@@ -29,7 +29,7 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 
 class CountingServer(Protocol):
-    """A server, as far as it needs it: what counts its clients' commands, and the read clock; `Shared` says more of each."""
+    """The counters of a server's commands, and its read clock; `Shared` says more of each."""
 
     hot: ModuleType | None
     plans: Plans
