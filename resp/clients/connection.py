@@ -71,9 +71,9 @@ class Connection(asyncio.Protocol):
             return
         path = server.client_path
         if path is not None and (taken := path.take(session, data)):
-            if server.ready:  # as below
-                server.flush()
             if taken == len(data):
+                if server.ready:  # as below
+                    server.flush()
                 return
             data = data[taken:]
         size, stats, parser = len(data), server.stats, session.parser
