@@ -198,6 +198,9 @@ COMMANDS: Final[dict[bytes, Signature]] = {
             name=b"RUNAS", arguments_min=5, first_key=5, many_keys=True, keys_end=0, key_count=4, keys_optional=True
         ),
         Signature(
+            name=b"RUNAS_OOM", arguments_min=5, first_key=5, many_keys=True, keys_end=0, key_count=4, keys_optional=True
+        ),
+        Signature(
             name=b"RUNAS_RO", arguments_min=5, first_key=5, many_keys=True, keys_end=0, key_count=4, keys_optional=True
         ),
         Signature(name=b"SADD", arguments_min=2),

@@ -109,12 +109,12 @@ class Readable:
         self._tx.begin(_READS_FROM + self._reads, self._executor.clock_ms, db)
         return spec.only_reads(self._tx, args)
 
-    def allows_oom(self, spec: Spec, args: list[bytes]) -> bool:
-        """Whether a command of the right arity says that it may run without more memory, as scripts with flags do."""
-        if spec.allows_oom is None or self.is_held:
+    def needs_memory(self, spec: Spec, args: list[bytes]) -> bool:
+        """Whether a command of the right arity says that it needs more memory, as a script's flags do."""
+        if spec.needs_memory is None or self.is_held:
             return False
         self._tx.begin(_READS_FROM + self._reads, self._executor.clock_ms, 0)
-        return spec.allows_oom(self._tx, args)
+        return spec.needs_memory(self._tx, args)
 
     def evaluate(self, spec: Spec, args: list[bytes], db: int, wall_ms: int = 0, at_ms: int = 0) -> Reply:
         """The reply of a reading command whose arity, keys and database were checked: the hot path of a server's reads.

@@ -15,7 +15,7 @@ from engine.batch.runner import Call
 from engine.commands.registry import SPECS, Spec
 from engine.commands.scripting.callable import REFUSED, WITHOUT_KEYS
 from engine.commands.scripting.rights import Denial, Rights
-from engine.errors import EXEC_TOO_LARGE, CommandError
+from engine.errors import EXEC_TOO_LARGE, OUT_OF_MEMORY, CommandError
 from engine.limits import EXEC_VALUE_BYTES_MAX
 from engine.scripts.runtime import ScriptRuntime
 from engine.values.replies import Reply
@@ -65,6 +65,7 @@ class ScriptRunner:
             know.
         clustered: whether there are other partitions.
         rights: of the user whose script runs; None: everything is allowed.
+        memory_is_full: as `Runner` has it.
     """
 
     def __init__(self, tx: Transaction, run_command: RunCommand, home: Home) -> None:
@@ -78,6 +79,8 @@ class ScriptRunner:
         self.clustered = home.partitions > 1
         self._draw = 0
         self.rights: Rights | None = None
+        self.memory_is_full = False
+        self._may_grow = True
         self._tx = tx
         self._run_command = run_command
         self._home = home
@@ -118,7 +121,7 @@ class ScriptRunner:
         self._draw = tx.draws
         if call.keys and self.clustered:
             self._slot = slot(call.keys[0])
-        self._call = call
+        self._call, self._may_grow = call, call.may_grow
         self._calls = self._counts()
         try:
             if self.applied is not None:
@@ -211,6 +214,10 @@ class ScriptRunner:
         if spec.physical and self.applied is not None and not spec.sorted_in_scripts:
             raise CommandError(_PHYSICAL.format(spec.name.decode().replace("|", " ")))
         self._check_rights(spec.name, spec, args)
+        if spec.grows and not self._may_grow:
+            raise CommandError(OUT_OF_MEMORY)
+        if spec.changes_data:
+            self._may_grow = True  # as in Redis: it cannot be stopped halfway
         if self.clustered:
             self._check_place(spec, args)
         if self._keys_read is not None and not spec.write:

@@ -18,6 +18,7 @@ class Call(NamedTuple):
         reads_only: it may not write.
         one_slot: the keys that its commands name have to be in one slot, in a topic of several partitions.
         function: its name, as it was registered; `body` is its library. Empty: this is a script.
+        may_grow: it may call commands that need more memory before it has called one that writes.
     """
 
     sha: bytes
@@ -27,6 +28,7 @@ class Call(NamedTuple):
     reads_only: bool
     one_slot: bool
     function: bytes = b""
+    may_grow: bool = True
 
 
 class Runner(Protocol):
@@ -35,10 +37,12 @@ class Runner(Protocol):
     Attributes:
         clustered: whether there are other partitions.
         rights: of the user whose script runs; None: everything is allowed.
+        memory_is_full: the server that sent it had no more memory to be used then.
     """
 
     clustered: bool
     rights: Any
+    memory_is_full: bool
 
     def check(self, sha: bytes, body: bytes) -> None:
         """Refuse a script that does not compile.
@@ -77,6 +81,7 @@ class _NoRunner:
 
     clustered = False
     rights: Any = None
+    memory_is_full = False
 
     def check(self, sha: bytes, body: bytes) -> None:
         """Refuse it."""

@@ -80,7 +80,7 @@ class Spec(Signature):
         runs_others: it is a script, whose commands are watched and observed one by one; what they wrote stays when it
             fails.
         only_reads: whether a run of it is known to change nothing: a server then reads. None: that is never known.
-        allows_oom: whether a run of it says that it may go on without more memory. None: it never says so.
+        needs_memory: whether a run of it says that it does not go without more memory. None: it never says so.
         reads_as: the handler of such a read; None: it is a script, and its `_RO` form is one.
         rule: the keyspace events that it has; None: none.
         keeps_watches: nobody loses a watch by it, unless the key was not there.
@@ -116,7 +116,7 @@ class Spec(Signature):
     flags: tuple[str, ...] | None = None
     runs_others: bool = False
     only_reads: OnlyReads | None = None
-    allows_oom: OnlyReads | None = None
+    needs_memory: OnlyReads | None = None
     reads_as: Handler | None = None
     keeps_watches: bool = False
     guarded: bool = field(init=False)
@@ -183,7 +183,7 @@ class Facts(TypedDict, total=False):
     flags: tuple[str, ...]
     runs_others: bool
     only_reads: OnlyReads
-    allows_oom: OnlyReads
+    needs_memory: OnlyReads
     reads_as: Handler
     keeps_watches: bool
 

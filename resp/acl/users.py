@@ -103,17 +103,20 @@ class User:
         selectors = (self.root, *self.selectors)
         return any(selector.reads_all_keys and selector.allows_command(name, args) for selector in selectors)
 
-    def as_user(self, name: bytes, args: list[bytes]) -> tuple[bytes, list[bytes]]:
+    def as_user(self, name: bytes, args: list[bytes], *, without_memory: bool = False) -> tuple[bytes, list[bytes]]:
         """A script, with the rights of this user where it may not do everything: what stands in the log, or reads.
 
         Args:
             name: of the command that runs a script, upper case.
             args: what follows it.
+            without_memory: there is no more memory to be used, which the event of a script has to say.
         """
-        if self.unrestricted:
+        writes = SPECS[name].write
+        if self.unrestricted and not (writes and without_memory):
             return name, args
         rights = b"\n".join(selector.resolved() for selector in (self.root, *self.selectors))
-        return b"RUNAS" if SPECS[name].write else b"RUNAS_RO", [self.name, rights, name, *args]
+        wrapper = b"RUNAS_RO" if not writes else b"RUNAS_OOM" if without_memory else b"RUNAS"
+        return wrapper, [self.name, rights, name, *args]
 
     def check(self, name: bytes, args: list[bytes], db: int = 0) -> str | None:
         """The error reply for a command that may not run; None when it may."""

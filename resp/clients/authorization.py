@@ -83,15 +83,20 @@ def _commands(server: Shared[Session], plan: Plan, args: list[bytes]) -> Iterato
         yield inner, inner_args
 
 
-def allows_oom(session: Session, plan: Plan, args: list[bytes]) -> bool:
-    """Whether a script says that it may run while more than `maxmemory` is used. Nothing is queued then."""
-    if plan.spec is None or plan.spec.allows_oom is None or session.transaction is not None:
+def script_event(session: Session, plan: Plan, args: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """The name and the arguments of a script's event: with the user's rights, and whether memory is short."""
+    return session.user.as_user(plan.name, args, without_memory=session.server.shortage.is_on)
+
+
+def needs_memory(session: Session, plan: Plan, args: list[bytes]) -> bool:
+    """Whether a script says that it may not run while more than `maxmemory` is used."""
+    if plan.spec is None or plan.spec.needs_memory is None:
         return False
     try:
         pipeline = session.server.pipeline_of(plan.keys(args))
     except CommandError:
         return False
-    return pipeline.owned.worker.is_open and pipeline.machine.allows_oom(plan.spec, args)
+    return pipeline.owned.worker.is_open and pipeline.machine.needs_memory(plan.spec, args)
 
 
 def cut_off(server: Shared[Session]) -> None:

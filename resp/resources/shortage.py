@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from engine import errors
 from engine.errors import CommandError
 from resp.resources.memory import memory_use
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from resp.catalog.plans import Plan
     from resp.settings.config import Config
 
-OUT_OF_MEMORY: Final = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
+OUT_OF_MEMORY: Final = CommandError(errors.OUT_OF_MEMORY)
 
 
 class Shortage:
@@ -48,9 +49,7 @@ class Shortage:
             self._changed()
 
     def refuses(self, plan: Plan, queue: Queue | None) -> bool:
-        """Whether the command cannot run: it may need more memory; what is to be queued takes some, whatever it is."""
-        if not self.is_on:
-            return False
+        """Whether the command cannot run now: it may need more memory; to be queued takes some, whatever it is."""
         if queue is None or (plan.server is not None and not plan.server.queued):
             steps = queue.steps if queue is not None and plan.name == b"EXEC" else ()
             return any(map(_grows, (plan, *(step.plan for step in steps))))

@@ -28,6 +28,7 @@ reading_script = partial(_script, access="RO access", flags=("readonly", *_FLAGS
 _KEYS_NEGATIVE: Final = "ERR Number of keys can't be negative"
 _KEYS_TOO_MANY: Final = "ERR Number of keys can't be greater than number of args"
 _CLUSTER_REFUSED: Final = "ERR Can not run script on cluster, 'no-cluster' flag is set."
+_NOT_ALLOWED: Final = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
 _WRITING_REFUSED: Final = "ERR Can not execute a script with write flag using *_ro command."
 
 
@@ -47,32 +48,32 @@ def _eval_reads(tx: Transaction, args: list[bytes]) -> bool:
     return args[0].startswith(b"#!") and _reads_by_sha(tx, digest_of(args[0]))
 
 
-def _eval_allows_oom(tx: Transaction, args: list[bytes]) -> bool:
-    """Whether a script says so, or that it does not write; one without flags, or with wrong ones, says nothing."""
+def _eval_needs_memory(tx: Transaction, args: list[bytes]) -> bool:
+    """Whether a script has flags, and none that lets it go without. One with wrong flags may have its error."""
     with suppress(CommandError):
-        return allows_oom(parse(args[0]).flags or frozenset())
+        flags = parse(args[0]).flags
+        return flags is not None and needs_memory(flags)
     return False
 
 
-def _evalsha_allows_oom(tx: Transaction, args: list[bytes]) -> bool:
-    """As `_eval_allows_oom`, and an unknown script may have its error."""
+def _evalsha_needs_memory(tx: Transaction, args: list[bytes]) -> bool:
+    """As `_eval_needs_memory`, and an unknown script may have its error."""
     source = tx.scripts.find(args[0])
-    return source is None or _eval_allows_oom(tx, [source])
+    return source is not None and _eval_needs_memory(tx, [source])
 
 
-def allows_oom(flags: frozenset[bytes]) -> bool:
-    """Whether what has these flags may run while there is no more memory to be used."""
-    return not flags.isdisjoint((ALLOW_OOM, NO_WRITES))
+def needs_memory(flags: frozenset[bytes]) -> bool:
+    """Whether what has these flags may not run while there is no more memory to be used."""
+    return flags.isdisjoint((ALLOW_OOM, NO_WRITES))
 
 
 @writing_script(
     "EVAL script numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
     since="2.6.0",
-    grows=True,
     large_reply=True,
     only_reads=_eval_reads,
-    allows_oom=_eval_allows_oom,
+    needs_memory=_eval_needs_memory,
 )
 def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a Lua script as one event. EVALSHA finds it afterwards.
@@ -89,10 +90,9 @@ def eval_(tx: Transaction, args: list[bytes]) -> Reply:
     "EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
     since="2.6.0",
-    grows=True,
     large_reply=True,
     only_reads=_evalsha_reads,
-    allows_oom=_evalsha_allows_oom,
+    needs_memory=_evalsha_needs_memory,
 )
 def evalsha(tx: Transaction, args: list[bytes]) -> Reply:
     """Run a script that EVAL or SCRIPT LOAD has brought, by the SHA-1 of its source.
@@ -171,7 +171,8 @@ def _call(tx: Transaction, sha: bytes, source: bytes, words: list[bytes], count:
         check_flags(tx, flags, reads_only=reads_only)
         reads_only = NO_WRITES in flags
     one_slot = flags is not None and ALLOW_CROSS_SLOT_KEYS not in flags
-    return Call(sha, body, words[:count], words[count:], reads_only, one_slot)
+    may_grow = flags is not None or not tx.runner.memory_is_full
+    return Call(sha, body, words[:count], words[count:], reads_only, one_slot, may_grow=may_grow)
 
 
 def check_flags(tx: Transaction, flags: frozenset[bytes], *, reads_only: bool) -> None:
@@ -180,3 +181,5 @@ def check_flags(tx: Transaction, flags: frozenset[bytes], *, reads_only: bool) -
         raise CommandError(_CLUSTER_REFUSED)
     if reads_only and NO_WRITES not in flags:
         raise CommandError(_WRITING_REFUSED)
+    if tx.runner.memory_is_full and needs_memory(flags):
+        raise CommandError(_NOT_ALLOWED)

@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.batch.runner import Call
 from engine.batch.transaction import Transaction
-from engine.commands.scripting.evaluation import allows_oom, check_flags, key_count, reading_script, writing_script
+from engine.commands.scripting.evaluation import check_flags, key_count, needs_memory, reading_script, writing_script
 from engine.commands.scripting.library_code import parse
 from engine.commands.scripting.shebang import ALLOW_CROSS_SLOT_KEYS, NO_WRITES, flags_of
 from engine.errors import CommandError
@@ -25,20 +25,19 @@ def _reads(tx: Transaction, args: list[bytes]) -> bool:
     return found is not None and NO_WRITES in flags_of(found.function.flags)
 
 
-def _allows_oom(tx: Transaction, args: list[bytes]) -> bool:
-    """Whether a function says so, or that it does not write; what is unknown may have its error."""
+def _needs_memory(tx: Transaction, args: list[bytes]) -> bool:
+    """Whether a function has no flag that lets it go without; what is unknown may have its error."""
     found = tx.libraries.find(args[0])
-    return found is None or allows_oom(flags_of(found.function.flags))
+    return found is not None and needs_memory(flags_of(found.function.flags))
 
 
 @writing_script(
     "FCALL function numkeys [key [key ...]] [arg [arg ...]]",
     group="scripting",
     since="7.0.0",
-    grows=True,
     large_reply=True,
     only_reads=_reads,
-    allows_oom=_allows_oom,
+    needs_memory=_needs_memory,
 )
 def fcall(tx: Transaction, args: list[bytes]) -> Reply:
     r"""Run a function as one event.

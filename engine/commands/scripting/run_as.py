@@ -1,4 +1,8 @@
-"""RUNAS: a script with the rights of its user. A server appends it for one who may not do everything."""
+"""RUNAS: a script with the rights of its user. A server appends it for one who may not do everything.
+
+RUNAS_OOM: the same, of a script that came while the server used more than `maxmemory`. As that stands in the event,
+each replay refuses the same commands.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,28 @@ def run_as(tx: Transaction, args: list[bytes]) -> Reply:
     (nil)
     """
     return _run_as(tx, args)
+
+
+@writing_script(
+    "RUNAS_OOM user rights command script numkeys [key [key ...]] [arg [arg ...]]",
+    group="slotlog",
+    of="slotlog",
+    since="1",
+    internal=True,
+)
+def run_as_oom(tx: Transaction, args: list[bytes]) -> Reply:
+    """Run a script as RUNAS; until one has written, commands that may need more memory are refused.
+
+    > RUNAS_OOM ann "- ~*" EVAL "return redis.pcall('SET', 'a', '1')" 0
+    (error) OOM command not allowed when used memory > 'maxmemory'.
+    > RUNAS_OOM ann "- ~*" EVAL "redis.call('DEL', 'b') return redis.call('SET', 'a', '1')" 0
+    OK
+    """
+    tx.runner.memory_is_full = True
+    try:
+        return _run_as(tx, args)
+    finally:
+        tx.runner.memory_is_full = False
 
 
 @reading_script(

@@ -24,7 +24,7 @@ _script = partial(command, group="scripting", container=True, categories=CATEGOR
 
 
 @_script(
-    "SCRIPT LOAD script", since="2.6.0", complexity="O(n), n the bytes of the script", write=True, grows=True,
+    "SCRIPT LOAD script", since="2.6.0", complexity="O(n), n the bytes of the script", write=True,
     tips=_EVERYWHERE, notifies="",
 )  # fmt: skip
 def script_load(tx: Transaction, args: list[bytes]) -> Reply:

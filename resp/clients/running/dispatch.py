@@ -19,7 +19,7 @@ from engine.values.replies import Status
 from resp.catalog.plans import CommandKind, Plan
 from resp.catalog.server_registry import CONTAINERS, find_subcommand
 from resp.clients.addresses import Endpoint
-from resp.clients.authorization import allows_oom, denial
+from resp.clients.authorization import denial, needs_memory, script_event
 from resp.clients.running.long_commands import start
 from resp.clients.running.looking_back import read_past, refusal_in_past
 from resp.clients.running.multi import aborted, reads_here, show_when_run
@@ -148,7 +148,8 @@ def _refusal(session: Session, plan: Plan | None, command: list[bytes], args: li
         denied = denial(session.server, session, plan, command, args)
         if denied is not None:
             return denied
-    if session.server.shortage.refuses(plan, session.transaction) and not allows_oom(session, plan, args):
+    shortage = session.server.shortage
+    if shortage.is_on and (shortage.refuses(plan, session.transaction) or needs_memory(session, plan, args)):
         return OUT_OF_MEMORY
     if session.protocol == 2 and session.is_subscriber and not allowed_while_subscribed(plan.name):
         return CommandError(not_while_subscribed(plan.shown))
@@ -388,7 +389,7 @@ def submit_write(
         CommandError: the event would be too large.
     """
     args = command[2:] if b"|" in plan.name else command[1:]
-    name, words = session.user.as_user(plan.name, args) if plan.is_script else (plan.name, args)
+    name, words = script_event(session, plan, args) if plan.is_script else (plan.name, args)
     entry = event_entry(pipeline.partition, name, words, keys, db=session.db)
     pending = pending_write(session, plan, args, command, entry)
     pending.name, pending.args = name, words

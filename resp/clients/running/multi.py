@@ -19,7 +19,7 @@ from engine.errors import CommandError, DueError
 from engine.values.replies import NIL_ARRAY, Reply
 from resp.catalog.multi_queue import Step
 from resp.catalog.plans import Plan
-from resp.clients.authorization import denial
+from resp.clients.authorization import denial, script_event
 from resp.clients.running.exec_steps import Run, evaluate
 from resp.clients.running.pending_reply import PendingReply
 from resp.clients.running.tracked import note_transaction, note_write
@@ -57,7 +57,7 @@ def execute(session: Session, plan: Plan) -> Reply:
     _check_rights(session, steps)
     for step in steps:
         if step.plan.is_script:
-            name, args = session.user.as_user(step.plan.name, step.args)
+            name, args = script_event(session, step.plan, step.args)
             step.event = [name, *args]
     keys = [key for step in steps for key in step.keys]
     watch_id = None if session.watched_partition is None else session.watch_id

@@ -90,6 +90,7 @@ SCRIPTS: Final = [
     ["EVAL", ALLOWED, "0"],
     ["EVAL", READS, "0"],
     ["EVAL", "#!lua\nreturn )", "0"],
+    ["EVAL", "#!lua flags=nosuch\nreturn 1", "0"],
     ["EVAL_RO", READS, "0"],
     ["EVALSHA", digest_of(NO_FLAGS.encode()).decode(), "0"],
     ["EVALSHA", digest_of(ALLOWED.encode()).decode(), "0"],
@@ -99,6 +100,8 @@ SCRIPTS: Final = [
     ["FCALL", "reads", "0"],
     ["FCALL_RO", "reads", "0"],
     ["FCALL", "nosuch", "0"],
+    ["SCRIPT", "LOAD", "return 2"],
+    ["FUNCTION", "LOAD", "REPLACE", LIBRARY],
 ]
 
 
@@ -117,3 +120,62 @@ async def test_scripts_run_as_their_flags_say(tmp_path: Path, oracle_server: Ora
 
     assert {FULL, b"1", 1, OK} < set(expected)
     assert expected == got
+
+
+WITHOUT_FLAGS: Final = [
+    "return 1",
+    "return redis.pcall('SET', 'x', '1')",
+    "redis.pcall('SET', 'x', '1') return redis.pcall('SET', 'x', '1')",
+    "redis.call('GET', 'x') return redis.pcall('SET', 'x', '1')",
+    "redis.call('PUBLISH', 'x', 'y') return redis.pcall('SET', 'x', '1')",
+    "redis.call('DEL', 'x') return redis.pcall('SET', 'x', '1')",
+    "redis.call('DEL', 'x') redis.call('GET', 'x') return redis.pcall('SET', 'x', '1')",
+    "redis.pcall('DEL') return redis.pcall('SET', 'x', '1')",
+    "redis.pcall('EXPIRE', 'x', 'y') return redis.pcall('SET', 'x', '1')",
+]
+
+
+async def test_a_script_without_flags_runs_up_to_what_needs_memory(tmp_path: Path, oracle_server: Oracle) -> None:
+    """A command that needs memory is refused to it, and it goes on; once it has written, none is. As in Redis."""
+    scripts = [["EVAL", source, "0"] for source in WITHOUT_FLAGS]
+    theirs = oracle_server.connect()
+    theirs.pipeline([["FLUSHALL"], ["CONFIG", "SET", "maxmemory", "1"]])
+    expected = theirs.pipeline([*scripts, ["CONFIG", "SET", "maxmemory", "0"]])[:-1]
+    theirs.close()
+    async with serving(tmp_path) as live:
+        client = await limited(live)
+        got = [await client.call(*script) for script in scripts]
+        stops = await client.call("EVAL", "return redis.call('SET', 'x', '1')", "0")
+
+        assert {b"RUNAS_OOM"} == {name for name, _ in await live.events()}
+    assert {FULL, 1, OK} == set(expected)
+    assert expected == got
+    assert stops.text.startswith(FULL.text + b" script: ")
+
+
+async def test_a_script_that_was_queued_before(tmp_path: Path) -> None:
+    """An EXEC runs it, and refuses it what needs memory; one with flags is refused as a whole, with Redis' text."""
+    refused = ErrorReply(b"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
+    async with serving(tmp_path) as live:
+        await live.ask("FUNCTION", "LOAD", LIBRARY)
+        client = await live.client()
+        await client.call("MULTI")
+        for command in (["EVAL", WITHOUT_FLAGS[1], "0"], ["EVAL", NO_FLAGS, "0"], ["EVAL", ALLOWED, "0"]):
+            await client.call(*command)
+        for function in ("plain", "allowed"):
+            await client.call("FCALL", function, "0")
+        await limited(live)
+
+        assert [FULL, refused, OK, refused, 1] == await client.call("EXEC")
+
+
+async def test_a_user_of_few_rights_without_memory(tmp_path: Path) -> None:
+    """The event carries the rights as well: a command that they refuse has their error."""
+    async with serving(tmp_path) as live:
+        await live.ask("ACL", "SETUSER", "ann", "on", ">p", "+@all", "-del", "~x")
+        ann = await limited(live)
+        await ann.call("AUTH", "ann", "p")
+        got = [await ann.call("EVAL", f"return redis.pcall({call})", "0") for call in ("'DEL', 'x'", "'SET', 'x', '1'")]
+
+    assert got[0].text.startswith(b"ERR ACL failure in script: User ann has no permissions to run the 'del' command")
+    assert FULL == got[1]

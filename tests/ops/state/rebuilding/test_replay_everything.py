@@ -244,6 +244,7 @@ def _scripts(author: Author) -> None:
         [b"EVALSHA_RO", digest_of(reading), *on_key],
         [b"RUNAS", b"ann", b"-flushall ~*", b"EVAL", reading, *on_key],
         [b"RUNAS_RO", b"ann", b"-flushall ~*", b"EVAL_RO", reading, *on_key],
+        [b"RUNAS_OOM", b"ann", b"-flushall ~*", b"EVAL", reading, *on_key],
         [b"EXEC", [b"EVALSHA", sha, *on_key], [b"SCRIPT|LOAD", half]],
         [b"SCRIPT|FLUSH"],
         [b"EVAL", source, *on_key],
