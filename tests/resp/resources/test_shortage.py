@@ -76,6 +76,9 @@ async def test_memory_is_looked_at_by_time(tmp_path: Path) -> None:
         ]
 
 
+ENDS: Final = [["CONFIG", "SET", "maxmemory", "0"], ["FLUSHALL"], ["FUNCTION", "FLUSH"], ["SCRIPT", "FLUSH"]]
+"""What an oracle of many tests is left with."""
+
 NO_FLAGS: Final = "#!lua\nreturn 1"
 ALLOWED: Final = "#!lua flags=allow-oom\nreturn redis.call('SET', 'x', '1')"
 READS: Final = "#!lua flags=no-writes\nreturn redis.call('GET', 'x')"
@@ -110,7 +113,7 @@ async def test_scripts_run_as_their_flags_say(tmp_path: Path, oracle_server: Ora
     loads = [["FLUSHALL"], ["FUNCTION", "FLUSH"], ["FUNCTION", "LOAD", LIBRARY], ["SCRIPT", "LOAD", NO_FLAGS]]
     theirs = oracle_server.connect()
     theirs.pipeline([*loads, ["CONFIG", "SET", "maxmemory", "1"]])
-    expected = theirs.pipeline([*SCRIPTS, ["CONFIG", "SET", "maxmemory", "0"]])[:-1]
+    expected = theirs.pipeline([*SCRIPTS, *ENDS])[: -len(ENDS)]
     theirs.close()
     async with serving(tmp_path) as live:
         for load in loads:
@@ -140,7 +143,7 @@ async def test_a_script_without_flags_runs_up_to_what_needs_memory(tmp_path: Pat
     scripts = [["EVAL", source, "0"] for source in WITHOUT_FLAGS]
     theirs = oracle_server.connect()
     theirs.pipeline([["FLUSHALL"], ["CONFIG", "SET", "maxmemory", "1"]])
-    expected = theirs.pipeline([*scripts, ["CONFIG", "SET", "maxmemory", "0"]])[:-1]
+    expected = theirs.pipeline([*scripts, *ENDS])[: -len(ENDS)]
     theirs.close()
     async with serving(tmp_path) as live:
         client = await limited(live)
