@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from engine.commands.registry import SPECS
-from engine.errors import CommandError
+from engine.errors import NO_SUCH_KEY, CommandError
 from engine.proof.digest import Digest, combine, digest
 from engine.values.numbers import parse_double, parse_int
 from engine.values.replies import OK, Reply, Status
 from ingest.applying.slicing.fiber import AbandonedError
 from resp.commands.handlers import Client, server_command
+from resp.commands.server.debug_replies import example
 from resp.writes.items import Awaited
 from resp.writes.stopping import CLOSED
 
@@ -41,6 +42,10 @@ SET-ACTIVE-EXPIRE <0|1>
     Whether the clock of an idle partition is moved when keys of it are due.
 SLEEP <seconds>
     Let this connection wait.
+OBJECT <key>
+    What is known of a key's value. It has no place in memory, so its address and times are 0.
+PROTOCOL <type>
+    Answer with a reply of this type of RESP, such as string, map or push.
 HELP
     Print this help."""
 
@@ -59,15 +64,26 @@ class Debugged(Protocol):
     pause: Pause
     pipelines: dict[int, WritePipeline]
 
+    def pipeline_of(self, keys: list[bytes]) -> WritePipeline:
+        """Where these keys are. Raises CommandError: not here."""
+        ...
+
 
 class DebuggingClient(Client[Debugged], Protocol):
     """A client that may send DEBUG.
 
     Attributes:
         is_loopback: whether it is on this machine.
+        db: the database that it has selected.
+        protocol: 2 or 3.
     """
 
     is_loopback: bool
+    db: int
+    protocol: Literal[2, 3]
+
+    def send(self, reply: Reply) -> None:
+        """Send it what is no reply, behind the reply to the command at hand."""
 
 
 @server_command(
@@ -127,6 +143,29 @@ def _set_active_expire(client: Client[Debugged], args: list[bytes]) -> Reply:
     return OK
 
 
+def _protocol(client: DebuggingClient, args: list[bytes]) -> Reply:
+    return example(client, args[0])
+
+
+async def _object(client: DebuggingClient, args: list[bytes]) -> Reply:
+    pipeline = client.server.pipeline_of(args)
+    reads = [Awaited(spec.name, args, client.db, spec=spec) for spec in (_ENCODING, _DUMP)]
+    for read in reads:
+        pipeline.submit(read)
+    encoding, payload = [await read.done for read in reads]
+    for reply in (encoding, payload):
+        if reply is None:
+            raise CommandError(NO_SUCH_KEY)
+        if isinstance(reply, CommandError):
+            raise reply
+    serialized_bytes = len(payload) - _DUMP_FRAME_BYTES
+    known = f"refcount:1 encoding:{encoding.decode()} serializedlength:{serialized_bytes} lru:0 lru_seconds_idle:0"
+    return Status(f"Value at:0x0 {known}".encode())
+
+
+_ENCODING: Final = SPECS[b"OBJECT|ENCODING"]
+_DUMP: Final = SPECS[b"DUMP"]
+_DUMP_FRAME_BYTES: Final = 11  # the type before the value, version and checksum behind it
 _RELOAD_MS_MAX: Final = 600_000
 _EXISTS: Final = SPECS[b"EXISTS"]
 
@@ -155,11 +194,13 @@ async def _reload(client: Client[Debugged], args: list[bytes]) -> Reply:
 
 
 _SUBCOMMANDS: Final[
-    Mapping[bytes, tuple[int, Callable[[Client[Debugged], list[bytes]], Reply | Coroutine[Any, Any, Reply]]]]
+    Mapping[bytes, tuple[int, Callable[[DebuggingClient, list[bytes]], Reply | Coroutine[Any, Any, Reply]]]]
 ] = {
     b"DIGEST": (0, _digest),
     b"ERROR": (1, _error),
     b"HELP": (0, _help),
+    b"OBJECT": (1, _object),
+    b"PROTOCOL": (1, _protocol),
     b"RELOAD": (0, _reload),
     b"SET-ACTIVE-EXPIRE": (1, _set_active_expire),
     b"SLEEP": (1, _sleep),

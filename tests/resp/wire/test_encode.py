@@ -11,10 +11,11 @@ import pytest
 from engine.errors import WRONG_TYPE, CommandError
 from engine.values.replies import NIL_ARRAY, OK, BigNumber, Digits, Map, Pairs, Reply, Set, Status, Verbatim
 from resp.wire.encode import encode2, encode3
-from resp.wire.server_replies import NO_REPLY, Push
+from resp.wire.server_replies import NO_REPLY, Attributed, Push
 from tests.real.oracle import Oracle
 
 NAN = float("nan")
+POPULARITY = Map([(b"key-popularity", [b"key:123", 90])])
 INF = float("inf")
 
 BOTH: list[tuple[Reply, bytes]] = [
@@ -108,6 +109,7 @@ ASKED: list[tuple[bytes, Reply]] = [
     (b"DEBUG PROTOCOL set", Set([0, 1, 2])),
     (b"DEBUG PROTOCOL map", Map([(0, False), (1, True), (2, False)])),
     (b"DEBUG PROTOCOL verbatim", Verbatim(b"This is a verbatim\nstring")),
+    (b"DEBUG PROTOCOL attrib", Attributed(POPULARITY, b"Some real reply following the attribute")),
     (b"SUBSCRIBE c", Push([b"subscribe", b"c", 1])),
 ]
 """Inline commands and their replies."""

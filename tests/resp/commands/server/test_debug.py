@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from resp.server import Server
-from tests.real.oracle import Connection, ErrorReply, SimpleString
+from tests.real.oracle import Connection, ErrorReply, Oracle, SimpleString
 from tests.resp import harness
 from tests.resp.processes import replies, serving
 from tests.wire.servers import RespServer
@@ -60,6 +61,48 @@ def test_harmless_ones_answer_as_the_oracle(client: Connection, oracle: Connecti
     commands = ["DEBUG SLEEP 0", "DEBUG SLEEP x", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG ERROR MYERR"]
 
     assert replies(oracle, commands, "2") == replies(client, commands, "2")
+
+
+TYPES = ("string integer double bignum", "null array set map attrib push", "verbatim true false nosuch")
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+def test_examples_of_replies_have_the_oracles_bytes(server: RespServer, oracle_server: Oracle, protocol: str) -> None:
+    """DEBUG PROTOCOL, in both protocols."""
+    received = []
+    for family, address in ((socket.AF_INET, server.address), (socket.AF_UNIX, oracle_server.path)):
+        with socket.socket(family) as connection:
+            connection.settimeout(10)
+            connection.connect(address)
+            received.append(bytes_of_examples(connection, protocol))
+
+    assert received[0] == received[1]
+    assert (b"|1\r\n" in received[0]) == (protocol == "3")
+
+
+def bytes_of_examples(connection: socket.socket, protocol: str) -> bytes:
+    """What a server sends as examples of replies."""
+    commands = [f"DEBUG PROTOCOL {kind}" for kinds in TYPES for kind in kinds.split()]
+    connection.sendall(f"HELLO {protocol}\r\nECHO begin\r\n".encode())
+    received = b""
+    while not received.endswith(b"$5\r\nbegin\r\n"):
+        received += connection.recv(4096)
+    connection.sendall("\r\n".join([*commands, "ECHO end", ""]).encode())
+    received = b""
+    while not received.endswith(b"$3\r\nend\r\n"):
+        received += connection.recv(4096)
+    return received
+
+
+def test_object_tells_what_is_known_of_a_value(client: Connection, oracle: Connection) -> None:
+    """The form is the oracle's; an address and times there are none."""
+    commands = ["SELECT 3", "SET a xyz", "DEBUG OBJECT a", "DEBUG OBJECT nosuch", "DEBUG OBJECT", "SELECT 0"]
+    memory = re.compile(rb"(?<=at:0x)[0-9a-f]+|(?<=lru:)[0-9]+")
+    expected, got = (
+        [memory.sub(b"0", reply.text) for _, reply in replies(each, commands, "2")] for each in (oracle, client)
+    )
+
+    assert expected == got
 
 
 def test_sleep_holds_up_its_connection_alone(server: RespServer, client: Connection) -> None:
