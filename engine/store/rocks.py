@@ -9,6 +9,7 @@ silence), and one handle per column family is kept until `close` (dropping one i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -90,7 +91,7 @@ class RocksStore:
             raise open_error(str(path), error) from error
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in names}
         self._handles: dict[str, ColumnFamily] = {name: self._db.get_column_family_handle(name) for name in names}
-        self._idle = {name: Idle() for name in names}
+        self._idle: defaultdict[str, Idle] = defaultdict(Idle)  # of those that were scanned since the last write
         # What was deleted since the opening. In the expiry index each replaced time to live leaves a tombstone.
         self._deleted = dict.fromkeys(names, 0) | {EXPIRY_CF: _DELETED_MAX + 1}
         self._owned: list[Rdict] = []
@@ -321,7 +322,7 @@ class RocksStore:
     def _forget_iterators(self) -> None:
         for idle in self._idle.values():
             idle.is_stale = True
-        self._idle = {name: Idle() for name in self._idle}
+        self._idle.clear()
 
     @contextmanager
     def _own_family(self, name: str) -> Iterator[Rdict | None]:

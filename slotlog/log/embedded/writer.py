@@ -31,9 +31,9 @@ _BULK_ROWS: Final = 500  # a transaction of as many rows belongs to a bulk write
 _BULK_PAUSE_SECONDS: Final = 0.002
 _INSERTS: Final = tuple(
     (count, "INSERT INTO records VALUES " + ",".join(["(?,?,?,?,?)"] * count))  # noqa: S608 - no value in it
-    for count in (256, 64, 16, 4, 1)
+    for count in (256, 128, 64, 32, *range(16, 0, -1))
 )
-"""Rows, and the statement that inserts as many."""
+"""Rows, and the statement that inserts as many: one or two for a group of those who send one write at a time."""
 
 _FIELDS: Final = 5  # of a row
 
