@@ -19,7 +19,7 @@ and, for the clients of the RESP server and the embedded log, which are given it
     take_filled      and go out                            twin: `resp.clients.output.take_filled`
     read_run         reads are answered                    twin: `resp.clients.running.fast_path.read` of each
     ClientPath.take  bytes of a client are run             twin: `Connection.data_received`
-    ClientPath.send  its only reply goes out               twin: `Session.flush`
+    ClientPath.send  replies that it waits for go out      twin: `Session.flush`
 
 It works on the objects of Python, and takes only what is usual:
 

@@ -93,19 +93,19 @@ int add_seconds(PyObject *object, Py_ssize_t slot, double more)
     return set_seconds(object, slot, PyFloat_AS_DOUBLE(old) + more);
 }
 
-int count_at(PyObject *counts, Py_ssize_t index)
+int count_at(PyObject *counts, Py_ssize_t index, Py_ssize_t more)
 {
     int64_t old;
     if (counts == NULL || !PyList_CheckExact(counts) || index >= PyList_GET_SIZE(counts) || !as_int64(PyList_GET_ITEM(counts, index), &old)) {
         PyErr_SetString(PyExc_TypeError, "counts are no list of integers");
         return FAILED;
     }
-    PyObject *sum = PyLong_FromLongLong(old + 1);
+    PyObject *sum = PyLong_FromLongLong(old + more);
     return sum == NULL || PyList_SetItem(counts, index, sum) < 0 ? FAILED : DONE;
 }
 
 /* As `Distribution.add`. */
-int distribute(PyObject *distribution, double seconds)
+int distribute(PyObject *distribution, double seconds, Py_ssize_t count)
 {
     PyObject *bounds = is_type(distribution, DISTRIBUTIONS) ? at(distribution, DISTRIBUTION.bounds) : NULL;
     if (bounds == NULL || !PyTuple_CheckExact(bounds)) {
@@ -114,6 +114,6 @@ int distribute(PyObject *distribution, double seconds)
     }
     Py_ssize_t index = 0;
     while (index < PyTuple_GET_SIZE(bounds) && PyFloat_AsDouble(PyTuple_GET_ITEM(bounds, index)) < seconds) index++;
-    if (PyErr_Occurred() || count_at(at(distribution, DISTRIBUTION.counts), index) != DONE) return FAILED;
-    return add_seconds(distribution, DISTRIBUTION.sum, seconds);
+    if (PyErr_Occurred() || count_at(at(distribution, DISTRIBUTION.counts), index, count) != DONE) return FAILED;
+    return add_seconds(distribution, DISTRIBUTION.sum, (double)count * seconds);
 }

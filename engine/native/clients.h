@@ -35,7 +35,7 @@ static inline int is_type(PyObject *object, int type) { return object != NULL &&
 int add(PyObject *object, Py_ssize_t slot, int64_t more);
 int set_seconds(PyObject *object, Py_ssize_t slot, double seconds);
 int add_seconds(PyObject *object, Py_ssize_t slot, double more);
-int count_at(PyObject *counts, Py_ssize_t index);
-int distribute(PyObject *distribution, double seconds);
+int count_at(PyObject *counts, Py_ssize_t index, Py_ssize_t more);
+int distribute(PyObject *distribution, double seconds, Py_ssize_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Takes what a client has sent as far as it is usual, and sends the reply that it has waited for: twin of
+/* Takes what a client has sent as far as it is usual, and sends the replies that it has waited for: twin of
  * `Connection.data_received` and `Session.flush`, for one read of a key in memory, and for writes with one key.
  *
  * It looks first and changes nothing before all is known to be usual, but for the read clock, which Python looks at anew. */
@@ -7,8 +7,8 @@
 
 #include <time.h>
 
-static PyObject *name_append, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_is_held, *name_on_submitted,
-    *name_owns_until, *name_popleft, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
+static PyObject *name_append, *name_clear, *name_closing, *name_ended_reads, *name_extend, *name_flush, *name_is_held, *name_on_submitted,
+    *name_owns_until, *name_schedule, *name_wall_ms, *name_waiting, *name_write;
 
 /* ------------------------------------------------------------------------------------------------------ the path itself */
 
@@ -22,7 +22,7 @@ typedef struct {
     double run_seconds;
 } ClientPath;
 
-enum { REFERENCES = 14 };
+enum { REFERENCES = 14, REPLIES_MAX = 64 };
 
 static double now_s(void)
 {
@@ -113,7 +113,7 @@ static int count_read(ClientPath *self, PyObject *session, PyObject *plan, PyObj
     if (at(self->accounting, ACCOUNTING.tracks_latencies) == Py_True) {
         int digits = 0;
         for (uint64_t us = (uint64_t)(seconds * 1e6); us; us >>= 1) digits++;
-        if (count_at(at(counted, PLAN.calls_by_digits), digits) != DONE) return FAILED;
+        if (count_at(at(counted, PLAN.calls_by_digits), digits, 1) != DONE) return FAILED;
     }
     return add(self->stats, hits == zero ? STATS.keyspace_misses : STATS.keyspace_hits, 1);
 }
@@ -176,7 +176,7 @@ static int answer_read(ClientPath *self, PyObject *session, PyObject *plan, PyOb
     Py_XDECREF(data);
     if (done == DONE) done = PyList_SetSlice(parts, 0, 1, NULL) < 0 ? FAILED : DONE;
     else if (done == UNUSUAL) done = flush(session);
-    return done == DONE ? distribute(at(self->stats, STATS.request_seconds), now_s() - now) : FAILED;
+    return done == DONE ? distribute(at(self->stats, STATS.request_seconds), now_s() - now, 1) : FAILED;
 }
 
 static int take_read(ClientPath *self, PyObject *session, PyObject *data, double now)
@@ -280,42 +280,63 @@ static PyObject *take(ClientPath *self, PyObject *const *given, Py_ssize_t count
 
 /* -------------------------------------------------------------------------------------------------------------- replies */
 
-/* The only reply for which a session waits, small and there; NULL without an error: Python is to look. Borrowed. */
-static PyObject *only_reply(ClientPath *self, PyObject *session, PyObject *output)
+/* Whether nothing but a few replies waits for the session, and its window is open: no need to learn from them. */
+static int is_waiting(ClientPath *self, PyObject *session, PyObject *output)
 {
-    PyObject *inbox = at(session, SESSION.inbox), *places = at(output, OUTPUT.pending_replies), *window = at(output, OUTPUT.window);
+    PyObject *inbox = at(session, SESSION.inbox), *window = at(output, OUTPUT.window);
+    Py_ssize_t places = length(at(output, OUTPUT.pending_replies));
     int64_t commands;
-    if (at(session, SESSION.closing) != Py_False || at(session, SESSION.finished) != Py_False || at(session, SESSION.ending) != Py_None ||
-        !is_type(inbox, INBOXES) || length(at(inbox, INBOX.backlog)) != 0 || length(at(output, OUTPUT.pushes)) != 0 ||
-        length(at(output, OUTPUT.parts)) != 0 || length(places) != 1 || !is_type(window, WINDOWS) ||
-        !as_int64(at(window, WINDOW.commands), &commands) || commands < self->window_max)
-        return NULL;
-    PyObject *place = PySequence_GetItem(places, 0), *data = NULL;
-    if (place == NULL) return NULL;
-    if (Py_TYPE(place) == item_type) data = at(place, ITEM.data);
-    Py_DECREF(place); /* `places` has it */
-    return is_bytes(data) && PyBytes_GET_SIZE(data) <= self->mean_bytes_max ? data : NULL;
+    return at(session, SESSION.closing) == Py_False && at(session, SESSION.finished) == Py_False &&
+           at(session, SESSION.ending) == Py_None && is_type(inbox, INBOXES) && length(at(inbox, INBOX.backlog)) == 0 &&
+           length(at(output, OUTPUT.pushes)) == 0 && length(at(output, OUTPUT.parts)) == 0 && places > 0 && places <= REPLIES_MAX &&
+           is_type(window, WINDOWS) && as_int64(at(window, WINDOW.commands), &commands) && commands >= self->window_max;
 }
 
-/* As `Session.flush` of the reply that it has waited for. */
-static int send_reply(ClientPath *self, PyObject *session, double now)
+/* The replies for which a session waits, all of them there, as one string; NULL without an error: Python is to look. */
+static PyObject *join_replies(ClientPath *self, PyObject *places)
+{
+    PyObject *replies[REPLIES_MAX], *joined = NULL;
+    Py_ssize_t count = length(places), size = 0, i;
+    for (i = 0; i < count; i++) {
+        PyObject *place = PySequence_GetItem(places, i);
+        if (place == NULL) return NULL;
+        replies[i] = Py_TYPE(place) == item_type ? at(place, ITEM.data) : NULL;
+        Py_DECREF(place); /* `places` has it */
+        if (!is_bytes(replies[i])) return NULL;
+        size += PyBytes_GET_SIZE(replies[i]);
+    }
+    if (size > count * self->mean_bytes_max) return NULL;
+    if (count == 1) return Py_NewRef(replies[0]);
+    joined = PyBytes_FromStringAndSize(NULL, size);
+    if (joined == NULL) return NULL;
+    char *to = PyBytes_AS_STRING(joined);
+    for (i = 0; i < count; i++) {
+        memcpy(to, PyBytes_AS_STRING(replies[i]), PyBytes_GET_SIZE(replies[i]));
+        to += PyBytes_GET_SIZE(replies[i]);
+    }
+    return joined;
+}
+
+/* As `Session.flush` of the replies that it has waited for. */
+static int send_replies(ClientPath *self, PyObject *session, double now)
 {
     PyObject *output = is_type(session, SESSIONS) ? at(session, SESSION.output) : NULL;
-    PyObject *data = is_type(output, OUTPUTS) ? only_reply(self, session, output) : NULL;
-    if (data == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
-    PyObject *since = at(output, OUTPUT.waiting_since);
+    if (!is_type(output, OUTPUTS) || !is_waiting(self, session, output)) return PyErr_Occurred() ? FAILED : UNUSUAL;
+    PyObject *since = at(output, OUTPUT.waiting_since), *places = at(output, OUTPUT.pending_replies);
     if (since == NULL || !PyFloat_CheckExact(since)) return UNUSUAL;
     double waited = now - PyFloat_AS_DOUBLE(since);
-    Py_INCREF(data);
+    Py_ssize_t count = length(places);
+    PyObject *data = join_replies(self, places);
+    if (data == NULL) return PyErr_Occurred() ? FAILED : UNUSUAL;
     int done = send(self, output, data);
     Py_DECREF(data);
     if (done != DONE) return done;
-    PyObject *gone = PyObject_CallMethodNoArgs(at(output, OUTPUT.pending_replies), name_popleft);
+    PyObject *gone = PyObject_CallMethodNoArgs(places, name_clear);
     Py_XDECREF(gone);
     if (gone == NULL) return FAILED;
     put_new(output, OUTPUT.waiting_since, at(session, SESSION.last_active));
     put_new(output, OUTPUT.pending_reply_bytes, zero);
-    return distribute(at(self->stats, STATS.write_seconds), waited);
+    return distribute(at(self->stats, STATS.write_seconds), waited, count);
 }
 
 static PyObject *send_ready(ClientPath *self, PyObject *ready)
@@ -325,7 +346,7 @@ static PyObject *send_ready(ClientPath *self, PyObject *ready)
     double now = now_s();
     int done = DONE;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(sessions) && done != FAILED; i++) {
-        done = send_reply(self, PyList_GET_ITEM(sessions, i), now);
+        done = send_replies(self, PyList_GET_ITEM(sessions, i), now);
         if (done == UNUSUAL) done = flush(PyList_GET_ITEM(sessions, i));
     }
     Py_DECREF(sessions);
@@ -403,9 +424,9 @@ int init_turns(void)
     static struct {
         PyObject **to;
         const char *name;
-    } const names[] = {{&name_append, "append"}, {&name_closing, "is_closing"}, {&name_ended_reads, "ended_reads"},
+    } const names[] = {{&name_append, "append"}, {&name_clear, "clear"}, {&name_closing, "is_closing"}, {&name_ended_reads, "ended_reads"},
         {&name_extend, "extend"}, {&name_flush, "flush"}, {&name_is_held, "is_held"}, {&name_on_submitted, "on_submitted"},
-        {&name_owns_until, "owns_until"}, {&name_popleft, "popleft"}, {&name_schedule, "schedule"}, {&name_wall_ms, "wall_ms"},
+        {&name_owns_until, "owns_until"}, {&name_schedule, "schedule"}, {&name_wall_ms, "wall_ms"},
         {&name_waiting, "get_write_buffer_size"}, {&name_write, "write"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((*names[i].to = PyUnicode_InternFromString(names[i].name)) == NULL) return FAILED;

@@ -46,7 +46,7 @@ class ClientPath(Protocol[S_contra]):
         ...
 
     def send(self, sessions: Iterable[S_contra], /) -> None:
-        """Send what is there for each: `Session.flush`, where it is more than one small reply."""
+        """Send what is there for each: by `Session.flush`, where that is more than a few small replies to writes."""
         ...
 
 

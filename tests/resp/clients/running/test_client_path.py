@@ -156,6 +156,25 @@ _REPLY: Final[dict[str, Callable[[_Connected], None]]] = {
 }
 
 
+class _Open:
+    """A socket that takes all.
+
+    Args:
+        sent: what it was given.
+    """
+
+    def __init__(self, sent: list[bytes]) -> None:
+        self.write = sent.append
+
+    def is_closing(self) -> bool:
+        """It is open."""
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        """Nothing."""
+        return 0
+
+
 class _Full:
     """A socket that has taken all it takes."""
 
@@ -220,6 +239,28 @@ async def test_a_reply_goes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             client.output.pending_reply_bytes,
             client.output.sent_bytes - sent,
         )
+
+
+async def test_replies_of_a_pipeline_go_out_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one string, in order, and each is counted; while one of them is not there, Python is asked."""
+    async with connected(tmp_path) as client:
+        sent: list[bytes] = []
+        flushed: list[Any] = []
+        transport, client.output._transport = client.output._transport, _Open(sent)
+        assert 3 * len(SET) == client.path.take(client.session, SET * 3)
+        places = list(client.output.pending_replies)
+        before = sum(client.server.stats.write_seconds.counts), client.server.stats.writes_processed
+        with monkeypatch.context() as patched:
+            patched.setattr(Session, "flush", _noting(flushed))
+            for place, data in zip(places, [b"+OK\r\n", b":1\r\n", b"$-1\r\n"], strict=True):
+                client.path.send([client.session])
+                place.data = data
+            client.path.send([client.session])
+        after = sum(client.server.stats.write_seconds.counts), client.server.stats.writes_processed
+
+        assert ([b"+OK\r\n:1\r\n$-1\r\n"], 3 * [client.session]) == (sent, flushed)
+        assert (3, 1, 0) == (after[0] - before[0], after[1] - before[1], len(client.output.pending_replies))
+        client.output._transport = transport
 
 
 async def test_a_slow_read_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
