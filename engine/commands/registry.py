@@ -62,7 +62,8 @@ class Spec(Signature):
         guarded: `engine.apply.machine` must look at where it stands, whatever the topic.
         internal: slotlog itself appends it, and no client may send it.
         fast: Redis counts it among the commands that take constant or logarithmic time.
-        grows: it may need more memory, so it is refused when there is none left.
+        grows: it may need more memory, so it is refused when there is none left; within a script, too, by the event
+            RUNAS_OOM: what this says of a command that is there does not change.
         like_write: Redis lets it wait wherever writes have to, though it changes nothing.
         large_reply: it writes, and its reply may be large. (SET with GET is left to what is noticed later.)
         access: what is done to the keys, for each place in the usage line where keys stand.
